@@ -5,6 +5,7 @@ CLUSTER := local
 SEED := 1000
 HISTORIES := 100
 STEPS := 500
+MINUTES := 0
 IMAGES := auto
 WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
@@ -60,8 +61,8 @@ chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e inc
 e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG, WORKERS=1
 	$(BIN)/pytest e2e --quiet -rfEs --cluster=$(CLUSTER) $(AT_ONCE)
 
-adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS
-	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS)
+adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS, MINUTES
+	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS) --minutes=$(MINUTES)
 
 e2e-kind: .venv/.stamp  ## the documentation's commands in a cluster in containers
 	$(PYTHON) -m e2e.testbed.build --kind

@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     adversary.addoption("--seed", default="1", help="of the first history")
     adversary.addoption("--histories", default="1", help="how many, with seeds one after the other")
     adversary.addoption("--steps", default="120", help="of each history")
+    adversary.addoption("--minutes", default="0", help="begin further histories for so long")
 
 
 def pytest_configure(config: pytest.Config) -> None:

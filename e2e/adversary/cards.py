@@ -3,11 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from e2e.harness.cluster.api import Object
+from e2e.harness.workloads.claims import a_shared_card, a_slice
 from e2e.harness.workloads.inventory import (
     Described,
     DialectRecords,
     Gpu,
     described,
+    hami,
     koordinator,
     metax,
     volcano,
@@ -60,13 +63,31 @@ class Place:
     """A node and its cards.
 
     Attributes:
-        kind: ``shared``: cards that all three dialects describe; ``mixed``: one in MIG mode that
-            only Volcano describes, and one that Volcano and MetaX share.
+        kind: ``shared``: cards that all four dialects describe; ``mixed``: one in MIG mode that
+            only Volcano describes, and one that Volcano and MetaX share; ``claimed``: cards that
+            Volcano describes, and a driver of ResourceClaims.
     """
 
     name: str
     kind: str
     cards: tuple[Card, ...]
+
+    def device(self, position: int) -> str:
+        """The name of a card's device in the slice of a node with claims."""
+        return self.cards[position].uuid.lower()
+
+    def published(self) -> Object | None:
+        """The ResourceSlice of the node; None where no driver of claims serves it."""
+        if self.kind != "claimed":
+            return None
+        devices = [a_shared_card(at, card.uuid) for at, card in enumerate(self.cards)]
+        for at, (device, card) in enumerate(zip(devices, self.cards, strict=True)):
+            memory = f"{card.memory}Mi"
+            limits = {"default": memory, "validRange": {"min": "1Mi", "max": memory, "step": "1Mi"}}
+            device["name"] = self.device(at)
+            device["capacity"]["memory"] = {"value": memory, "requestPolicy": limits}
+            device["capacity"]["slots"]["value"] = str(card.slots)
+        return a_slice(self.name, devices)
 
     def replaced(self, position: int, uuid: str) -> "Place":
         """The same with another card in the place of one."""
@@ -87,7 +108,10 @@ class Place:
                 volcano(gpus, slots=SLOTS),
                 metax(gpus, slots=SLOTS),
                 koordinator(gpus, with_shared=True),
+                hami(gpus, slots=SLOTS),
             )
+        if self.kind == "claimed":
+            return described(self.name, volcano(gpus, slots=SLOTS))
         partitioned = volcano(gpus[:1], "mig", slots=SLOTS)
         return described(
             self.name,
@@ -98,12 +122,18 @@ class Place:
 
 def shared(name: str, uuids: Sequence[str]) -> Place:
     """A node whose cards all dialects describe."""
-    everyone = frozenset(("volcano", "koordinator", "metax"))
+    everyone = frozenset(("volcano", "koordinator", "metax", "hami"))
     return Place(
         name,
         "shared",
         tuple(Card(uuid, SHARED_MEMORY, everyone, minor=minor) for minor, uuid in enumerate(uuids)),
     )
+
+
+def claimed(name: str, uuids: Sequence[str]) -> Place:
+    """A node whose cards pods and ResourceClaims share."""
+    dialects = frozenset(("volcano",))
+    return Place(name, "claimed", tuple(Card(uuid, SHARED_MEMORY, dialects) for uuid in uuids))
 
 
 def mixed(name: str, uuids: Sequence[str]) -> Place:

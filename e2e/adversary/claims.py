@@ -10,7 +10,10 @@ from e2e.adversary.wanted import Wanted
 from e2e.harness.names import CORE, RATIO
 
 OWN = "dragoman.dev/allocation"
-RESULT_KEYS = (OWN, *RECORDS.values(), "volcano.sh/devices-to-allocate", "hami.io/vgpu-node")
+# HAMi v2.10 pkg/device/nvidia/device.go, InitNvidiaDevice
+HAMI_ALLOCATED = "hami.io/vgpu-devices-allocated"
+TO_ALLOCATE = "volcano.sh/devices-to-allocate"
+RESULT_KEYS = (OWN, *RECORDS.values(), HAMI_ALLOCATED, TO_ALLOCATE, "hami.io/vgpu-node")
 
 
 def claim(
@@ -43,9 +46,14 @@ def claim(
                 f"{card.uuid}{'[group1-0]' if card.mig else ''},NVIDIA,{memory},{compute}:"
                 for card, (memory, compute) in zip(cards, amounts, strict=True)
             ]
-            counts = [part.count for part in asked.parts]
-            lists = ["".join(rows[sum(counts[:at]) :][:count]) for at, count in enumerate(counts)]
-            text = ";".join(lists)
+            text = ";".join(_by_container(asked, rows))
+        case "hami":
+            rows = [
+                f"{card.uuid},NVIDIA,{memory},{compute}:"
+                for card, (memory, compute) in zip(cards, amounts, strict=True)
+            ]
+            text = "".join(f"{row};" for row in _by_container(asked, rows))
+            return {RECORDS["hami"]: text, HAMI_ALLOCATED: text}
         case _:
             rows = [
                 f"{card.uuid},Metax-SGPU,{memory},{compute}:"
@@ -53,6 +61,12 @@ def claim(
             ]
             text = f"{''.join(rows)};"
     return {RECORDS[asked.dialect]: text}
+
+
+def _by_container(asked: Wanted, rows: Sequence[str]) -> list[str]:
+    """The rows of each container, joined."""
+    counts = [part.count for part in asked.parts]
+    return ["".join(rows[sum(counts[:at]) :][:count]) for at, count in enumerate(counts)]
 
 
 def exact(asked: Wanted, cards: Sequence[Card]) -> dict[str, str]:

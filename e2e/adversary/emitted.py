@@ -31,7 +31,7 @@ def given(pod: Object, cards: Sequence[Card]) -> tuple[list[Held], list[str]]:
     asked = wanted(pod)
     if asked is None:
         return [], []
-    shares = _shares(pod, asked.dialect, cards)
+    shares = _shares(pod, asked, cards)
     parts = _paired(asked, shares)
     if parts is None:
         return [], [f"{title(pod)}: record {shares} has not the cards that {asked} requests"]
@@ -60,18 +60,25 @@ def given(pod: Object, cards: Sequence[Card]) -> tuple[list[Held], list[str]]:
                 asked.qos,
                 asked.group,
                 slot,
+                part.turn,
             )
         )
     return held, texts
 
 
-def _shares(pod: Object, dialect: str, cards: Sequence[Card]) -> list[Share]:
-    """The shares of the pod's own dialect, in the order of the record."""
-    key = RECORDS[dialect]
+def _shares(pod: Object, asked: Wanted, cards: Sequence[Card]) -> list[Share]:
+    """The shares of the pod's own dialect; of init containers first, as the record has them."""
+    key = RECORDS[asked.dialect]
     text = (pod["metadata"].get("annotations") or {}).get(key)
-    alone = {"metadata": {"annotations": {} if text is None else {key: text}}}
+    if text is None:
+        return []
     minors = [card.uuid for card in cards if card.minor is not None]
-    return shares_of_pod(alone, minors)
+    texts = text.split(";") if asked.in_turn else [text]
+    return [
+        share
+        for each in texts
+        for share in shares_of_pod({"metadata": {"annotations": {key: each}}}, minors)
+    ]
 
 
 def _paired(asked: Wanted, shares: Sequence[Share]) -> list[Part] | None:
@@ -79,6 +86,8 @@ def _paired(asked: Wanted, shares: Sequence[Share]) -> list[Part] | None:
     parts = [part for part in asked.parts for _ in range(part.count)]
     if len(parts) != len(shares):
         return None
+    if asked.in_turn:
+        return parts
     # Records are read in any order: the largest share belongs to the largest part.
     order = sorted(range(len(parts)), key=lambda at: (parts[at].memory or 0, parts[at].compute))
     by_size = sorted(range(len(shares)), key=lambda at: (shares[at].memory, shares[at].compute))

@@ -3,8 +3,15 @@
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
 
+from e2e.adversary import scheduling
+from e2e.adversary.cards import Place
+from e2e.adversary.late import Stop, bind_late
+from e2e.adversary.stops import GRACE
 from e2e.adversary.world import World, refused
 from e2e.harness.names import LEDGERS
+
+POINTS = 40
+"""More than there are at which a bind may be stopped."""
 
 
 class Fate:
@@ -59,16 +66,35 @@ class Fate:
         while self._starting:
             self._starting.pop().result()
 
+    def pause(self) -> str:
+        """The replica that does not reconcile stops in a bind, until others have the cards."""
+        self.started()
+        pending = self._world.pending()
+        if not pending:
+            return "no pod"
+        late, *guests = self._dice.sample(pending, min(len(pending), 4))
+        leader, point = self._world.leader(), self._dice.randint(1, POINTS)
+        fits = scheduling.fitting(self._world, late, leader)
+        node = self._dice.choice(fits or [*self._world.places])
+        # The API server asks the first replica alone.
+        by_review = leader == 1 and self._dice.random() < 0.5
+        return bind_late(self._world, Stop(1 - leader, point, node, by_review), late, guests)
+
+    def wait(self) -> str:
+        """Time passes, and what waits for a third of the grace or less is over."""
+        self._world.stops.advance(GRACE // 3)
+        return f"{GRACE // 3} s"
+
     def replace_card(self) -> str:
         """Another card is in the place of one."""
-        place = self._dice.choice([*self._world.places.values()])
+        place = self._dice.choice(self._without_claims())
         position = self._dice.randrange(len(place.cards))
         self._world.describe(place.replaced(position, self._world.name("GPU-new-")))
         return f"{place.name} {position}"
 
     def rename_node(self) -> str:
         """A node without pods comes back under another name, with the same cards."""
-        place = self._dice.choice([*self._world.places.values()])
+        place = self._dice.choice(self._without_claims())
         for pod in self._world.pods():
             if pod["spec"].get("nodeName") == place.name:
                 self._world.end(pod)
@@ -77,3 +103,7 @@ class Fate:
         name = self._world.name("n")
         self._world.add(place.renamed(name))
         return f"{place.name} to {name}"
+
+    def _without_claims(self) -> list[Place]:
+        """The nodes whose cards no claim may have: its devices keep their names."""
+        return [place for place in self._world.places.values() if place.kind != "claimed"]

@@ -11,6 +11,7 @@ from e2e.adversary.agreement import differences
 from e2e.adversary.authors import Authors
 from e2e.adversary.fate import Fate
 from e2e.adversary.pods import Mood, random_pod
+from e2e.adversary.resource_claims import ResourceClaims
 from e2e.adversary.wanted import wanted
 from e2e.adversary.world import KNOWN, World
 from e2e.harness.cluster.api import Object
@@ -46,8 +47,10 @@ class History:
         self._pool = ThreadPoolExecutor(8)
         self._fate = Fate(world, self._dice, self._pool)
         self._authors = Authors(world, self._dice, mood, self._fate.started)
+        self._claims = ResourceClaims(world, self._dice)
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
+        often = 1 if mood is None else mood.claims
         self._steps: tuple[tuple[int, Act], ...] = (
             (16, self._authors.create),
             (4, self._authors.delete),
@@ -59,9 +62,15 @@ class History:
             (2, self.forge_filter),
             (1, self.past_us),
             (2, self.past_us_unrecorded),
+            (4 * often, self._claims.claim),
+            (3 * often, self._claims.allocate),
+            (3 * often, self._claims.end),
+            (2 * often, self._claims.forge),
             (4, self._fate.finish),
             (2, self._fate.lose_ledger),
             (1, self._fate.kill),
+            (1 if mood is None else 0, self._fate.pause),
+            (1, self._fate.wait),
             (1, self._fate.replace_card),
             (1, self._fate.rename_node),
         )
@@ -86,6 +95,7 @@ class History:
         chosen = self._dice.sample(pending, min(len(pending), self._dice.choice((1, 3, 6))))
         hot = self._dice.choice([*self._world.places, None])
         acts = [self._binding(pod, hot) for pod in chosen]
+        acts += map(self._claims.allocating, self._claims.waiting(self._dice.choice((0, 1, 3))))
         if self._dice.random() < 0.3:
             acts.append(self._trouble(chosen))
         self._dice.shuffle(acts)

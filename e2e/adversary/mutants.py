@@ -1,18 +1,26 @@
-"""The shipped service with one of its rules disabled, to show that the checker catches each.
+"""The service's rules, each of which can be disabled, to show that the checker catches it.
 
-``python -c "from e2e.adversary.mutants import main; main('memory')" serve --config FILE``. The
-rules are replaced in this process only; the product has no switch for them.
+``stops.program`` starts a service without one. The rules are replaced in that process only; the
+product has no switch for them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from adapters.cli.main import main as command
 from adapters.dialects import record, restate
 from adapters.dialects.adoption import adopt
+from adapters.dialects.dialect import Result
+from adapters.dialects.dra.claims import Claim
 from adapters.sidecar.decide import validate
+from adapters.sidecar.decide.claim_choice import ClaimRefusal
+from adapters.sidecar.decide.claim_committer import ClaimCommitter
+from adapters.sidecar.decide.service import Service
+from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
+from adapters.sidecar.reconcile.controller import Reconciler
+from adapters.sidecar.reconcile.repairs import Repair
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
+from adapters.wire.kube import Pod
 from core.feasibility import fit
 from core.hardware import mig
 from core.hardware.card import Card
@@ -22,27 +30,12 @@ from core.hardware.quantity import FULL
 from core.ledger import node_ledger, usage
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
-from core.requests.grant import Grant
+from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
-from core.requests.request import Request, TaskClass
+from core.requests.request import Phase, Request, TaskClass
 
 Case = tuple[Card, CardUsage, CardShare]
 """The arguments of ``first_conflict``."""
-
-
-def main(rule: str) -> None:
-    """Run the command without a rule.
-
-    Args:
-        rule: one of ``MUTANTS``.
-    """
-    MUTANTS[rule]()
-    command()
-
-
-def program(rule: str) -> str:
-    """Python that runs the command without a rule."""
-    return f"from e2e.adversary.mutants import main; main({rule!r})"
 
 
 def _blind(change: Callable[[Card, CardUsage, CardShare], Case]) -> Callable[[], None]:
@@ -135,6 +128,53 @@ def _restate() -> None:
     adopt.at_least = stated  # type: ignore[attr-defined,assignment]
 
 
+def _version() -> None:
+    """A Binding does not say for which version of the pod it is."""
+    original = Service._send_binding
+
+    async def send(self: Service, pod: Pod, node: str, result: Result, version: str = "") -> None:  # noqa: ARG001
+        await original(self, pod, node, result)
+
+    Service._send_binding = send  # type: ignore[method-assign]
+
+
+def _touch() -> None:
+    """Cards are released without a change of the pod."""
+
+    async def unchanged(self: Reconciler, repairs: Sequence[Repair]) -> bool:  # noqa: ARG001
+        return True
+
+    Reconciler._invalidate_bindings = unchanged  # type: ignore[method-assign]
+
+
+def _init() -> None:
+    """Init containers have nothing."""
+    original = usage._peak
+
+    def peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
+        return original([grant for grant in grants if grant.phase is not Phase.INIT])
+
+    usage._peak = peak
+
+
+def _claims() -> None:
+    """The arbiter allows each choice of devices, and the reconciler adopts it."""
+
+    async def unchecked(self: ClaimCommitter, asked: Allocation) -> ClaimRefusal | None:  # noqa: ARG001
+        return None
+
+    ClaimCommitter.commit = unchecked  # type: ignore[method-assign]
+
+
+def _live_claim() -> None:
+    """What a review says of a claim is not compared with the API server's."""
+
+    async def none(self: ClaimAdmission, claim: Claim) -> str | None:  # noqa: ARG001
+        return None
+
+    ClaimAdmission._contradiction = none  # type: ignore[method-assign]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "memory": _blind(_memory),
     "slots": _blind(_slots),
@@ -148,5 +188,10 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "layouts": _mixed,
     "compare-and-swap": _compare_and_swap,
     "restate": _restate,
+    "init": _init,
+    "claims": _claims,
+    "live claim": _live_claim,
+    "version": _version,
+    "touch": _touch,
 }
 """By the rule that is missing, what replaces it."""

@@ -1,4 +1,4 @@
-"""Pods of all three dialects in few sizes, so that each rule of a card is soon at its limit."""
+"""Pods of all four dialects in few sizes, so that each rule of a card is soon at its limit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import pod
 from e2e.harness.names import CORE, RATIO
 
-KINDS = ("volcano", "spread", "mig", "pair", "koordinator", "metax", "class")
+KINDS = ("volcano", "spread", "mig", "pair", "koordinator", "metax", "class", "hami", "init")
 SIZES = (1000, 3000, 6000, 9000)
 COMPUTES = (0, 10, 10, 30, 60, 100)
 
@@ -21,11 +21,15 @@ class Mood:
 
     Groce et al., "Swarm Testing", ISSTA 2012: histories that leave out most kinds of steps find
     more than those that mix all.
+
+    Attributes:
+        claims: how much more often than by default something happens to ResourceClaims.
     """
 
     kinds: Sequence[str] = KINDS
     sizes: Sequence[int] = SIZES
     computes: Sequence[int] = COMPUTES
+    claims: int = 0
 
     @classmethod
     def random(cls, dice: Random) -> Self:
@@ -45,8 +49,24 @@ def random_pod(dice: Random, name: str, mood: Mood) -> Object:
     if kind == "pair":
         second = made["spec"]["containers"][0] | {"name": "second"}
         made["spec"]["containers"].append(second)
+    if kind == "init":
+        made["spec"]["initContainers"] = _before(dice, made["spec"]["containers"][0])
     made["metadata"]["annotations"] = texts
     return made
+
+
+def _before(dice: Random, main: Object) -> list[Object]:
+    """An init container with the share of the main one or a larger one, a sidecar, or both."""
+    (memory,) = (key for key in _limits(main) if key.endswith(("mem", "memory")))
+    limits = {**_limits(main), memory: str(int(_limits(main)[memory]) * dice.choice((1, 1, 2)))}
+    init = {**main, "name": "init", "resources": {"limits": limits}}
+    sidecar = {**main, "name": "sidecar", "restartPolicy": "Always"}
+    return dice.choice(([init], [sidecar], [sidecar, init]))
+
+
+def _limits(container: Object) -> dict[str, str]:
+    found: dict[str, str] = container["resources"]["limits"]
+    return found
 
 
 def _request(
@@ -62,6 +82,18 @@ def _request(
             return _volcano(1, size, 0), {MODE: "mig"}
         case "pair":
             return _volcano(1, memory // 2, compute // 2), {MODE: "hami-core"}
+        case "init":
+            half = memory // 2, compute // 2
+            return (
+                (_volcano(1, *half), {MODE: "hami-core"})
+                if dice.random() < 0.5
+                else (_hami(1, {"nvidia.com/gpumem": str(half[0])}, half[1]), {})
+            )
+        case "hami":
+            amount = {"nvidia.com/gpumem-percentage": dice.choice(("5", "25", "50", "100"))}
+            if dice.random() < 0.5:
+                amount = {"nvidia.com/gpumem": str(memory)}
+            return _hami(dice.choice((1, 1, 2)), amount, compute), {}
         case "koordinator":
             amount = {RATIO: dice.choice(("5", "25", "50", "100"))}
             if dice.random() < 0.5:
@@ -79,6 +111,11 @@ def _request(
 def _volcano(count: int, memory: int, compute: int) -> dict[str, str]:
     amounts = {"volcano.sh/vgpu-number": str(count), "volcano.sh/vgpu-memory": str(memory)}
     return amounts | ({"volcano.sh/vgpu-cores": str(compute)} if compute else {})
+
+
+def _hami(count: int, amount: dict[str, str], compute: int) -> dict[str, str]:
+    cores = {"nvidia.com/gpucores": str(compute)} if compute else {}
+    return {"nvidia.com/gpu": str(count)} | amount | cores
 
 
 def _metax(memory: int, compute: int) -> dict[str, str]:

@@ -1,6 +1,7 @@
 """Which shares one card can have at the same time, and what breaks that."""
 
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -53,6 +54,7 @@ class Held:
         qos: of the pod; None where every policy suits.
         group: of the pod; None for none.
         part: on a card in MIG mode.
+        turn: when its container runs: ``main``, ``init`` before that, or ``always``.
     """
 
     pod: str
@@ -64,25 +66,36 @@ class Held:
     qos: str | None = None
     group: str | None = None
     part: Slice | None = None
+    turn: str = "main"
 
 
 def broken(card: Card, held: Sequence[Held]) -> list[str]:
     """The rules that these shares of one card break, as sentences."""
     texts = [text for left, right in combinations(held, 2) for text in _between(left, right)]
-    if len(held) > card.slots:
-        texts.append(f"slots: {len(held)} of {card.slots}")
+    slots = _peak(held, lambda _: 1)
+    if slots > card.slots:
+        texts.append(f"slots: {slots} of {card.slots}")
     if card.mig:
         texts += [f"slices: {one.pod} names no slice" for one in held if one.part is None]
         groups = {one.part.group for one in held if one.part is not None}
         if len(groups) > 1:  # the device plugin applies whole layouts
             texts.append(f"layouts: {', '.join(sorted(groups))}")
     else:
-        memory, compute = sum(one.memory for one in held), sum(one.compute for one in held)
+        memory = _peak(held, lambda one: one.memory)
+        compute = _peak(held, lambda one: one.compute)
         if memory > card.memory:
             texts.append(f"memory: {memory} of {card.memory} MiB")
         if compute > FULL:
             texts.append(f"compute: {compute} percent")
     return [f"{card.uuid}: {text} ({', '.join(one.pod for one in held)})" for text in texts]
+
+
+def _peak(held: Sequence[Held], value: Callable[[Held], int]) -> int:
+    """The sum of a value over all pods, of each when it is largest."""
+    sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for one in held:
+        sums[one.pod][one.turn] += value(one)
+    return sum(each["always"] + max(each["init"], each["main"]) for each in sums.values())
 
 
 def _between(left: Held, right: Held) -> list[str]:

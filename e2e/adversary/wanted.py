@@ -5,7 +5,7 @@ guide, Koordinator's guide "GPU Share With HAMi", MetaX's manual 7.3, HAMi v2.10
 are those of ``docs/dialects``.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.names import CORE, RATIO
@@ -30,6 +30,7 @@ class Part:
         percent: of the card's memory; None for MiB.
         compute: percent.
         exclusive: no other pod may have a share of the card.
+        turn: as ``Held`` has it.
     """
 
     count: int
@@ -37,6 +38,7 @@ class Part:
     percent: int | None
     compute: int
     exclusive: bool
+    turn: str = "main"
 
     def memory_on(self, total: int) -> int:
         """MiB of a card of so many MiB."""
@@ -48,7 +50,7 @@ class Wanted:
     """What a pod requests.
 
     Attributes:
-        parts: one for each container.
+        parts: one for each container, init containers first.
         task_class: ``normal``, ``online`` or ``offline``.
         qos: how the driver shares a card's compute; None where every policy suits.
         group: a pod of the same group has no card in common with this one; None for no such rule.
@@ -62,11 +64,31 @@ class Wanted:
     group: str | None = None
     mig: bool = False
 
+    @property
+    def in_turn(self) -> bool:
+        """Whether containers run one after the other, so that each must be known in a record."""
+        return any(part.turn != "main" for part in self.parts)
+
 
 def wanted(pod: Object) -> Wanted | None:
     """What a pod requests; None where it requests no share."""
+    found = _of_containers(pod)
+    if found is None or "initContainers" not in pod["spec"]:
+        return found
+    turns = [
+        "always" if row.get("restartPolicy") == "Always" else "init"
+        for row in pod["spec"]["initContainers"]
+    ]
+    turns += ["main"] * len(pod["spec"]["containers"])
+    parts = zip(found.parts, turns, strict=True)
+    return replace(found, parts=tuple(replace(part, turn=turn) for part, turn in parts))
+
+
+def _of_containers(pod: Object) -> Wanted | None:
+    """The same without the turns of init containers."""
     texts = pod["metadata"].get("annotations") or {}
-    amounts = [row.get("resources", {}).get("limits", {}) for row in pod["spec"]["containers"]]
+    rows = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
+    amounts = [row.get("resources", {}).get("limits", {}) for row in rows]
     names = {name for row in amounts for name in row}
     if any(name.startswith("volcano.sh/") for name in names):
         spread = texts.get(SPREAD) == "spread"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from random import Random
 
-from e2e.adversary.cards import Place, mixed, shared
+from e2e.adversary.cards import Place, claimed, mixed, shared
+from e2e.adversary.stops import Stops, program
 from e2e.adversary.witness import Witness
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.api import Api, ApiError, Object
@@ -19,10 +20,13 @@ from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import DEVICES, LEDGERS, NAMESPACE, RELEASE
 from e2e.harness.oracles.pod_changes import following
 from e2e.harness.processes.waiting import within
-from e2e.harness.schedulers.service import MAIN, Service, start_service, webhooks
+from e2e.harness.schedulers.service import Service, start_service, webhooks
+from e2e.harness.workloads.claims import CLAIMS, RESOURCES
 
 BINDINGS = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
 NODES = "/api/v1/nodes"
+SLICES = f"{RESOURCES}/resourceslices"
+DRA = {"claims": True, "arbiter": True}
 KNOWN = 60
 """Seconds in which the service must know a change; a killed leader's Lease takes 15."""
 
@@ -39,6 +43,7 @@ class World:
         author: may create, change and delete pods, as a user with the role ``edit``.
         scheduler: may bind pods, by the webhook.
         own: the service's own account, which binds past the webhook.
+        stops: stops the replicas, and moves their clock.
         places: the nodes that are there, by name.
         number: of the latest name.
     """
@@ -49,6 +54,7 @@ class World:
     scheduler: Api
     own: Api
     witness: Witness
+    stops: Stops
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     number: int = 0
 
@@ -61,6 +67,20 @@ class World:
         """A name that nothing has had."""
         self.number += 1
         return f"{begin}{self.number}"
+
+    def leader(self) -> int:
+        """Wait until a replica reconciles; its number."""
+        leading: list[int] = []
+
+        def leads() -> bool:
+            for number, replica in enumerate(self.replicas):
+                with suppress(*UNSENT):
+                    if "dragoman_reconciler_leader 1.0" in replica.metrics():
+                        leading.append(number)
+            return bool(leading)
+
+        within(KNOWN, leads)
+        return leading[0]
 
     def pods(self) -> list[Object]:
         """All pods, by name."""
@@ -90,11 +110,22 @@ class World:
         refused(lambda: self.author.delete(path))
         return f"{pod['metadata']['name']} deleted"
 
-    def ask(self, replica: int, path: str, question: Object) -> str:
-        """What a replica answers; empty where it does not."""
+    def ask(self, replica: int, path: str, question: Object, *, secure: bool = False) -> str:
+        """What a replica answers; empty where it does not.
+
+        Args:
+            replica: its number.
+            path: of the question.
+            question: sent as JSON.
+            secure: as every client may ask, on the port for the API server.
+        """
         service = self.replicas[replica]
         with suppress(*UNSENT):
             port = http.client.HTTPConnection("127.0.0.1", service.clear, timeout=15)
+            if secure:
+                port = http.client.HTTPSConnection(
+                    self.plane.address, service.secure, context=self.api.context, timeout=15
+                )
             with closing(port):
                 port.request("POST", path, json.dumps(question))
                 return port.getresponse().read().decode()
@@ -108,6 +139,8 @@ class World:
         self.api.create(NODES, described.node)
         if described.device is not None:
             self.api.create(DEVICES, described.device)
+        if (published := place.published()) is not None:
+            self.api.create(SLICES, published)
         within(KNOWN, lambda: self.ledger(place.name) is not None)
 
     def remove_node(self, name: str) -> None:
@@ -116,6 +149,8 @@ class World:
         self.api.delete(f"{NODES}/{name}")
         if place.described().device is not None:
             self.api.delete(f"{DEVICES}/{name}")
+        if (published := place.published()) is not None:
+            self.api.delete(f"{SLICES}/{published['metadata']['name']}")
 
     def describe(self, place: Place) -> None:
         """A node has other cards from now on; returns when its ledger has them."""
@@ -151,9 +186,14 @@ class World:
             return None
 
     def caught_up(self) -> None:
-        """Wait until the witness has seen all that has happened to pods."""
-        rows = [int(row["metadata"]["resourceVersion"]) for row in self.pods()]
-        within(20, lambda: self.witness.version >= max(rows, default=0))
+        """Wait until the witness has seen all that has happened to pods and claims."""
+        pods, claims = map(_newest, (self.pods(), self.api.get(CLAIMS)["items"]))
+        within(20, lambda: self.witness.version >= pods)
+        within(20, lambda: self.witness.claim_version >= claims)
+
+
+def _newest(rows: Sequence[Object]) -> int:
+    return max((int(row["metadata"]["resourceVersion"]) for row in rows), default=0)
 
 
 def refused(act: Callable[[], object]) -> ApiError | None:
@@ -166,15 +206,18 @@ def refused(act: Callable[[], object]) -> ApiError | None:
 
 
 @contextmanager
-def world(plane: ControlPlane, program: str = MAIN) -> Iterator[World]:
-    """Two replicas and two nodes for the length of a block.
+def world(plane: ControlPlane, rule: str = "") -> Iterator[World]:
+    """Two replicas and three nodes for the length of a block.
 
     Args:
         plane: prepared; no replica runs.
-        program: of the replicas.
+        rule: of ``mutants``, which the replicas lack; empty for none.
     """
+    stops = Stops(plane.run.folder)
     with ThreadPoolExecutor() as pool:
-        start = partial(start_service, plane, program=program)
+        start = partial(
+            start_service, plane, program=program(rule), environment=stops.environment, dra=DRA
+        )
         one, two = pool.map(start, ("one", "two"))
     replicas = one, two
     witness = Witness()
@@ -185,11 +228,17 @@ def world(plane: ControlPlane, program: str = MAIN) -> Iterator[World]:
         plane.as_user("system:kube-scheduler"),
         connect(account(plane, NAMESPACE, RELEASE)),
         witness,
+        stops,
     )
     try:
-        with webhooks(replicas[0]), following(plane.api, PODS, witness.see):
+        with (
+            webhooks(replicas[0]),
+            following(plane.api, PODS, witness.see),
+            following(plane.api, CLAIMS, witness.see_claim),
+        ):
             made.add(shared("n0", ["GPU-a", "GPU-b"]))
             made.add(mixed("n1", ["GPU-m", "GPU-c"]))
+            made.add(claimed("n2", ["GPU-x", "GPU-y"]))
             yield made
     finally:
         _clear(made)
@@ -198,6 +247,7 @@ def world(plane: ControlPlane, program: str = MAIN) -> Iterator[World]:
 def _clear(made: World) -> None:
     """Leave a control plane as it was."""
     made.api.delete(f"{PODS}?gracePeriodSeconds=0")
+    made.api.delete(CLAIMS)
     for name in [*made.places]:
         made.remove_node(name)
     for replica in made.replicas:

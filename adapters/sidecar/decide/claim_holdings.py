@@ -21,18 +21,21 @@ def holdings(claim: Claim, ledgers: LedgerCache, devices: Devices) -> tuple[Allo
 
 
 def node_without_ledger(claim: Claim, ledgers: LedgerCache, devices: Devices) -> str:
-    """A node without a ledger of which the claim has a card; empty where there is none."""
+    """A node without a ledger of which the claim may have a card; empty where there is none.
+
+    A device that no slice describes may be a card of the node.
+    """
     for result in claim.results:
+        if not means_cards(result.driver):
+            continue
         publishing = devices.nodes_of_pool(result.driver, result.pool)
         for node in sorted(publishing if claim.nodes is None else claim.nodes):
             device = devices.get(node, (result.driver, result.pool, result.device))
-            if (
-                device is not None
-                and device.card
-                and means_cards(device.driver)
-                and ledgers.ledger(device.node) is None
-            ):
-                return device.node
+            is_elsewhere = device is not None and device.node != node
+            if is_elsewhere or not (device is None or device.card):
+                continue
+            if ledgers.ledger(node) is None:
+                return node
     return ""
 
 

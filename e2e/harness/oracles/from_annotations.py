@@ -19,7 +19,7 @@ VOLCANO = "volcano.sh/vgpu-ids-new"
 METAX, METAX_WHOLE = "hami.io/metax-sgpu-devices-allocated", "hami.io/metax-gpu-devices-allocated"
 # HAMi v2.10 pkg/device/nvidia/device.go, InitNvidiaDevice: what its device plugin takes
 HAMI = "hami.io/vgpu-devices-to-allocate"
-_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "": 1}
+_UNITS = {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "k": 1000, "M": 1000**2, "": 1}
 _MIB = 1 << 20
 
 
@@ -87,7 +87,7 @@ def bytes_of(quantity: str) -> int:
     Raises:
         ValueError: it is none.
     """
-    found = re.fullmatch("([0-9]+)(Ki|Mi|Gi|)", quantity)
+    found = re.fullmatch("([0-9]+)(Ki|Mi|Gi|k|M|)", quantity)
     if found is None:
         raise ValueError(f"{quantity} is no amount of memory")
     return int(found[1]) * _UNITS[found[2]]

@@ -58,6 +58,11 @@ class Service:
         """Where it answers in the clear."""
         return f"http://127.0.0.1:{self.clear}"
 
+    @property
+    def pid(self) -> int:
+        """The number of the latest process; 0 before the first start."""
+        return 0 if self.process is None else self.process.popen.pid
+
     def start(self) -> None:
         """Start it and wait until it is ready to decide.
 

@@ -10,7 +10,7 @@ from e2e.adversary.world import World, allow_author, world
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.processes.run import run
 from e2e.harness.schedulers.full_stack import prepare
-from e2e.harness.schedulers.service import MAIN
+from e2e.harness.workloads.claims import RESOURCES, a_class
 
 Worlds = Callable[..., AbstractContextManager[World]]
 
@@ -20,20 +20,24 @@ def plane() -> Iterator[ControlPlane]:
     """A control plane with what the service needs; nothing runs."""
     with run() as this:
         # One replica alone answers the webhooks: what passes while it is killed, none has seen.
-        values = {"webhooks": {"bindings": {"failurePolicy": "Fail"}}}
+        values = {
+            "webhooks": {"bindings": {"failurePolicy": "Fail"}},
+            "dra": {"enabled": True, "arbiter": {"enabled": True}},
+        }
         plane = replace(start_control_plane(this), values=values)
         prepare(plane)
         allow_author(plane)
+        plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         yield plane
 
 
 @pytest.fixture
 def worlds(plane: ControlPlane) -> Worlds:
-    """Makes worlds, one at a time, of replicas that run a program."""
+    """Makes worlds, one at a time, of replicas with all rules or without one."""
 
     @contextmanager
-    def made(program: str = MAIN) -> Iterator[World]:
-        with world(plane, program) as found:
+    def made(rule: str = "") -> Iterator[World]:
+        with world(plane, rule) as found:
             yield found
 
     return made

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.adversary.history import History
-from e2e.adversary.mutants import MUTANTS, program
+from e2e.adversary.late import every_stop
 from e2e.adversary.pods import Mood
 from e2e.tests.adversary.conftest import Worlds
 
@@ -11,6 +11,9 @@ pytestmark = [pytest.mark.local("replicas without a rule"), pytest.mark.timeout(
 
 STEPS = 600
 """Far more than it takes: most are caught in the first 50."""
+
+SENDING = 24
+"""A stop after the commit, shortly before the Binding is sent: see ``every_stop``."""
 
 MOODS = {
     "memory": Mood(("volcano", "koordinator", "metax"), (6000, 9000), (10,)),
@@ -25,18 +28,34 @@ MOODS = {
     "layouts": Mood(("mig",)),
     "compare-and-swap": Mood(("volcano",), (9000,), (100,)),
     "restate": Mood(("volcano", "koordinator"), (3000,), (10,)),
+    "init": Mood(("init",), (9000,), (10,)),
+    "claims": Mood(("volcano",), (9000,), (10,), claims=10),
+    "live claim": Mood(("volcano",), (1000,), (10,), claims=10),
 }
 """What authors ask for, so that the missing rule is soon at its limit."""
 
-SAID = {"unknown": "beside", "compare-and-swap": "GPU", "restate": "is not|has not the cards"}
+SAID = {
+    "unknown": "beside",
+    "compare-and-swap": "GPU",
+    "restate": "is not|has not the cards",
+    "init": "memory: ",
+    "claims": "memory: |exclusive: |compute: |slots: ",
+    "live claim": "would get other devices",
+}
 """What the checker reports, where it is not the name of the rule."""
 
 
-@pytest.mark.parametrize("rule", MUTANTS)
+@pytest.mark.parametrize("rule", MOODS)
 def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str) -> None:
-    with worlds(program(rule)) as world:
+    with worlds(rule) as world:
         history = History(world, 1, MOODS[rule])
         with pytest.raises(AssertionError, match=SAID.get(rule, f"{rule}: ")):
             history.check(STEPS)
 
         print(f"caught after {len(history.trace)} steps and {world.witness.bound} Bindings")
+
+
+@pytest.mark.parametrize("rule", ["version", "touch"])
+def test_the_checker_catches_a_service_that_binds_late(worlds: Worlds, rule: str) -> None:
+    with worlds(rule) as world, pytest.raises(AssertionError, match="memory: "):
+        print(*every_stop(world, SENDING), sep="\n")

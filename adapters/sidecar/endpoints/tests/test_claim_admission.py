@@ -170,6 +170,15 @@ def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
     assert answer["status"]["message"] == "dragoman: new has no ledger yet"
 
 
+def test_a_device_that_no_slice_describes_on_a_node_without_a_ledger_is_rejected() -> None:
+    """Its record was deleted, and pods may have the cards of the node."""
+    rig = Rig()
+
+    answer = rig.ask(a_claim(a_share("gpu-9", memory="2Gi"), nodes=("new",)))
+
+    assert answer["status"]["message"] == "dragoman: new has no ledger yet"
+
+
 def test_a_claim_waits_while_the_store_does_not_answer() -> None:
     rig = Rig()
 
