@@ -13,7 +13,7 @@ from adapters.dialects.dialect import Result
 from adapters.dialects.dra.claims import Claim
 from adapters.sidecar.decide import validate
 from adapters.sidecar.decide.claim_choice import ClaimRefusal
-from adapters.sidecar.decide.claim_committer import ClaimCommitter
+from adapters.sidecar.decide.committer import Committer
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
 from adapters.sidecar.reconcile.controller import Reconciler
@@ -160,10 +160,10 @@ def _init() -> None:
 def _claims() -> None:
     """The arbiter allows each choice of devices, and the reconciler adopts it."""
 
-    async def unchecked(self: ClaimCommitter, asked: Allocation) -> ClaimRefusal | None:  # noqa: ARG001
+    async def unchecked(self: Committer, asked: Allocation) -> ClaimRefusal | None:  # noqa: ARG001
         return None
 
-    ClaimCommitter.commit = unchecked  # type: ignore[method-assign]
+    Committer.commit_claim = unchecked  # type: ignore[method-assign]
 
 
 def _live_claim() -> None:
