@@ -11,7 +11,7 @@ WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -63,6 +63,9 @@ e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG,
 
 adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS, MINUTES
 	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS) --minutes=$(MINUTES)
+
+hostile: .venv/.stamp  ## hostile HTTP and gRPC against one service; MINUTES, SEED
+	$(BIN)/python -m e2e.hostile $(or $(filter-out 0,$(MINUTES)),10) $(SEED)
 
 e2e-kind: .venv/.stamp  ## the documentation's commands in a cluster in containers
 	$(PYTHON) -m e2e.testbed.build --kind

@@ -8,14 +8,28 @@ from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.wire.kube import Container, Pod, Resources
 
+MOST_CONTAINERS = 256
+"""Containers of a pod with a share; the search for their cards is a call in a call for each."""
+
+LONGEST_NAME = 253
+"""Characters of a name or uid. Source: k8s.io/apimachinery/pkg/util/validation/validation.go,
+DNS1123SubdomainMaxLength."""
+
+LONGEST_ANNOTATIONS = 256 << 10
+"""Characters of all annotations. Source: k8s.io/apimachinery/pkg/api/validation/objectmeta.go,
+TotalAnnotationSizeLimitB."""
+
 
 def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
     """The dialect that a pod uses; None where it requests no share.
 
     Raises:
-        DialectError: it uses several, and none of them allows the others beside it.
+        DialectError: it uses several, and none of them allows the others beside it; or it has more
+            containers, longer names or longer annotations than a pod can have.
     """
     matching = [dialect for dialect in dialects if dialect.matches(pod)]
+    if matching:
+        _check_size(pod)
     for dialect in reversed(matching):  # where two claim what the pod has, the later one has it
         plain = _without(pod, dialect)
         if not any(other.matches(plain) for other in matching if other is not dialect):
@@ -27,6 +41,28 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
         ", ".join(sorted(name for name in resource_names(pod) if "/" in name)),
         f"mixes the dialects {', '.join(dialect.name for dialect in matching)}; use one of them",
     )
+
+
+def _check_size(pod: Pod) -> None:
+    """Check that what is kept of a request is small; the API server checks most of it too.
+
+    Raises:
+        DialectError: something is too long, or there are too many containers.
+    """
+    about = pod.metadata
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    if len(containers) > MOST_CONTAINERS:
+        problem = f"a pod with a share has at most {MOST_CONTAINERS} containers"
+        raise DialectError("spec.containers", str(len(containers)), problem)
+    named = (about.name, about.namespace, about.uid, *(each.name for each in containers))
+    longest = max(named, key=len)
+    if len(longest) > LONGEST_NAME:
+        problem = f"{len(longest)} characters, a name has at most {LONGEST_NAME}"
+        raise DialectError("metadata.name", longest[:LONGEST_NAME], problem)
+    size = sum(len(key) + len(value) for key, value in (about.annotations or {}).items())
+    if size > LONGEST_ANNOTATIONS:
+        problem = f"annotations have at most {LONGEST_ANNOTATIONS} characters"
+        raise DialectError("metadata.annotations", str(size), problem)
 
 
 def _without(pod: Pod, dialect: Dialect) -> Pod:

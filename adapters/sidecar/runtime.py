@@ -26,6 +26,7 @@ from adapters.sidecar.decide.readiness import LEDGERS
 from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.conversion import PodConverter
 from adapters.sidecar.exported_metrics import ExportedMetrics
+from adapters.sidecar.memory import FreedMemory
 from adapters.sidecar.observe.card_metrics import CardMetrics
 from adapters.sidecar.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.sidecar.observe.metrics import Metrics
@@ -103,6 +104,8 @@ class ServiceRuntime:
         self._settings = settings
         self._store = store
         self._log = log
+        self._budget = BodyBudget(PortLimits.of(settings.limits).body_bytes, monotonic)
+        self._freed = FreedMemory(lambda: self._budget.long)
         self.metrics = Metrics()
         self.decision_log = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
@@ -161,8 +164,8 @@ class ServiceRuntime:
             ("GET", "/metrics/usage"): exposition(self._exported.usage),
             **(more or {}),
         }
-        budget = BodyBudget(PortLimits.of(self._settings.limits).body_bytes, monotonic)
-        return App(routes, self.decision_log, budget)
+        hosts = [name.lower() for name in self._settings.hosts]
+        return App(routes, self.decision_log, self._budget, hosts)
 
     def conversion(self) -> ConversionPolicy | None:
         """Return which pods are converted to claims; None where none is."""
@@ -226,12 +229,13 @@ class ServiceRuntime:
             await asyncio.sleep(RETRY)
 
     async def tick(self) -> NoReturn:
-        """Release expired reservations, until cancelled."""
+        """Release expired reservations, and memory of long requests, until cancelled."""
         while True:
             await asyncio.sleep(TICK)
             over = self.service.ledgers.expire(self.service.ports.clock.now())
             if over:
                 self._log.info("reservations.expired", count=over)
+            await self._freed.give_back()
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
         return self._configured(self._documents, settings)

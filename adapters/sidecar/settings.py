@@ -126,6 +126,9 @@ class Settings(Section):
         agent_port: port of the node agents' metrics. The dashboard asks the agents of the nodes
             that a person looks at what is used; None for not asking them.
         limits: of the HTTP ports.
+        hosts: names by which browsers reach the service over a loopback address, where a proxy
+            that keeps them runs beside it. Others are refused there, as a page of any site could
+            have them; addresses, and names that no public name server knows, are not.
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
         decisions: the recording of decisions.
@@ -154,6 +157,7 @@ class Settings(Section):
     card_metrics: Literal["leader", "always"] = "leader"
     agent_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     limits: LimitSettings = LimitSettings()
+    hosts: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()
     decisions: DecisionSettings = DecisionSettings()

@@ -12,35 +12,55 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.wire import body
+from adapters.wire import body, bounded
 from adapters.wire.body import BodyError
+from adapters.wire.bounded import ABSENT, MOST_ITEMS, Item
 from adapters.wire.decoding import Decoder, Int64
-from adapters.wire.kube import Metadata, Pod, Wire
+from adapters.wire.kube import Pod, Wire
 from adapters.wire.name_index import NameList
 from adapters.wire.seen_names import NO_NAMES, SeenNames
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-_ABSENT = msgspec.Raw(b"null")
-
 _NO_NAMES = msgspec.Raw(NO_NAMES)
+
+LONGEST_NAMES = 32 << 20
+"""Bytes of an array of node names; 100,000 of the longest ones have 26 MB."""
 
 
 class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     """The base of all arguments; unknown fields are ignored."""
 
 
-class NodeItems(Wire, frozen=True, gc=False):
+class _Name(Wire, frozen=True, gc=False):
+    name: str = ""
+
+
+class _NamedItem(Item, frozen=True, gc=False):
+    metadata: _Name = _Name()
+
+
+class _NodeNames(Wire, frozen=True, gc=False):
+    """A NodeList of which the names are read."""
+
+    items: list[_NamedItem] | None = None
+
+
+class _NodeItems(Wire, frozen=True, gc=False):
     """A NodeList whose nodes stay encoded."""
 
     items: list[msgspec.Raw] | None = None
 
 
-class _RawArgs(GoArgs, frozen=True, gc=False):
-    pod: Pod | None = None
-    nodes: NodeItems | None = None
-    node_names: msgspec.Raw = _ABSENT
+class _Args(GoArgs, frozen=True, gc=False):
+    pod: msgspec.Raw = ABSENT
+    nodes: _NodeNames | None = None
+    node_names: msgspec.Raw = ABSENT
+
+
+class _EncodedNodes(GoArgs, frozen=True, gc=False):
+    nodes: _NodeItems
 
 
 class _Strings(GoArgs, frozen=True, gc=False):
@@ -48,11 +68,28 @@ class _Strings(GoArgs, frozen=True, gc=False):
 
 
 @dataclass(frozen=True, slots=True)
+class WholeNodes:
+    """Nodes as they came, in full.
+
+    Attributes:
+        content: the body that they are in.
+        names: of each.
+    """
+
+    content: bytes
+    names: list[str]
+
+    def encoded(self) -> list[msgspec.Raw]:
+        """Each node, as JSON."""
+        return body.read(self.content, _ENCODED_NODES).nodes.items or []
+
+
+@dataclass(frozen=True, slots=True)
 class ExtenderArgs:
     """Of filter and prioritize: a pod, and its nodes in one of two forms."""
 
     pod: Pod
-    nodes: NodeItems | None = None
+    nodes: WholeNodes | None = None
     node_names: NameList | None = None
 
 
@@ -65,34 +102,38 @@ class BindingArgs(GoArgs, frozen=True, gc=False):
     node: str = ""
 
 
-class MetaPod(GoArgs, frozen=True, gc=False):
+class MetaPod(Item, frozen=True, gc=False, rename="pascal"):
     """A pod by its uid alone."""
 
     uid: str = msgspec.field(default="", name="UID")
 
 
-class MetaVictims(GoArgs, frozen=True, gc=False):
+class MetaVictims(Item, frozen=True, gc=False, rename="pascal"):
     """The victims that the scheduler proposes on one node, by uid."""
 
     pods: list[MetaPod] | None = None
     num_pdb_violations: Int64 = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class VictimPod(Wire, frozen=True, gc=False):
+class _Uid(Wire, frozen=True, gc=False):
+    uid: str = ""
+
+
+class VictimPod(Item, frozen=True, gc=False):
     """A pod of which only the uid is read."""
 
-    metadata: Metadata = Metadata()
+    metadata: _Uid = _Uid()
 
 
-class Victims(GoArgs, frozen=True, gc=False):
+class Victims(Item, frozen=True, gc=False, rename="pascal"):
     """The victims that the scheduler proposes on one node, in full."""
 
     pods: list[VictimPod] | None = None
     num_pdb_violations: Int64 = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class _RawPreemptionArgs(GoArgs, frozen=True, gc=False):
-    pod: Pod | None = None
+class _PreemptionArgs(GoArgs, frozen=True, gc=False):
+    pod: msgspec.Raw = ABSENT
     node_name_to_victims: dict[str, Victims | None] | None = None
     node_name_to_meta_victims: dict[str, MetaVictims | None] | None = None
 
@@ -118,15 +159,11 @@ class PreemptionArgs:
     proposals: Mapping[str, Proposal]
 
 
-class _Named(Wire, frozen=True, gc=False):
-    metadata: Metadata = Metadata()
-
-
-_ARGS = Decoder(_RawArgs)
+_ARGS = Decoder(_Args)
+_ENCODED_NODES = Decoder(_EncodedNodes)
 _NAMES = Decoder(_Strings)
 _BINDING = Decoder(BindingArgs)
-_PREEMPTION = Decoder(_RawPreemptionArgs)
-_NAMED = Decoder(_Named)
+_PREEMPTION = Decoder(_PreemptionArgs)
 _KEYS = Decoder(dict[str, msgspec.Raw])
 _ANY = Decoder(object)
 
@@ -156,24 +193,29 @@ def _read_known(content: bytes, seen: SeenNames) -> ExtenderArgs | None:
         return None
     rest, names = known
     with suppress(BodyError):
-        args = body.read(rest, _ARGS)
-        if args.pod is not None and args.node_names == _NO_NAMES:
-            return ExtenderArgs(args.pod, args.nodes, names)
+        args = bounded.read(rest, _ARGS)
+        pod = bounded.read_pod(args.pod, "Pod")
+        if pod is not None and args.node_names == _NO_NAMES:
+            return ExtenderArgs(pod, None, names)
     return None
 
 
 def _read_args(content: bytes) -> ExtenderArgs:
-    args = body.read(content, _ARGS)
-    if args.pod is None or (args.nodes is None and args.node_names == _ABSENT):
-        content = _any_case(content, _RawArgs)
-        args = body.read(content, _ARGS)
-    if args.pod is None:
+    args = bounded.read(content, _ARGS)
+    if args.pod == ABSENT or (args.nodes is None and args.node_names == ABSENT):
+        content = _any_case(content, _Args)
+        args = bounded.read(content, _ARGS)
+    pod = bounded.read_pod(args.pod, "Pod")
+    if pod is None:
         raise BodyError("Pod is missing")
-    if args.node_names != _ABSENT:
-        return ExtenderArgs(args.pod, args.nodes, _names(bytes(args.node_names), content))
+    if args.node_names != ABSENT:
+        return ExtenderArgs(pod, None, _names(bytes(args.node_names), content))
     if args.nodes is None:
         raise BodyError("both NodeNames and Nodes are missing")
-    return ExtenderArgs(args.pod, args.nodes)
+    names = [node.metadata.name for node in args.nodes.items or ()]
+    if not all(names):
+        raise BodyError(f"Nodes.items[{names.index('')}].metadata.name is missing")
+    return ExtenderArgs(pod, WholeNodes(content, names))
 
 
 def read_binding(content: bytes) -> BindingArgs:
@@ -197,24 +239,15 @@ def read_preemption(content: bytes) -> PreemptionArgs:
     Raises:
         BodyError: they cannot be read, or the pod is missing.
     """
-    args = body.read(content, _PREEMPTION)
-    if args.pod is None:
-        args = body.read(_any_case(content, _RawPreemptionArgs), _PREEMPTION)
-    if args.pod is None:
+    if content.count(b"null") > MOST_ITEMS:  # nodes without victims are no items
+        raise BodyError(f"more than {MOST_ITEMS} items")
+    args = bounded.read(content, _PREEMPTION)
+    if args.pod == ABSENT:
+        args = bounded.read(_any_case(content, _PreemptionArgs), _PREEMPTION)
+    pod = bounded.read_pod(args.pod, "Pod")
+    if pod is None:
         raise BodyError("Pod is missing")
-    return PreemptionArgs(args.pod, _proposals(args))
-
-
-def node_names(nodes: NodeItems) -> list[str]:
-    """The names of whole nodes.
-
-    Raises:
-        BodyError: one of them cannot be read, or has no name.
-    """
-    names = [body.read(bytes(node), _NAMED).metadata.name for node in nodes.items or ()]
-    if not all(names):
-        raise BodyError(f"Nodes.items[{names.index('')}].metadata.name is missing")
-    return names
+    return PreemptionArgs(pod, _proposals(args))
 
 
 def _binding_fields(args: BindingArgs) -> dict[str, str]:
@@ -228,13 +261,15 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
 
 def _names(compact: bytes, content: bytes) -> NameList:
     """The names as they came; encoded again where the array is not as Go writes it."""
+    if compact.count(b",") >= MOST_ITEMS or len(compact) > LONGEST_NAMES:
+        raise BodyError(f"NodeNames has more than {MOST_ITEMS} names or {LONGEST_NAMES} bytes")
     try:
         return NameList(compact)
     except BodyError:
         return NameList.of(body.read(content, _NAMES).node_names)
 
 
-def _proposals(args: _RawPreemptionArgs) -> dict[str, Proposal]:
+def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:
     """Both forms in one; a node that is in both counts by the uids alone."""
     proposals: dict[str, Proposal] = {}
     for node, full in (args.node_name_to_victims or {}).items():

@@ -10,10 +10,11 @@ from enum import IntEnum
 import msgspec
 import orjson
 
-from adapters.wire import body
+from adapters.wire import body, bounded
 from adapters.wire.body import BodyError
+from adapters.wire.bounded import ABSENT, Item
 from adapters.wire.decoding import Decoder, Int64
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, Wire
 
 
 class StatusCode(IntEnum):
@@ -44,18 +45,18 @@ class Vote(IntEnum):
     REJECT = -1
 
 
-class Task(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
-    """A TaskInfo; its uid is the pod's."""
+class Task(Item, frozen=True, gc=False, rename="pascal"):
+    """A TaskInfo; its uid is the pod's, and the pod stays encoded."""
 
     uid: str = msgspec.field(default="", name="UID")
     name: str = ""
     namespace: str = ""
     node_name: str = ""
     status: Int64 = 0
-    pod: Pod | None = None
+    pod: msgspec.Raw = ABSENT
 
 
-class TaskNode(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
+class TaskNode(Item, frozen=True, gc=False, rename="pascal"):
     """A NodeInfo."""
 
     name: str = ""
@@ -88,10 +89,24 @@ class AllocateEvent(msgspec.Struct, frozen=True, gc=False):
 
 
 class Eviction(msgspec.Struct, frozen=True, gc=False):
-    """Of preemptable and reclaimable; the candidates for eviction stay encoded."""
+    """Of preemptable and reclaimable."""
 
     evictor: Task
+    evictees: list[Task] | None
+
+
+class _Evictees(msgspec.Struct, frozen=True, gc=False):
+    """The candidates for eviction, still encoded."""
+
     evictees: list[msgspec.Raw] | None
+
+
+class _UidAlone(Wire, frozen=True, gc=False):
+    uid: str = ""
+
+
+class _PodUid(Wire, frozen=True, gc=False):
+    metadata: _UidAlone = _UidAlone()
 
 
 _TASK_ALONE = Decoder(_TaskAlone)
@@ -99,7 +114,8 @@ _PREDICATE = Decoder(Predicate)
 _PRIORITIZE = Decoder(Prioritize)
 _EVENT = Decoder(AllocateEvent)
 _EVICTION = Decoder(Eviction)
-_TASK = Decoder(Task)
+_EVICTEES = Decoder(_Evictees)
+_POD_UID: Decoder[_PodUid | None] = Decoder(_PodUid | None)
 
 
 def pod_of(task: Task) -> Pod:
@@ -108,13 +124,26 @@ def pod_of(task: Task) -> Pod:
     Raises:
         BodyError: it is missing, or its uid is not the task's.
     """
-    if task.pod is None:
+    pod = bounded.read_pod(task.pod, "task.Pod")
+    if pod is None:
         raise BodyError("task.Pod is missing")
-    if not task.pod.metadata.uid:
+    if not pod.metadata.uid:
         raise BodyError("task.Pod.metadata.uid is missing")
-    if task.uid not in ("", task.pod.metadata.uid):
-        raise BodyError(f"task.UID {task.uid} is not that of its Pod, {task.pod.metadata.uid}")
-    return task.pod
+    if task.uid not in ("", pod.metadata.uid):
+        raise BodyError(f"task.UID {task.uid} is not that of its Pod, {pod.metadata.uid}")
+    return pod
+
+
+def uid_of(task: Task) -> str:
+    """The uid of a task's pod; empty where it has none.
+
+    Raises:
+        BodyError: the pod cannot be read.
+    """
+    if task.uid:
+        return task.uid
+    pod = body.read(bytes(task.pod), _POD_UID)
+    return "" if pod is None else pod.metadata.uid
 
 
 def read_predicate(content: bytes) -> Predicate:
@@ -123,7 +152,7 @@ def read_predicate(content: bytes) -> Predicate:
     Raises:
         BodyError: they cannot be read, or name no node.
     """
-    args = body.read(content, _PREDICATE)
+    args = bounded.read(content, _PREDICATE)
     if not args.node.name:
         raise BodyError("node.Name is missing")
     return args
@@ -157,7 +186,7 @@ def read_prioritize(content: bytes) -> Prioritize:
     Raises:
         BodyError: they cannot be read, or a node has no name.
     """
-    args = body.read(content, _PRIORITIZE)
+    args = bounded.read(content, _PRIORITIZE)
     if not all(node.name for node in args.nodes or ()):
         raise BodyError("the Name of one of the nodes is missing")
     return args
@@ -169,7 +198,7 @@ def read_event(content: bytes) -> Task:
     Raises:
         BodyError: it cannot be read, or is on no node.
     """
-    task = body.read(content, _EVENT).task
+    task = bounded.read(content, _EVENT).task
     if not task.node_name:
         raise BodyError("task.NodeName is missing")
     return task
@@ -181,8 +210,9 @@ def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]
     Raises:
         BodyError: something cannot be read.
     """
-    args = body.read(content, _EVICTION)
-    return args.evictor, [(body.read(bytes(raw), _TASK), raw) for raw in args.evictees or ()]
+    args = bounded.read(content, _EVICTION)
+    raws = body.read(content, _EVICTEES).evictees or []
+    return args.evictor, [*zip(args.evictees or (), raws, strict=True)]
 
 
 FITS = orjson.dumps({"status": "", "code": int(StatusCode.SUCCESS)})

@@ -12,7 +12,7 @@ from adapters.cli.audit.audit import AuditReport
 from adapters.cli.audit.finding import RULES, Finding, Rule
 from adapters.cli.output.encoded import as_json
 from adapters.cli.output.rows import Column, Row, table
-from adapters.cli.output.visible import visible
+from adapters.wire.visible import visible
 
 _COLUMNS = (
     Column("LEVEL"),

@@ -33,8 +33,8 @@ from adapters.cli.output.card_table import WIDE, write_cards
 from adapters.cli.output.message import message
 from adapters.cli.output.report import CardLine, Sharer
 from adapters.cli.output.terminal import terminal_page
-from adapters.cli.output.visible import visible, visible_lines
 from adapters.wire.kube import Metadata, Pod
+from adapters.wire.visible import visible, visible_lines
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 

@@ -14,7 +14,7 @@ from rich.status import Status
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.reading import reading
 from adapters.cli.input.source import sources
-from adapters.cli.output.visible import visible
+from adapters.wire.visible import visible
 
 if TYPE_CHECKING:
     from adapters.cli.input.agent_report import AgentReports

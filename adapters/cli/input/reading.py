@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from adapters.cli.output.terminal import may_be_terminal
-from adapters.cli.output.visible import visible
+from adapters.wire.visible import visible
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID

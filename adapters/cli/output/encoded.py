@@ -3,7 +3,7 @@
 import orjson
 import yaml
 
-from adapters.cli.output.visible import escaped
+from adapters.wire.visible import escaped
 
 
 def as_json(plain: object) -> str:

@@ -4,7 +4,7 @@ import sys
 
 import typer
 
-from adapters.cli.output.visible import visible, visible_lines
+from adapters.wire.visible import visible, visible_lines
 
 
 def message(kind: str, text: object) -> None:

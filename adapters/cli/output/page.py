@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from adapters.cli.output.visible import visible
+from adapters.wire.visible import visible
 
 Spans = tuple[tuple[str, str], ...]
 """Texts one after the other, each with its style as rich names it; an empty style is plain."""

@@ -11,7 +11,7 @@ from enum import Enum
 
 from adapters.cli.output.encoded import as_json, as_yaml
 from adapters.cli.output.page import TextColumn, TextPage, span
-from adapters.cli.output.visible import visible, visible_cell
+from adapters.wire.visible import visible, visible_cell
 
 GAP = 3
 """Blanks between two columns."""

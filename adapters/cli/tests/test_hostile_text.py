@@ -12,9 +12,9 @@ import yaml
 
 from adapters.cli.output.encoded import as_json, as_yaml
 from adapters.cli.output.message import write_file
-from adapters.cli.output.visible import visible, visible_cell, visible_lines
 from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound
 from adapters.cli.tests.command import command
+from adapters.wire.visible import visible, visible_cell, visible_lines
 
 ACTS = "\x1b[31m\x07\x00\n\r\t\x7f\x85\x9b\xad\u061c\u200b\u2028\u202e\u2066\ufeff\U000e0041"
 """Escape sequences, C0, C1, line ends, marks of direction, and invisible characters."""

@@ -1,7 +1,13 @@
+import msgspec
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.matching import dialect_of
+from adapters.dialects.matching import (
+    LONGEST_ANNOTATIONS,
+    LONGEST_NAME,
+    MOST_CONTAINERS,
+    dialect_of,
+)
 from adapters.dialects.registry import dialects
 from adapters.wire.kube import Amount, Container, KubeNode, Metadata, Pod, PodSpec, Resources
 
@@ -126,3 +132,38 @@ def test_only_metaxs_plugin_uses_the_lock_of_a_node(resource: str) -> None:
 
     assert dialect is not None
     assert not dialect.needs_node_lock(dialect.read_request(requesting), KubeNode())
+
+
+def a_hostile_pod(what: str) -> Pod:
+    limits: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 1000}
+    container = Container(name="c", resources=Resources(limits=limits))
+    plain = Pod(Metadata(name="p", namespace="n", uid="u"), PodSpec(containers=(container,)))
+    match what:
+        case "containers":
+            spec = PodSpec(containers=(container,), init_containers=(container,) * MOST_CONTAINERS)
+            return msgspec.structs.replace(plain, spec=spec)
+        case "container":
+            long = msgspec.structs.replace(container, name="x" * (LONGEST_NAME + 1))
+            return msgspec.structs.replace(plain, spec=PodSpec(containers=(container, long)))
+        case "annotations":
+            long_text = {"a": "x" * LONGEST_ANNOTATIONS}
+            return msgspec.structs.replace(
+                plain, metadata=msgspec.structs.replace(plain.metadata, annotations=long_text)
+            )
+        case _:
+            changed = {what: "x" * (LONGEST_NAME + 1)}
+            metadata: Metadata = msgspec.structs.replace(plain.metadata, **changed)
+            return msgspec.structs.replace(plain, metadata=metadata)
+
+
+@pytest.mark.parametrize(
+    "what", ["containers", "container", "annotations", "name", "namespace", "uid"]
+)
+def test_a_pod_larger_than_any_is_invalid_if_it_requests_a_share(what: str) -> None:
+    hostile = a_hostile_pod(what)
+    plain = msgspec.structs.replace(hostile, spec=PodSpec(containers=(Container(),) * 300))
+
+    with pytest.raises(DialectError, match="at most"):
+        dialect_of(hostile, ALL)
+
+    assert dialect_of(plain, ALL) is None

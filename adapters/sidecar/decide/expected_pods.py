@@ -32,6 +32,9 @@ OUTLOOK_NS = 100_000_000
 changed: most changes are the binds that were expected, and to add dozens of pods takes a
 millisecond. Before a node is passed over, it is always computed again."""
 
+SIGNATURES = 128
+"""Signatures that are kept of a node; further ones begin again."""
+
 NODES = 16
 """Nodes that are evaluated for one pod at most."""
 
@@ -111,6 +114,8 @@ class ExpectedPods:
             outlook = self._newest(node)
             placement = fit(request, outlook.ledger)
         if isinstance(placement, Reason):
+            if len(outlook.full_for) >= SIGNATURES:
+                outlook.full_for.clear()
             outlook.full_for.add(signature)
             return False
         expected = replace(

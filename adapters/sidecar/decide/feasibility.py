@@ -6,7 +6,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.pod_requests import CACHED_BYTES, PodRequest
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.decide.rejections import NodeRejections, reject
 from adapters.wire.name_index import NameIndex, NameList
@@ -16,7 +16,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 
 EVALUATIONS = 256
-"""Pods whose evaluation is kept until a ledger changes."""
+"""Pods whose evaluation is kept until a ledger changes, of ``CACHED_BYTES`` together."""
 
 STEP = 25
 """Node classes that are evaluated before other calls run: about ten milliseconds."""
@@ -34,6 +34,7 @@ class Feasibility:
         self._quotas = quotas
         self._cache = FeasibilityCache()
         self._evaluations: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
+        self._bytes = 0
         self._revision = (-1, -1)
         self._index: tuple[Inventory, int, NameIndex] | None = None
         self._rows: WeakKeyDictionary[NameList, Rows] = WeakKeyDictionary()
@@ -41,9 +42,11 @@ class Feasibility:
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same object until a ledger changes."""
         revision = self._ledgers.revision, self._quotas.revision
-        if self._revision != revision or len(self._evaluations) > EVALUATIONS:
+        is_full = len(self._evaluations) > EVALUATIONS or self._bytes > CACHED_BYTES
+        if self._revision != revision or is_full:
             self._revision = revision
             self._evaluations.clear()
+            self._bytes = 0
         uid = pod.request.uid
         known = self._evaluations.get(uid)
         if known is not None and known[0] is pod:
@@ -56,6 +59,7 @@ class Feasibility:
             self._quotas.refusal(pod.request),
         )
         self._evaluations[uid] = (pod, found)
+        self._bytes += pod.size
         return found
 
     async def fitting(self, pod: PodRequest, names: NameList) -> Mask:

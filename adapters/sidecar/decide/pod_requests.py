@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
@@ -41,11 +41,13 @@ class PodRequest:
         pod: as it was when it was read.
         dialect: of the request.
         request: what the pod requests.
+        size: bytes of the pod; 0 where it was not measured.
     """
 
     pod: Pod
     dialect: Dialect
     request: Request
+    size: int = field(default=0, compare=False)
 
 
 def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
@@ -135,7 +137,10 @@ class PodRequestCache:
             at_most = f"of {size} bytes, more than the {LARGEST_POD} that the API server stores"
             raise DialectError("metadata.name", pod.metadata.name[:_SHOWN], f"is a pod {at_most}")
         pod_request = self._alike.read(pod, template_of(pod))
-        if pod_request is not None and uid:
+        if pod_request is None:
+            return None
+        pod_request = replace(pod_request, size=size)
+        if uid:
             self.forget(uid)
             self._by_uid[uid] = pod_request
             self._bytes += size
@@ -151,7 +156,7 @@ class PodRequestCache:
         """Drop a pod that was deleted."""
         forgotten = self._by_uid.pop(uid, None)
         if forgotten is not None:
-            self._bytes -= size_of(forgotten.pod)
+            self._bytes -= forgotten.size
 
 
 def template_of(pod: Pod) -> bytes:

@@ -17,7 +17,7 @@ from adapters.sidecar.decide.service import Service
 from adapters.sidecar.endpoints.outcomes import ERRORS, failed, unless_invalid
 from adapters.wire import extender, extender_answer
 from adapters.wire.body import BodyError
-from adapters.wire.extender import ExtenderArgs, NodeItems
+from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.name_index import NameList
 from adapters.wire.seen_names import SeenNames
@@ -167,7 +167,7 @@ class KubeExtender:
     def _fitting(self, args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""
         if args.node_names is None and args.nodes is not None:
-            return extender_answer.filter_nodes([*compress(args.nodes.items or (), fits.tobytes())])
+            return extender_answer.filter_nodes([*compress(args.nodes.encoded(), fits.tobytes())])
         fitting = self._service.feasibility.select(names, fits)
         self._seen_names.expect(fitting)
         return extender_answer.filter_names(fitting.compact)
@@ -222,7 +222,7 @@ def _named(pod: Pod | None) -> Pod:
 def _names(args: ExtenderArgs) -> NameList:
     if args.node_names is not None:
         return args.node_names
-    return NameList.of(extender.node_names(args.nodes or NodeItems()))
+    return NameList.of(args.nodes.names if args.nodes is not None else ())
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

@@ -130,6 +130,8 @@ class VolcanoExtender:
         pod = volcano.pod_of(task)
         uid = pod.metadata.uid
         if task.status == PredicateStatus.RELEASING:
+            if not self._service.ledgers.inventory.nodes_of(uid):
+                return volcano.event_result()  # it has no cards with which others could plan
             now = self._service.ports.clock.now()
             self._releasing = {key: until for key, until in self._releasing.items() if until > now}
             self._releasing[uid] = now + self._service.hold_seconds * SECOND
@@ -194,7 +196,7 @@ class VolcanoExtender:
         chosen = self._choose(pod_request, evictees)
         if chosen is None:
             return volcano.eviction_result(Vote.ABSTAIN)
-        evicted = [raw for task, raw in evictees if _uid(task) in chosen]
+        evicted = [raw for task, raw in evictees if volcano.uid_of(task) in chosen]
         self._decision_log.record(
             DecisionRecord(
                 verb,
@@ -250,13 +252,8 @@ def _allocate_decision(outcome: Outcome, pod_request: PodRequest, task: Task) ->
     return DecisionRecord("allocate", outcome, request.pod, request.uid, dialect, task.node_name)
 
 
-def _uid(task: Task) -> str:
-    pod: Pod | None = task.pod
-    return task.uid or (pod.metadata.uid if pod else "")
-
-
 def _by_node(evictees: Evictees) -> Mapping[str, list[str]]:
     nodes: dict[str, list[str]] = {}
     for task, _ in evictees:
-        nodes.setdefault(task.node_name, []).append(_uid(task))
+        nodes.setdefault(task.node_name, []).append(volcano.uid_of(task))
     return nodes

@@ -15,6 +15,8 @@ from adapters.sidecar.decide.service import Service
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import messages
 from adapters.wire import body
+from adapters.wire.body import BodyError
+from adapters.wire.bounded import MOST_ITEMS
 from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
@@ -56,7 +58,7 @@ class Calls:
 
         Raises:
             NotReady, UnknownPod, DialectError, StateError, NothingFitsError, ElsewhereError,
-            LedgerContended, BindError, OSError: see their classes.
+            LedgerContended, BindError, BodyError, OSError: see their classes.
         """
         service = self._service
         service.check_ready()
@@ -66,6 +68,8 @@ class Calls:
             raise StateError(f"pod {full_name(pod)} requests no share of a card")
         if pod.spec.node_name or not may_be_bound(pod):
             raise StateError(f"pod {full_name(pod)} is bound already, or has finished")
+        if len(request.nodes) > MOST_ITEMS:
+            raise BodyError(f"nodes has more than {MOST_ITEMS} names")
         names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
         for _ in range(ATTEMPTS):
             node = self._node(pod_request, names)

@@ -19,6 +19,7 @@ from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
+from adapters.sidecar.grpc.call_limits import CallLimits
 from adapters.sidecar.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
 from adapters.sidecar.settings import UNIX, is_local
 from adapters.wire.body import BodyError
@@ -35,7 +36,14 @@ SHUTDOWN_GRACE = 2.0
 CALLS = 256
 """Calls at a time, the streams of WatchLedger included."""
 
+IDLE_MS = 300_000
+"""Milliseconds after which a connection without a call is closed."""
+
+LONGEST = 2000
+"""Characters of an error, which may repeat a name; a client reads 8 KiB of metadata at most."""
+
 LIMITS = (
+    ("grpc.max_connection_idle_ms", IDLE_MS),
     ("grpc.so_reuseport", 0),
     ("grpc.max_receive_message_length", 4 << 20),
     ("grpc.max_metadata_size", 16 << 10),
@@ -127,7 +135,7 @@ class Servicer(pb_grpc.DragomanServicer):
             number = self._failed(f"{SERVICE}/{call}", error)
             text = f"unexpected error; it is in the log with decision {number}"
             await context.abort(grpc.StatusCode.INTERNAL, text)
-        await context.abort(code, str(error))
+        await context.abort(code, str(error)[:LONGEST])
 
 
 def _code(error: Exception) -> grpc.StatusCode | None:
@@ -151,6 +159,7 @@ class GrpcServer:
         listen: str,
         failed: Failed,
         credentials: grpc.ServerCredentials | None = None,
+        limits: CallLimits | None = None,
     ) -> None:
         """Bind the port.
 
@@ -159,6 +168,7 @@ class GrpcServer:
             listen: ``unix:PATH`` or ``HOST:PORT``.
             failed: called with unexpected errors.
             credentials: of the server and its clients; without them, a host must be loopback.
+            limits: of calls; None for the default ones.
 
         Raises:
             OSError: the address is in use, or cannot be bound.
@@ -166,7 +176,9 @@ class GrpcServer:
         self._service = service
         self._path = Path(listen.removeprefix(UNIX)) if listen.startswith(UNIX) else None
         self._health = HealthServicer()
-        self._server = grpc.aio.server(options=LIMITS, maximum_concurrent_rpcs=CALLS)
+        self._server = grpc.aio.server(
+            interceptors=(limits or CallLimits(),), options=LIMITS, maximum_concurrent_rpcs=CALLS
+        )
         pb_grpc.add_DragomanServicer_to_server(  # type: ignore[no-untyped-call]
             Servicer(Calls(service), failed), self._server
         )

@@ -14,12 +14,16 @@ import structlog
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.observe.metrics import Metrics
 from adapters.sidecar.observe.request_timer import RequestTimer
+from adapters.wire.visible import escaped, visible, visible_lines
 
 LATEST = 100
 """Decisions of ``/api/decisions``."""
 
 KEPT = 1000
 """Decisions that the dashboard searches."""
+
+LONGEST = 2000
+"""Characters of a text of a decision; what a client sends as a name may be a megabyte."""
 
 REFUSED_PODS = 2000
 """Pods whose latest refusal is kept, the most recently refused ones."""
@@ -73,19 +77,20 @@ class StructuredDecisionLog:
     def record(self, decision: DecisionRecord) -> None:
         """Log and count a decision."""
         self._metrics.decided(decision)
+        uid, text = decision.uid[:LONGEST], decision.text[:LONGEST]
         entry: dict[str, object] = {
             "decision": self._number(),
-            "pod": decision.pod,
-            "uid": decision.uid,
+            "pod": decision.pod[:LONGEST],
+            "uid": uid,
             "dialect": decision.dialect,
-            "node": decision.node,
+            "node": decision.node[:LONGEST],
         }
         if decision.cause:
             entry["reason"] = decision.cause
-        if decision.text:
-            entry["text"] = decision.text
+        if text:
+            entry["text"] = text
         if decision.consumers:
-            entry["consumers"] = decision.consumers
+            entry["consumers"] = tuple(each[:LONGEST] for each in decision.consumers)
         if decision.nodes_evaluated:
             entry["nodes"], entry["asked"] = decision.nodes_fitting, decision.nodes_evaluated
         self._log.info(f"{decision.verb}.{decision.outcome.value}", **entry)
@@ -94,13 +99,13 @@ class StructuredDecisionLog:
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "verb": decision.verb,
             "outcome": decision.outcome.value,
-            "text": decision.text or _count(decision),
+            "text": text or _count(decision),
         }
         self.recorded += 1
         self._latest.appendleft(kept)
-        self._refusals.pop(decision.uid, None)
-        if decision.uid and decision.outcome in _NO:
-            self._refusals[decision.uid] = kept
+        self._refusals.pop(uid, None)
+        if uid and decision.outcome in _NO:
+            self._refusals[uid] = kept
             if len(self._refusals) > REFUSED_PODS:
                 self._refusals.popitem(last=False)
 
@@ -132,7 +137,7 @@ class StructuredDecisionLog:
     def failed(self, path: str, error: Exception) -> str:
         """Log an unexpected error with its traceback; return the number of the log line."""
         number = self._number()
-        self._log.error("call.failed", path=path, decision=number, exc_info=error)
+        self._log.error("call.failed", path=path[:LONGEST], decision=number, exc_info=error)
         return number
 
     def _number(self) -> str:
@@ -159,7 +164,9 @@ def _count(decision: DecisionRecord) -> str:
 
 
 def _json(value: object, **_: object) -> bytes:
-    return orjson.dumps(value, default=str)
+    """One line of ASCII: what a client sent can end no line, and does nothing on a terminal."""
+    text = orjson.dumps(value, default=str)
+    return text if text.isascii() and b"\x7f" not in text else escaped(text.decode()).encode()
 
 
 def _sentence(_: object, __: str, event: structlog.typing.EventDict) -> str:
@@ -167,7 +174,8 @@ def _sentence(_: object, __: str, event: structlog.typing.EventDict) -> str:
     trace = event.pop("exception", "")
     clock = str(event.pop("timestamp"))[11:19]
     level = str(event.pop("level"))
-    name = str(event.pop("event"))
-    fields = " ".join(f"{key}={value}" for key, value in event.items() if value not in ("", None))
+    name = visible(str(event.pop("event")))
+    shown = ((key, visible(str(value))) for key, value in event.items() if value not in ("", None))
+    fields = " ".join(f"{key}={value}" for key, value in shown)
     mark = "" if level == "info" else f"{level}: "
-    return f"{clock} {mark}{name:<20} {fields}" + (f"\n{trace}" if trace else "")
+    return f"{clock} {mark}{name:<20} {fields}" + (f"\n{visible_lines(trace)}" if trace else "")

@@ -110,6 +110,7 @@ EVERY = {
     "PEERMETRICS": "true",
     "CARDMETRICS": "always",
     "AGENTPORT": "9394",
+    "HOSTS": "gpu.example.com,dragoman.example.com",
     "LIMITS_CONNECTIONS": "16",
     "LIMITS_HEADSECONDS": "1",
     "LIMITS_BODYSECONDS": "2",

@@ -14,6 +14,7 @@ import orjson
 from adapters.sidecar.decide.readiness import NotReady
 from adapters.sidecar.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.sidecar.web.body_budget import BodyBudget, BudgetError, HeldBody
+from adapters.sidecar.web.browsers import is_foreign, is_from_a_page, is_loopback
 from adapters.sidecar.web.limits import DROP, MIB, PortLimits
 from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
@@ -25,6 +26,17 @@ Send = Callable[[Mapping[str, object]], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 
 JSON = "application/json"
+
+LONGEST_SHOWN = 200
+"""Characters of a path that an answer repeats."""
+
+ALWAYS: Headers = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+"""Header fields of every response: no page of another site may embed one."""
+
+FOREIGN = "{!r} is no known name of this service: name it in hosts if people use it"
 
 _ZERO = re.compile(rb"q=0(\.0{0,3})?")
 
@@ -105,6 +117,7 @@ class App:
         routes: Mapping[tuple[str, str], Route],
         metrics: RequestMetrics,
         budget: BodyBudget | None = None,
+        hosts: Collection[str] = (),
     ) -> None:
         """Compose the application.
 
@@ -112,16 +125,18 @@ class App:
             routes: by method and path.
             metrics: of requests.
             budget: of all bodies in memory; None for the default limit.
+            hosts: names by which people reach it over a loopback address, in lower case.
         """
         self._routes = dict(routes)
         self._prefixes = tuple(path for _, path in routes if path.endswith("/") and path != "/")
         self._metrics = metrics
         self._budget = budget or BodyBudget(PortLimits().body_bytes, monotonic)
+        self._hosts = frozenset(hosts)
 
     def restricted_to(self, paths: Collection[str]) -> "App":
         """An application with those routes only whose path is one of ``paths``."""
         kept = {at: route for at, route in self._routes.items() if at[1] in paths}
-        return App(kept, self._metrics, self._budget)
+        return App(kept, self._metrics, self._budget, self._hosts)
 
     def refused(self, reason: str) -> None:
         """Count a request or connection that a limit refused."""
@@ -131,14 +146,14 @@ class App:
         """Handle one request, as ASGI defines it."""
         if scope["type"] != "http":
             return
-        answer = await self._respond(str(scope["method"]), str(scope["path"]), scope, receive)
+        answer = self._refusal(scope)
+        if answer is None:
+            answer = await self._respond(str(scope["method"]), str(scope["path"]), scope, receive)
         if answer is None:
             return
-        headers = [
-            (b"content-type", answer.kind.encode()),
-            (b"x-content-type-options", b"nosniff"),
-            *answer.headers,
-        ]
+        headers = [(b"content-type", answer.kind.encode()), *ALWAYS, *answer.headers]
+        if all(name != b"cache-control" for name, _ in answer.headers):
+            headers.append((b"cache-control", b"no-store"))
         if answer.status != HTTPStatus.NOT_MODIFIED:
             headers.append((b"content-length", str(len(answer.body)).encode()))
         if answer.closes:
@@ -146,6 +161,20 @@ class App:
         body = b"" if scope["method"] == "HEAD" else answer.body
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
+
+    def _refusal(self, scope: Scope) -> Answer | None:
+        """The answer to a request that a page of another site makes a browser send."""
+        fields = _headers(scope)
+        if is_from_a_page(str(scope["method"]), [name for name, _ in fields]):
+            self.refused("cross_site")
+            return replace(problem(403, "pages in browsers may only read"), closes=True)
+        server = scope.get("server")
+        if isinstance(server, tuple) and is_loopback(server[0]):
+            host = next((value for name, value in fields if name == b"host"), b"").decode("latin-1")
+            if is_foreign(host, self._hosts):
+                self.refused("host")
+                return replace(problem(421, FOREIGN.format(host[:253])), closes=True)
+        return None
 
     async def _respond(
         self, method: str, path: str, scope: Scope, receive: Receive
@@ -158,7 +187,7 @@ class App:
             allowed = sorted(known for known, at in self._routes if at == base)
             if allowed:
                 return problem(405, f"method {method} is not allowed, only {' and '.join(allowed)}")
-            return problem(404, f"not found: {path}")
+            return problem(404, f"not found: {path[:LONGEST_SHOWN]}")
         with self._metrics(route.verb) as timing:
             answer = await self._handle(route, scope, receive, path[len(base) :], timing)
             timing.status = 0 if answer is None else answer.status

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.sidecar.decide import feasibility as feasibility_module
-from adapters.sidecar.decide.pod_requests import PodRequest
+from adapters.sidecar.decide.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest
 from adapters.sidecar.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
 from adapters.wire.name_index import NameList
@@ -86,3 +86,17 @@ def test_a_node_whose_ledger_cannot_be_read_is_rejected_for_that() -> None:
         "held by an allocation that cannot be read",
         False,
     )
+
+
+def test_evaluations_of_large_pods_are_not_kept() -> None:
+    async def work() -> int:
+        bench = await a_service(a_node("n1"))
+        text = "x" * (LARGEST_POD - 1000)
+        for number in range(2 * CACHED_BYTES // LARGEST_POD):
+            plain = {**a_pod(f"p{number}"), "status": {"containerStatuses": [{"name": text}]}}
+            found = bench.service.pod_requests.read(read_pod(plain))
+            assert found is not None
+            bench.service.evaluate(found)
+        return len(bench.service.feasibility._evaluations)
+
+    assert run(work()) <= CACHED_BYTES // LARGEST_POD + 2

@@ -86,16 +86,16 @@ def test_a_pod_that_the_api_server_cannot_store_is_refused_and_not_kept(part: st
     assert cache.get("uid-p") is None
 
 
-@pytest.mark.parametrize("part", ["container", "status"])
+@pytest.mark.parametrize("part", ["resource", "status"])
 def test_every_field_of_a_pod_counts(part: str) -> None:
-    """Container names and statuses did not, so that pods of any size stayed."""
+    """Statuses did not, so that pods of any size stayed."""
     cache, text = a_cache(), "x" * (LARGEST_POD // 2)
     room = CACHED_BYTES // len(text)
 
     for at in range(room + 1):
         plain = a_pod(f"{at}")
-        if part == "container":
-            plain["spec"]["containers"].append({"name": text})
+        if part == "resource":
+            plain["spec"]["containers"][0]["resources"]["limits"][text] = 1
         else:
             plain["status"] = {"containerStatuses": [{"name": text}]}
         cache.read(msgspec.convert(plain, Pod))

@@ -35,7 +35,8 @@ def test_a_pod_that_fits_leaves_and_the_others_go_to_the_end() -> None:
 def test_large_pods_that_wait_do_not_fill_the_memory() -> None:
     pods, text = WaitingPods(), "x" * (LARGEST_POD - 1000)
     for number in range(100):
-        found = read(read_pod(a_pod(f"{number}", annotations={"example.com/a": text})), DIALECTS)
+        plain = {**a_pod(f"{number}"), "status": {"containerStatuses": [{"name": text}]}}
+        found = read(read_pod(plain), DIALECTS)
         assert found is not None
         pods.add(found)
         pods.add(found)

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from adapters.sidecar.decide.expected_pods import EXPECTED_NS, NODES
+from adapters.sidecar.decide.expected_pods import EXPECTED_NS, NODES, SIGNATURES
 from adapters.sidecar.endpoints.kube_extender import KubeExtender
 from adapters.sidecar.endpoints.tests.kube_bodies import bind, names
 from adapters.sidecar.tests.builders import Bench, Json, a_node, a_pod, a_service, decoded, run
@@ -154,3 +154,15 @@ def test_only_so_many_full_nodes_are_passed_over_for_one_pod() -> None:
         return await placed(kube, "next", *nodes)
 
     assert run(work()) == f"n{NODES}"
+
+
+def test_requests_that_do_not_fit_beside_expected_pods_are_kept_up_to_a_number() -> None:
+    async def work() -> int:
+        bench, kube = await a_filled_bench("n1")
+        await kube.prioritize(names(a_pod("expected", memory=4000), "n1"))
+        for number in range(2 * SIGNATURES):
+            await kube.prioritize(names(a_pod(f"q{number}", memory=4000 + number), "n1"))
+        outlook = bench.service.expected_pods._outlooks["n1"]
+        return len(outlook.full_for)
+
+    assert 0 < run(work()) <= SIGNATURES

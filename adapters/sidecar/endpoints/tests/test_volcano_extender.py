@@ -397,3 +397,15 @@ def test_a_gang_that_exceeds_the_quota_is_refused_while_it_is_planned() -> None:
     assert first == {"errorMessage": ""}
     assert second == {"errorMessage": f"n2: {text}"}
     assert text in json.dumps(third)
+
+
+def test_evictions_of_pods_without_cards_are_not_kept() -> None:
+    """Each kept its uid, of any length, for half a minute."""
+
+    async def work() -> int:
+        extender = VolcanoExtender((await a_service()).service)
+        for number in range(100):
+            await extender.deallocate(event(a_pod(f"p{number}"), "n1", 64))
+        return len(extender._releasing)
+
+    assert run(work()) == 0

@@ -12,6 +12,7 @@ import pytest
 
 from adapters.sidecar.grpc import dragoman_pb2 as pb
 from adapters.sidecar.grpc import dragoman_pb2_grpc as pb_grpc
+from adapters.sidecar.grpc.call_limits import CallLimits
 from adapters.sidecar.grpc.server import GrpcServer
 from adapters.sidecar.tests.builders import (
     Bench,
@@ -46,7 +47,9 @@ class Connected:
 
 
 @asynccontextmanager
-async def connected(folder: Path, *pods: Json) -> AsyncIterator[Connected]:
+async def connected(
+    folder: Path, *pods: Json, limits: CallLimits | None = None
+) -> AsyncIterator[Connected]:
     bench = await a_service(pods=pods)
     failures: list[Exception] = []
 
@@ -55,7 +58,7 @@ async def connected(folder: Path, *pods: Json) -> AsyncIterator[Connected]:
         return "n-1"
 
     listen = f"unix:{folder / 's'}"
-    server = GrpcServer(bench.service, listen, failed)
+    server = GrpcServer(bench.service, listen, failed, limits=limits)
     await server.start()
     running = asyncio.create_task(server.run())
     try:
@@ -69,12 +72,12 @@ async def connected(folder: Path, *pods: Json) -> AsyncIterator[Connected]:
 Test = Callable[[Connected], Coroutine[Any, Any, None]]
 
 
-def on(folder: Path, *pods: Json) -> Callable[[Test], None]:
+def on(folder: Path, *pods: Json, limits: CallLimits | None = None) -> Callable[[Test], None]:
     """Run a test at once, on a service with these pods."""
 
     def tried(test: Test) -> None:
         async def main() -> None:
-            async with connected(folder, *pods) as client:
+            async with connected(folder, *pods, limits=limits) as client:
                 await test(client)
 
         asyncio.run(main())

@@ -1,12 +1,13 @@
 """The decisions that are kept for people: bounded, with their times, and the latest refusals."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from adapters.sidecar.decide.ports import DecisionRecord, Outcome
 from adapters.sidecar.observe import decision_log
-from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
+from adapters.sidecar.observe.decision_log import LONGEST, StructuredDecisionLog, logger
 from adapters.sidecar.observe.metrics import Metrics
 
 
@@ -66,3 +67,55 @@ def test_the_pods_with_a_refusal_are_bounded(monkeypatch: pytest.MonkeyPatch) ->
 
     assert log.refusal("a") is None
     assert log.refusal("c") is not None
+
+
+def test_what_is_kept_of_a_decision_is_bounded_whatever_a_client_sends() -> None:
+    log, long = a_log(), "x" * (1 << 20)
+
+    log.record(
+        DecisionRecord(
+            "bind", Outcome.ERROR, long, long, node=long, text=long, consumers=(long, "n/a")
+        )
+    )
+
+    (kept,) = log.latest()
+    assert len(str(kept)) < 6 * LONGEST
+    assert log.refusal(long[:LONGEST]) is kept
+    assert kept["consumers"] == (long[:LONGEST], "n/a")
+
+
+HOSTILE = "a\nfake=1\r\u2028\x1b]0;owned\x07\x1b[2J\u202e\x7f\x9b31m\x85é"
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_name_cannot_end_a_line_of_the_log_or_reach_the_terminal(
+    capfdbinary: pytest.CaptureFixture[bytes], form: str
+) -> None:
+    log = StructuredDecisionLog(logger("info", form), Metrics())
+
+    log.record(DecisionRecord("bind", Outcome.ERROR, HOSTILE, HOSTILE, text=HOSTILE, node=HOSTILE))
+    log.failed(HOSTILE, ValueError("a\x1b[2Jb"))
+
+    written = capfdbinary.readouterr().err.decode()
+    shown = [letter for letter in written if letter != "\n" and not letter.isprintable()]
+    assert shown == []
+    decision, *rest = written.splitlines()
+    assert "fake=1" in decision
+    assert all("fake=1" not in line for line in rest[1:])
+    if form == "json":
+        assert json.loads(decision)["pod"] == HOSTILE
+        assert len(rest) == 1
+
+
+def test_no_client_grows_the_metrics() -> None:
+    metrics = Metrics()
+    log = StructuredDecisionLog(logger("error", "json"), metrics)
+
+    def series() -> int:
+        for number in range(100):
+            text = f"{number}-{HOSTILE}"
+            log.record(DecisionRecord("bind", Outcome.ERROR, text, text, text=text, node=text))
+            log.refused("malformed")
+        return metrics.text().count(b"\n")
+
+    assert series() == series()

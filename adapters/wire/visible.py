@@ -1,4 +1,4 @@
-"""The filter of everything that the command writes: foreign text shows, and does nothing else.
+"""The filter of what the command and the log write: foreign text shows, and does nothing else.
 
 Names, annotations and messages come from all who may write an object. A control character in them
 moves the cursor, changes colors or ends a line; a bidirectional one reverses the text around it; a

@@ -1,0 +1,1 @@
+"""Hostile clients of all ports of one service, for a second or for an hour."""
