@@ -160,3 +160,31 @@ def test_every_event_and_log_name_of_the_operators_pages_is_written_by_our_code(
     assert len(logged) > 4
     assert [name for name in events - {"FailedScheduling"} if f'"{name}"' not in sources] == []
     assert [name for name in logged if f'"{name}"' not in sources] == []
+
+
+def test_the_index_has_every_page_of_the_documentation() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {
+        (index.parent / path).resolve()
+        for path in re.findall(r"\]\(([^)#:]+)\)", index.read_text())
+    }
+    pages = {*(ROOT / "docs").rglob("*.md")} - {index}
+
+    assert len(pages) > 40
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []
+
+
+HELD_TO_A_WIDTH = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/README.md",
+    "docs/first-change.md",
+    *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("name", HELD_TO_A_WIDTH)
+def test_no_line_of_text_is_too_wide_for_a_diff(name: str) -> None:
+    lines = (ROOT / name).read_text().splitlines()
+
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
