@@ -178,6 +178,7 @@ HELD_TO_A_WIDTH = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/README.md",
+    "docs/compatibility.md",
     "docs/first-change.md",
     *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
 ]
