@@ -189,3 +189,24 @@ def test_no_line_of_text_is_too_wide_for_a_diff(name: str) -> None:
     lines = (ROOT / name).read_text().splitlines()
 
     assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
+
+
+def parts(page: Path) -> tuple[list[str], list[int]]:
+    """The blocks of code of a page, and the levels of its headings."""
+    block = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    text = page.read_text()
+    return block.findall(text), [
+        len(level) for level in re.findall(r"^#+", block.sub("", text), re.M)
+    ]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.name)
+def test_a_page_in_chinese_has_the_commands_and_headings_of_the_english_one(page: Path) -> None:
+    english = page.with_name(page.name.replace(".zh-CN", ""))
+
+    assert parts(page) == parts(english)
+    assert f"]({page.name})" in english.read_text()
+    assert f"]({english.name})" in page.read_text()
