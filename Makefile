@@ -11,7 +11,7 @@ WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check test unit again gate version release testbed chart e2e adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -29,6 +29,9 @@ check: .venv/.stamp  ## formatting, lint, words, types (mypy and pyright), impor
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+quick: .venv/.stamp  ## tests of core and dialects, without coverage; half a minute
+	$(BIN)/pytest --quiet core adapters/dialects
 
 test: unit  ## all tests: unit, then e2e if the test bed is built
 	@! $(BIN)/python -m e2e.testbed.ready || $(MAKE) --no-print-directory e2e

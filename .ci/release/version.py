@@ -21,6 +21,7 @@ _REPEATED = {
     "": rf"(?P<before>{_IMAGE})(?P<version>\d[\w.+-]*)",
     CHART: r"(?m)^(?P<before>(?:appVersion|version): )(?P<version>\S+)$",
     "README.md": r"(?P<before>^Version )(?P<version>\d[\w.+-]*\d)",
+    "README.zh-CN.md": r"(?P<before>^版本 )(?P<version>\d[\w.+-]*\d)",
 }
 """By file, "" for every file: how the version stands there."""
 

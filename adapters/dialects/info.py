@@ -58,7 +58,7 @@ class DialectInfo:
         writer: imports what writes a request in the dialect; None where nothing does.
         vendor: of the only cards that the dialect can describe; None where it describes cards of
             several vendors.
-        needs_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
+        uses_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
             node; see ``Dialect.needs_node_lock``.
         runtime_hook: the ecosystem's own hook on the node; None where there is none.
         pod_annotations: annotations that authors of pods may set.

@@ -160,3 +160,55 @@ def test_every_event_and_log_name_of_the_operators_pages_is_written_by_our_code(
     assert len(logged) > 4
     assert [name for name in events - {"FailedScheduling"} if f'"{name}"' not in sources] == []
     assert [name for name in logged if f'"{name}"' not in sources] == []
+
+
+def test_the_index_has_every_page_of_the_documentation() -> None:
+    index = ROOT / "docs/README.md"
+    linked = {
+        (index.parent / path).resolve()
+        for path in re.findall(r"\]\(([^)#:]+)\)", index.read_text())
+    }
+    pages = {*(ROOT / "docs").rglob("*.md")} - {index}
+
+    assert len(pages) > 40
+    assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []
+
+
+HELD_TO_A_WIDTH = [
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/README.md",
+    "docs/compatibility.md",
+    "README.zh-CN.md",
+    "docs/quickstart.zh-CN.md",
+    "docs/first-change.md",
+    *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
+]
+
+
+@pytest.mark.parametrize("name", HELD_TO_A_WIDTH)
+def test_no_line_of_text_is_too_wide_for_a_diff(name: str) -> None:
+    lines = (ROOT / name).read_text().splitlines()
+
+    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+
+
+TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
+
+
+def parts(page: Path) -> tuple[list[str], list[int]]:
+    """The blocks of code of a page, and the levels of its headings."""
+    block = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+    text = page.read_text()
+    return block.findall(text), [
+        len(level) for level in re.findall(r"^#+", block.sub("", text), re.M)
+    ]
+
+
+@pytest.mark.parametrize("page", TRANSLATED, ids=lambda page: page.name)
+def test_a_page_in_chinese_has_the_commands_and_headings_of_the_english_one(page: Path) -> None:
+    english = page.with_name(page.name.replace(".zh-CN", ""))
+
+    assert parts(page) == parts(english)
+    assert f"]({page.name})" in english.read_text()
+    assert f"]({english.name})" in page.read_text()

@@ -92,10 +92,11 @@ def a_random_ranking(seed: Random) -> Ranking:
     )
 
 
-def a_random_request(seed: Random, uid: str, containers: int) -> Request:
+def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5) -> Request:
+    """A request; without most constraints with the probability ``plain``."""
     uuids = [f"n{node}-{index}" for node in ("", "0", "1") for index in range(3)]
     some = frozenset(seed.sample(uuids, 6))
-    plain = seed.random() < 0.5
+    is_plain = seed.random() < plain
     request = Request(
         uid=uid,
         pod=f"default/{uid}",
@@ -109,7 +110,7 @@ def a_random_request(seed: Random, uid: str, containers: int) -> Request:
         task_class=seed.choice(CLASSES),
         priority=seed.randint(0, 2),
     )
-    if plain:
+    if is_plain:
         return request
     return replace(
         request,
@@ -149,8 +150,10 @@ def a_random_ledger(seed: Random, name: str, most: int, pods: int) -> NodeLedger
 seeds = st.randoms(use_true_random=True)
 
 
-def requests(uid: str = "new", containers: int = 3) -> st.SearchStrategy[Request]:
-    return seeds.map(lambda seed: a_random_request(seed, uid, containers))
+def requests(
+    uid: str = "new", containers: int = 3, plain: float = 0.5
+) -> st.SearchStrategy[Request]:
+    return seeds.map(lambda seed: a_random_request(seed, uid, containers, plain))
 
 
 def ledgers(name: str = "n", most: int = 3, pods: int = 5) -> st.SearchStrategy[NodeLedger]:

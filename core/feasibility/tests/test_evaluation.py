@@ -1,7 +1,7 @@
 """Every answer of the evaluation against ``fit`` on every node."""
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 from hypothesis import given
@@ -78,6 +78,27 @@ def test_every_answer_is_that_of_asking_each_node(
     check(cache.evaluate(request, inventory), inventory)  # with the results of the first
     other = replace(request, uid="other", pod="default/other")
     check(cache.evaluate(other, inventory), inventory)
+
+
+CONSTRAINTS = [
+    field.name
+    for field in fields(Request)
+    if field.name not in {"uid", "pod", "dialect", "containers", "ranking", "plugin", "notes"}
+]
+"""Fields of a request that can exclude a node; a new field is one of them."""
+
+
+@given(clusters(), requests(containers=1, plain=0))
+def test_each_constraint_counts_where_it_is_the_only_one(
+    ledgers: list[NodeLedger], request: Request
+) -> None:
+    cache, inventory = FeasibilityCache(), Inventory(ledgers)
+    small = a_container(memory=GIB // 2)
+    bare = Request(request.uid, request.pod, request.dialect, (small,))
+
+    for field in CONSTRAINTS:
+        alone = replace(bare, **{field: getattr(request, field)})
+        check(cache.evaluate(alone, inventory), inventory)
 
 
 @given(clusters(), clusters(), requests(uid="n0.0"), st.sampled_from([f"n{n}" for n in range(6)]))
