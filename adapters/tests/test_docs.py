@@ -180,7 +180,6 @@ HELD_TO_A_WIDTH = [
     "docs/README.md",
     "docs/compatibility.md",
     "README.zh-CN.md",
-    "docs/quickstart.zh-CN.md",
     "docs/first-change.md",
     *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
 ]
