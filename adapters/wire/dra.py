@@ -32,8 +32,9 @@ class DeviceCapacity(Capacity, frozen=True, gc=False):
 
 
 class CounterConsumption(Wire, frozen=True, gc=False):
-    """What a device takes of a counter set."""
+    """What a device takes of a counter set of its pool."""
 
+    counter_set: str = ""
     counters: dict[str, Capacity] | None = None
 
 

@@ -38,8 +38,8 @@ class PublishedDevice:
         amounts: capacities, by name without the domain; those that cannot be parsed are missing.
         capacities: the names of ``amounts`` as they are published.
         is_shared: whether several claims can have it at once.
-        is_counted: whether it takes part of a counter set, so that schedulers know which devices of
-            the pool exclude each other.
+        counter_sets: of the pool, of which it takes a part: so schedulers know which devices of the
+            pool exclude each other.
     """
 
     driver: str
@@ -54,7 +54,12 @@ class PublishedDevice:
     amounts: Mapping[str, Fraction]
     capacities: Mapping[str, str]
     is_shared: bool
-    is_counted: bool
+    counter_sets: frozenset[str]
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it takes part of a counter set."""
+        return bool(self.counter_sets)
 
     @property
     def key(self) -> DeviceKey:
@@ -98,6 +103,18 @@ class Devices:
             or each.pool.partition("/")[0] == node
         )
 
+    def beside(self, device: PublishedDevice) -> frozenset[str]:
+        """The uuids that devices of its pool and node state which take part of the same counters.
+
+        Such a device is a part of one of these cards, or has one of them as a part.
+        """
+        return frozenset(
+            each.card
+            for each in self.of_node(device.node)
+            if (each.driver, each.pool) == (device.driver, device.pool)
+            and not each.counter_sets.isdisjoint(device.counter_sets)
+        )
+
     def describe_card(self, driver: str, node: str, uuids: Collection[str]) -> bool:
         """Whether a driver publishes one of these cards, or a part of one, on their node."""
         return any(
@@ -134,7 +151,7 @@ def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice
         amounts,
         {bare(name): name for name in device.capacity or {} if bare(name) in amounts},
         is_shared=bool(device.allow_multiple_allocations),
-        is_counted=bool(device.consumes_counters),
+        counter_sets=frozenset(each.counter_set for each in device.consumes_counters or ()),
     )
 
 

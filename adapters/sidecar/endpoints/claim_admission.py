@@ -22,7 +22,7 @@ from adapters.sidecar.decide.claim_committer import IN_USE
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.sidecar.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.endpoints.claim_shares import Pool, with_shares
+from adapters.sidecar.endpoints.claim_shares import Pool, all_results, with_shares
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
@@ -145,6 +145,8 @@ class ClaimAdmission:
     async def _correct(self, review: AdmissionRequest, claim: Claim) -> str | None:
         """Commit another device that is as good as the chosen one; None where none is free."""
         requested = body.read(admission.object_of(review), _REQUESTED)
+        if len(all_results(review)) != 1:
+            return None  # others() answers for the first result of the claim
         first, *_ = claim.results
         slices = self._pool(claim)(first.driver, first.pool)
         for name in others(requested, claim.results, slices, self._catalog.device_class):
