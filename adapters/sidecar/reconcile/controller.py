@@ -164,7 +164,10 @@ class Reconciler:
         for repair in repairs:
             await self._finish(repair, name)
         self._report_drift(name, drift(ledger, view.pods, dialects, view.read, view.compare))
-        return all(view.bound.get(uid) == name for uid in ledger.allocations)
+        return all(
+            view.bound.get(uid) == name and held.release_by is None
+            for uid, held in ledger.allocations.items()
+        )
 
     def _settled_by_watches(self, name: str) -> bool | None:
         """Compare ledger and cluster by the watches, without a request.
