@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,7 +28,7 @@ from adapters.sidecar.tests.claims import (
     claim_review,
 )
 from adapters.wire.decoding import Decoder
-from adapters.wire.dra import ResourceClaim
+from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 
@@ -69,7 +70,8 @@ class Rig:
                 made.__replace__(metadata=made.metadata.__replace__(name=node), spec=spec)
             )
         self.catalog.put_class(CLASS)
-        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, AskedClaims())
+        self.live = AskedClaims()
+        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, self.live)
 
     def ask(self, claim: Any) -> Any:
         """The answer, as the API server gets it."""
@@ -194,6 +196,31 @@ def test_a_share_beside_administration_is_not_corrected() -> None:
     assert not answer["allowed"]
     assert "held exclusively" in answer["status"]["message"]
     assert rig.held()["n1"].keys() == {"u2"}
+
+
+@pytest.mark.parametrize(
+    ("selector", "allowed"),
+    [
+        ({"device": "gpu-1"}, False),
+        ({"driver": "gpu.nvidia.com", "pool": "n1"}, False),
+        ({}, False),
+        ({"device": "gpu-1", "pool": "n2"}, True),
+        ({"driver": "nic"}, True),
+        (None, True),
+    ],
+)
+def test_no_device_that_an_administrator_tainted_is_chosen(
+    selector: dict[str, str] | None, allowed: bool
+) -> None:
+    """Its pod would be evicted, and the next one get the same device, without end."""
+    rig = Rig()
+    spec = {} if selector is None else {"deviceSelector": selector}
+    rig.live.rules = (msgspec.convert({"spec": spec}, DeviceTaintRule),)
+    assert rig.ask(a_claim(a_result("gpu-0", pool="n1"), uid="u2"))["allowed"]
+
+    answer = rig.ask(asking(a_claim(a_result("gpu-0", pool="n1"))))
+
+    assert answer["allowed"] is allowed
 
 
 def test_a_partition_holds_the_card_whose_counters_it_takes() -> None:
