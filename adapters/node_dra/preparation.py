@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
+import msgspec
+
 from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.node.grants import LedgerGrants
@@ -65,7 +67,8 @@ class Preparer:
     async def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         """Prepare a claim; one that is prepared already stays as it is.
 
-        Its container may run: the kubelet asks again after its own restart.
+        Its container may run: the kubelet asks again after its own restart. A claim that got other
+        devices meanwhile has to be removed first.
 
         Raises:
             GrantError: the claim cannot be used, and why.
@@ -73,7 +76,10 @@ class Preparer:
         """
         async with self._lock(ref):
             found = self.prepared.read(ref.uid)
-            return await self._prepare(ref) if found is None else found
+            if found is None:
+                return await self._prepare(ref)
+            await self._check_unmoved(ref, found)
+            return found
 
     async def unprepare(self, ref: ClaimRef) -> None:
         """Remove what was prepared; a claim that is not prepared is no error.
@@ -91,6 +97,8 @@ class Preparer:
         claim = await self._claim(ref.namespace, ref.name)
         if claim.uid != ref.uid:
             raise GrantError(f"claim {claim.name} was replaced: its uid is {claim.uid}")
+        if all(each.driver != DRIVER for each in claim.results):
+            raise GrantError(f"claim {claim.name} has devices for administration alone: not served")
         user = _only_user(claim)
         pod = await self.source.pod(user.namespace, user.name)
         if pod.metadata.uid != user.uid:
@@ -119,6 +127,27 @@ class Preparer:
         )
         self.prepared.write(ref.uid, answer, tuple(devices))
         return answer
+
+    async def _check_unmoved(self, ref: ClaimRef, found: Sequence[PreparedDevice]) -> None:
+        """A claim without devices, and one that cannot be read, stays as it is prepared.
+
+        Raises:
+            GrantError: the claim has other devices than it is prepared with.
+        """
+        try:
+            claim = await self._claim(ref.namespace, ref.name)
+        except (GrantError, OSError):
+            return
+        own = {
+            (each.pool, each.device, each.share_id)
+            for each in claim.results
+            if each.driver == DRIVER
+        }
+        if claim.uid == ref.uid and own != {(each.pool, each.device, each.share) for each in found}:
+            raise GrantError(
+                f"claim {claim.name} is prepared with other devices than it has now, until the"
+                " kubelet has removed it"
+            )
 
     async def _claim(self, namespace: str, name: str) -> Claim:
         found = allocated(await self.source.claim(namespace, name))
@@ -187,10 +216,13 @@ class Preparer:
         described = NriContainer(name=container, env=tuple(f"{name}=" for name in NEUTRAL))
         pod = PodSandbox(name=user.name, uid=user.uid, namespace=user.namespace)
         plan = plan_share(found, pod, described, equipment)
-        adjustment = realize(plan)
         annotations = {POD_UID: user.uid, CONTAINER: container}
         if plan.scratch_dir is not None:
             annotations[SCRATCH] = plan.scratch_dir
+            # A folder that is there may be in use: only the claim's file was lost.
+            shared = (*plan.shared_dirs, plan.scratch_dir)
+            plan = msgspec.structs.replace(plan, shared_dirs=shared, scratch_dir=None)
+        adjustment = realize(plan)
         device = CdiDevice(f"{uid}-{container}", annotations, edits_of(adjustment, uid))
         return device, adjustment.cdi
 

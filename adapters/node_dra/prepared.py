@@ -86,12 +86,18 @@ class PreparedClaims:
         annotations = {_ANSWER: msgspec.json.encode(answer).decode()}
         path = cdi_file(self.folder, claim)
         self.folder.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
-        with part.open("wb") as file:
-            file.write(msgspec.json.encode(CdiSpec(CDI_VERSION, CDI_KIND, annotations, devices)))
-            file.flush()
-            os.fsync(file.fileno())
-        part.replace(path)
+        part = _part(path)
+        try:
+            with part.open("wb") as file:
+                file.write(
+                    msgspec.json.encode(CdiSpec(CDI_VERSION, CDI_KIND, annotations, devices))
+                )
+                file.flush()
+                os.fsync(file.fileno())
+            part.replace(path)
+        except OSError:
+            part.unlink(missing_ok=True)
+            raise
 
     def remove(self, claim: str) -> None:
         """Remove a claim's file and the cache folders of its containers, if they exist.
@@ -107,4 +113,10 @@ class PreparedClaims:
                 if SCRATCH in device.annotations:
                     with suppress(OSError):
                         put_aside(device.annotations[SCRATCH])
-        path.unlink(missing_ok=True)
+        for each in (_part(path), path):
+            each.unlink(missing_ok=True)
+
+
+def _part(path: Path) -> Path:
+    """A claim's file before it is whole; a driver that was killed may have left it."""
+    return path.with_suffix(".part")

@@ -5,9 +5,10 @@ endpoint that it names (k8s.io/kubernetes v1.37.1 pkg/kubelet/pluginmanager).
 """
 
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import grpc.aio
 
@@ -77,31 +78,50 @@ async def serving(
         OSError: a socket cannot be created.
     """
     service, registry = plugin_socket(kubelet), registration_socket(kubelet)
-    plugin = await _listen(service)
+    plugin, hidden_service = _listen(service)
     add_plugin(plugin, preparer)
     add_health(plugin, devices)
-    registration = await _listen(registry)
+    registration, hidden_registry = _listen(registry)
     add: Callable[..., None] = registration_pb2_grpc.add_RegistrationServicer_to_server
     add(PluginRegistration(service), registration)
     try:
         await plugin.start()
         await registration.start()
-        yield
+        inodes = {
+            path: hidden.replace(path).lstat().st_ino
+            for path, hidden in ((service, hidden_service), (registry, hidden_registry))
+        }
+        try:
+            yield
+        finally:
+            for path in (registry, service):  # the kubelet then knows that the plugin is gone
+                _unlink(path, inodes[path])
     finally:
         devices.close()  # the kubelet keeps its call open
-        registry.unlink(missing_ok=True)  # the kubelet then knows that the plugin is gone
         await registration.stop(GRACE)
         await plugin.stop(GRACE)
-        service.unlink(missing_ok=True)
 
 
-async def _listen(socket: Path) -> grpc.aio.Server:
-    """A server on a socket, in place of what an earlier process left."""
+def _listen(socket: Path) -> tuple[grpc.aio.Server, Path]:
+    """A server, and its socket until that takes the place of what an earlier process left.
+
+    Under a name that the kubelet ignores (pkg/kubelet/pluginmanager/pluginwatcher), because gRPC
+    removes the name that it has bound when it ends: by then it may be that of the next process.
+    """
     socket.parent.mkdir(mode=0o750, parents=True, exist_ok=True)
-    socket.unlink(missing_ok=True)
+    for each in socket.parent.glob(f".{socket.name}-*"):
+        each.unlink(missing_ok=True)
+    hidden = socket.with_name(f".{socket.name}-{uuid4().hex[:8]}")
     server = grpc.aio.server()
     try:
-        server.add_insecure_port(f"unix:{socket}")
+        server.add_insecure_port(f"unix:{hidden}")
     except RuntimeError as error:
         raise OSError(f"{socket}: {error}") from error
-    return server
+    return server, hidden
+
+
+def _unlink(socket: Path, inode: int) -> None:
+    """Remove a socket unless it is another process's by now."""
+    with suppress(FileNotFoundError):
+        if socket.lstat().st_ino == inode:
+            socket.unlink()

@@ -13,6 +13,7 @@ from adapters.wire import body
 from adapters.wire.body import BodyError
 from adapters.wire.decoding import Decoder
 from adapters.wire.kube import Metadata, Wire
+from adapters.wire.partial_decoder import PartialDecoder
 
 VERSION = "admission.k8s.io/v1"
 
@@ -81,7 +82,8 @@ class PodEnv(Wire, frozen=True, gc=False):
     spec: SpecEnv = SpecEnv()
 
 
-_REVIEW = Decoder(AdmissionReview)
+# Of a claim, with the parameters of drivers as their author wrote them.
+_REVIEW = PartialDecoder(AdmissionReview)
 _BINDING = Decoder(Binding)
 _POD_ENV = Decoder(PodEnv)
 

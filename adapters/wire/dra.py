@@ -32,8 +32,9 @@ class DeviceCapacity(Capacity, frozen=True, gc=False):
 
 
 class CounterConsumption(Wire, frozen=True, gc=False):
-    """What a device takes of a counter set."""
+    """What a device takes of a counter set of its pool."""
 
+    counter_set: str = ""
     counters: dict[str, Capacity] | None = None
 
 
@@ -75,6 +76,41 @@ class DeviceClass(Wire, frozen=True, gc=False):
 
     metadata: Metadata = Metadata()
     spec: DeviceClassSpec = DeviceClassSpec()
+
+
+class TaintSelector(Wire, frozen=True, gc=False):
+    """The devices that a rule taints: those that agree in each field that is set."""
+
+    driver: str | None = None
+    pool: str | None = None
+    device: str | None = None
+
+
+class TaintRuleSpec(Wire, frozen=True, gc=False):
+    """Of a rule; without a selector it taints no device."""
+
+    device_selector: TaintSelector | None = None
+
+
+class DeviceTaintRule(Wire, frozen=True, gc=False):
+    """A taint that an administrator puts on devices of others; slices do not show it."""
+
+    spec: TaintRuleSpec = TaintRuleSpec()
+
+    def selects(self, driver: str, pool: str, device: str) -> bool:
+        """Whether a device has the taint."""
+        selector = self.spec.device_selector
+        return selector is not None and (
+            selector.driver in (None, driver)
+            and selector.pool in (None, pool)
+            and selector.device in (None, device)
+        )
+
+
+class DeviceTaintRules(Wire, frozen=True, gc=False):
+    """A list of them."""
+
+    items: tuple[DeviceTaintRule, ...] = ()
 
 
 class PolicyRange(Wire, frozen=True, gc=False):

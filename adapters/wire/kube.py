@@ -66,6 +66,35 @@ class SchedulingGroup(Wire, frozen=True, gc=False):
     pod_group_name: str | None = None
 
 
+class PodClaim(Wire, frozen=True, gc=False):
+    """An entry of ``spec.resourceClaims``; without a claim's name it is made of a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class GeneratedClaim(Wire, frozen=True, gc=False):
+    """The claim that was made for an entry with a template; without a name none is needed."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class RequestMapping(Wire, frozen=True, gc=False):
+    """The container whose extended resource a request of a claim stands for."""
+
+    container_name: str = ""
+    request_name: str = ""
+
+
+class ExtendedClaim(Wire, frozen=True, gc=False):
+    """The claim that kube-scheduler made for the extended resources of a pod."""
+
+    resource_claim_name: str = ""
+    request_mappings: tuple[RequestMapping, ...] | None = None
+
+
 class PodSpec(Wire, frozen=True, gc=False):
     """Of a pod."""
 
@@ -76,6 +105,7 @@ class PodSpec(Wire, frozen=True, gc=False):
     scheduler_name: str | None = None
     priority: Int64 | None = None
     scheduling_group: SchedulingGroup | None = None
+    resource_claims: tuple[PodClaim, ...] | None = None
     termination_grace_period_seconds: Int64 | None = None
 
 
@@ -93,6 +123,8 @@ class PodStatus(Wire, frozen=True, gc=False):
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    resource_claim_statuses: tuple[GeneratedClaim, ...] | None = None
+    extended_resource_claim_status: ExtendedClaim | None = None
 
 
 class Pod(Wire, frozen=True, gc=False):

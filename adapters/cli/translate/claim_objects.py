@@ -13,7 +13,7 @@ from adapters.cli.translate.pods import objects, pods_in
 from adapters.cli.yaml_text import plain
 from adapters.dialects.dra.claim_requests import is_own
 from adapters.wire.dra import ClaimSpec
-from adapters.wire.dra_pod import PodClaim
+from adapters.wire.kube import PodClaim
 
 GROUP, VERSION = "resource.k8s.io", "resource.k8s.io/v1"
 CLAIM, TEMPLATE = "ResourceClaim", "ResourceClaimTemplate"

@@ -68,4 +68,5 @@ MUTATING_WEBHOOKS = Resource(
 RESOURCE_CLAIMS = Resource("resource.k8s.io", "v1", "resourceclaims")
 RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced=False)
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
+DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", namespaced=False)
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")

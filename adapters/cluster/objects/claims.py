@@ -7,11 +7,18 @@ import msgspec
 
 from adapters.cluster.api import timestamps
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
-from adapters.cluster.api.paths import RESOURCE_CLAIMS
+from adapters.cluster.api.error import CONFLICT, FORBIDDEN, NOT_FOUND, ClusterError, read
+from adapters.cluster.api.paths import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.conditions import reported
-from adapters.wire.dra import DeviceResult, ResourceClaim
+from adapters.wire.dra import (
+    DeviceResult,
+    DeviceTaintRule,
+    DeviceTaintRules,
+    ResourceClaim,
+    TaintRuleSpec,
+    TaintSelector,
+)
 from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
@@ -43,6 +50,7 @@ class _OwnedClaim(msgspec.Struct):
 _STORED = PartialDecoder(_StoredDevices)
 _OWNED = PartialDecoder(_OwnedClaim)
 _CLAIM = PartialDecoder(ResourceClaim)
+_RULES = PartialDecoder(DeviceTaintRules)
 _OBJECT = PartialDecoder(dict[str, msgspec.Raw])
 
 
@@ -61,6 +69,22 @@ class ClaimClient:
         """
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
+
+    async def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """Return the rules that taint devices; none where the API has no such kind.
+
+        Where the service may not read them, one that taints all devices.
+
+        Raises:
+            ClusterError: the server did not answer.
+        """
+        try:
+            body = await self._client.find(DEVICE_TAINT_RULES.collection())
+        except ClusterError as error:
+            if error.status != FORBIDDEN:
+                raise
+            return (DeviceTaintRule(TaintRuleSpec(TaintSelector())),)
+        return () if body is None else read(_RULES, body).items
 
     async def create(self, pod: PodRef, name: str, spec: Mapping[str, object]) -> bool:
         """Create a claim that a pod owns; no effect where it is there.

@@ -152,3 +152,27 @@ def test_a_claim_that_is_there_is_the_pods_if_the_pod_owns_it(uid: str | None, o
 def test_a_claim_that_the_server_rejects_is_an_error() -> None:
     with pytest.raises(ClusterError):
         created(refusal(403, {"kind": "Status", "code": 403, "message": "exceeded quota"}))
+
+
+def taint_rules(step: Step) -> list[bool]:
+    """Which of two devices the rules of a server taint."""
+
+    async def main() -> list[bool]:
+        async with serving(step) as server, client(server) as api:
+            rules = await ClaimClient(api).taint_rules()
+            return [
+                any(rule.selects("d", "p", device) for rule in rules)
+                for device in ("gpu-0", "gpu-1")
+            ]
+
+    return asyncio.run(main())
+
+
+def test_rules_that_may_not_be_read_taint_all_devices_and_a_missing_kind_none() -> None:
+    rule = {"spec": {"deviceSelector": {"device": "gpu-1"}}}
+
+    assert taint_rules(ok({"items": [rule]})) == [False, True]
+    assert taint_rules(refusal(404, "NotFound")) == [False, False]
+    assert taint_rules(refusal(403, "Forbidden")) == [True, True]
+    with pytest.raises(ClusterError):
+        taint_rules(refusal(500, "InternalError"))

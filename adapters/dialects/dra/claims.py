@@ -22,9 +22,6 @@ from core.requests.pod_ref import PodRef
 NAME_FIELD = "metadata.name"
 """The only field of a node that a selector can match."""
 
-HOSTNAME = "kubernetes.io/hostname"
-"""The label with the node's name, by which a driver may select instead."""
-
 SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
@@ -97,7 +94,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         status = _STATUS.decode(raw) if raw else ClaimStatus()
     except UnreadableError as error:
         return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
-    if status.allocation is None or is_shadow(status.allocation):
+    if status.allocation is None or (is_shadow(status.allocation) and not status.reserved_for):
         return None
     results, waiting = status.allocation.devices.results or (), awaiting(status)
     return Claim(
@@ -121,7 +118,7 @@ def is_shadow(allocation: ClaimAllocation) -> bool:
     """Whether an allocation stands for what others have of the devices.
 
     It is known by its node selector, which no pod's author can write: schedulers copy it from the
-    driver's slices.
+    driver's slices. A claim that is reserved for a pod is none, whatever its selector.
     """
     terms = allocation.node_selector and allocation.node_selector.node_selector_terms
     return any(each.key == SHADOW for term in terms or () for each in term.match_expressions or ())
@@ -136,10 +133,7 @@ def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:
 
 
 def _named(term: NodeTerm) -> Iterator[str]:
-    for key, requirements in (
-        (NAME_FIELD, term.match_fields),
-        (HOSTNAME, term.match_expressions),
-    ):
-        for each in requirements or ():
-            if each.key == key and each.operator == "In":
-                yield from each.values or ()
+    """The label with a node's host name need not be the node's name, and says nothing here."""
+    for each in term.match_fields or ():
+        if each.key == NAME_FIELD and each.operator == "In":
+            yield from each.values or ()

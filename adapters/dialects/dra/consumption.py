@@ -29,6 +29,26 @@ class ConsumptionError(ValueError):
     """A request for a part of a device that the device cannot give."""
 
 
+def check_share(claim: RequestedClaim, result: DeviceResult, device: SliceDevice) -> None:
+    """Compare the share that a scheduler computed with the request: it may be more, never less.
+
+    Raises:
+        ConsumptionError: it is less, or the device cannot give what the request states.
+    """
+    least = _least(claim, result, device)
+    stated = result.consumed_capacity or {}
+    for name, amount in (least or {}).items():
+        try:
+            is_less = parse(str(stated.get(name, 0))) < parse(amount)
+        except QuantityError as error:
+            raise ConsumptionError(f"consumedCapacity of {result.device}: {error}") from error
+        if is_less:
+            raise ConsumptionError(
+                f"the share of {result.device} has {stated.get(name, 0)} of {name}, less than its"
+                f" request {result.request} of {amount}"
+            )
+
+
 def consumed(
     claim: RequestedClaim, result: DeviceResult, device: SliceDevice
 ) -> dict[str, str] | None:
@@ -41,7 +61,14 @@ def consumed(
     Raises:
         ConsumptionError: the device has less, or lacks a capacity that the request states.
     """
-    if result.share_id is not None or not device.allow_multiple_allocations:
+    return None if result.share_id is not None else _least(claim, result, device)
+
+
+def _least(
+    claim: RequestedClaim, result: DeviceResult, device: SliceDevice
+) -> dict[str, str] | None:
+    """What a claim has to consume of a device; None where the request states no part."""
+    if not device.allow_multiple_allocations:
         return None
     request = _request(claim, result.request)
     requested = request and request.capacity and request.capacity.requests

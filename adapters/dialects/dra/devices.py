@@ -45,8 +45,8 @@ class PublishedDevice:
         capacities: the names of ``amounts`` as they are published: a driver can write a name of
             its own with its domain and without.
         is_shared: whether several claims can have it at once.
-        is_counted: whether it takes part of a counter set, so that schedulers know which devices of
-            the pool exclude each other.
+        counter_sets: of the pool, of which it takes a part: so schedulers know which devices of the
+            pool exclude each other.
     """
 
     driver: str
@@ -61,7 +61,12 @@ class PublishedDevice:
     amounts: Mapping[str, Fraction]
     capacities: Mapping[str, tuple[str, ...]]
     is_shared: bool
-    is_counted: bool
+    counter_sets: frozenset[str]
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it takes part of a counter set."""
+        return bool(self.counter_sets)
 
     @property
     def key(self) -> DeviceKey:
@@ -103,6 +108,18 @@ class Devices:
             for each in self.of_node(node)
             if self.nodes_of_pool(each.driver, each.pool) <= {node}
             or each.pool.partition("/")[0] == node
+        )
+
+    def beside(self, device: PublishedDevice) -> frozenset[str]:
+        """The uuids that devices of its pool and node state which take part of the same counters.
+
+        Such a device is a part of one of these cards, or has one of them as a part.
+        """
+        return frozenset(
+            each.card
+            for each in self.of_node(device.node)
+            if (each.driver, each.pool) == (device.driver, device.pool)
+            and not each.counter_sets.isdisjoint(device.counter_sets)
         )
 
     def describe_card(self, driver: str, node: str, uuids: Collection[str]) -> bool:
@@ -149,7 +166,7 @@ def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice
         amounts,
         capacities,
         is_shared=bool(device.allow_multiple_allocations),
-        is_counted=bool(device.consumes_counters),
+        counter_sets=frozenset(each.counter_set for each in device.consumes_counters or ()),
     )
 
 

@@ -158,6 +158,11 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
         raise _UnclearResultError(f"{what} {_name(result)}", (card.uuid for card in node.cards))
     card = next((each for each in node.cards if each.uuid == device.card), None)
     if card is None:
+        cards = devices.beside(device) & {each.uuid for each in node.cards}
+        if cards:
+            raise _UnclearResultError(
+                f"nothing says which part of a card is {_name(result)}", cards
+            )
         return None
     if device.profile:
         return _of_slice(result, device, card)

@@ -1,10 +1,10 @@
 """The service's copy of the cluster's pods, nodes and Devices, as the watches report them.
 
 No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that requests no extended
-resource it keeps only name, namespace, uid, node and status.
+resource it keeps only name, namespace, uid, node, claims and status.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
@@ -18,6 +18,7 @@ from adapters.sidecar.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod
+from core.requests.pod_ref import PodRef
 
 ObjectT = TypeVar("ObjectT")
 
@@ -96,6 +97,16 @@ class ClusterCache:
         """Return the pods that are bound to a node and may hold cards of it."""
         pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
         return [pod for pod in pods if pod.spec.containers and may_use_cards(pod)]
+
+    def is_named(self, claim: PodRef, node: str) -> bool:
+        """Whether a pod that may use cards of a node names a claim."""
+        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
+        return any(
+            pod.metadata.namespace == claim.namespace
+            and may_use_cards(pod)
+            and claim.name in _claims_of(pod)
+            for pod in pods
+        )
 
     def unbound(self) -> list[Pod]:
         """Return the pods that no scheduler has bound, that go on, and that may request a share."""
@@ -191,7 +202,16 @@ def _trimmed(pod: Pod) -> Pod:
         return _with_marks_only(pod)
     meta = pod.metadata
     bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
-    return Pod(metadata=bare, spec=PodSpec(node_name=pod.spec.node_name), status=pod.status)
+    spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
+    return Pod(metadata=bare, spec=spec, status=pod.status)
+
+
+def _claims_of(pod: Pod) -> Iterator[str | None]:
+    """The names of a pod's claims, its own and those that were made for it."""
+    extended = pod.status.extended_resource_claim_status
+    yield None if extended is None else extended.resource_claim_name
+    yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())
+    yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
 
 
 def _with_marks_only(pod: Pod) -> Pod:

@@ -58,6 +58,10 @@ class Departures:
         while len(self._by_uid) > REMEMBERED:
             self._by_uid.popitem(last=False)
 
+    def noted(self, uid: str) -> Departure | None:
+        """The departure of a pod; None where no watch reported it."""
+        return self._by_uid.get(uid)
+
     def of(self, uid: str) -> Departure:
         """The departure of a pod that does not exist; ``UNKNOWN`` where no watch reported it."""
         return self._by_uid.get(uid, UNKNOWN)

@@ -9,7 +9,7 @@ from adapters.sidecar.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
-from adapters.wire.dra import ResourceClaim
+from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.pod_ref import PodRef
 
@@ -97,6 +97,18 @@ class LiveClaims(Protocol):
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
         """Return the claim of this namespace and name; None where there is none.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+
+class LiveResources(LiveClaims, Protocol):
+    """The same, and the taints of devices that slices do not show."""
+
+    async def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """Return the rules that taint devices.
 
         Raises:
             OSError: the API server did not answer.

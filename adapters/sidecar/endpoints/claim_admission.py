@@ -19,9 +19,9 @@ from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
 from adapters.sidecar.decide.claim_choice import IN_USE, ClaimRefusal
 from adapters.sidecar.decide.claim_holdings import holdings, node_without_ledger, unclear
-from adapters.sidecar.decide.ports import DecisionRecord, LiveClaims, Outcome
+from adapters.sidecar.decide.ports import DecisionRecord, LiveResources, Outcome
 from adapters.sidecar.decide.service import Service
-from adapters.sidecar.endpoints.claim_shares import Pool, with_shares
+from adapters.sidecar.endpoints.claim_shares import Pool, all_results, with_shares
 from adapters.sidecar.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest
@@ -55,13 +55,13 @@ class DeviceCatalog(Protocol):
 class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveClaims) -> None:
+    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveResources) -> None:
         """Answer for a service.
 
         Args:
             service: that decides.
             catalog: of the cluster's devices.
-            live: the claims as the API server has them.
+            live: the claims and taints as the API server has them.
         """
         self._service = service
         self._catalog = catalog
@@ -144,9 +144,14 @@ class ClaimAdmission:
     async def _correct(self, review: AdmissionRequest, claim: Claim) -> str | None:
         """Commit another device that is as good as the chosen one; None where none is free."""
         requested = body.read(admission.object_of(review), _REQUESTED)
+        if len(all_results(review)) != 1:
+            return None  # others() answers for the first result of the claim
         first, *_ = claim.results
         slices = self._pool(claim)(first.driver, first.pool)
+        rules = await self._live.taint_rules()
         for name in others(requested, claim.results, slices, self._catalog.device_class):
+            if any(rule.selects(first.driver, first.pool, name) for rule in rules):
+                continue
             result = msgspec.structs.replace(first, device=name)
             held = self._held(replace(claim, results=(result,)))
             if len(held) != 1 or held[0].unread is not None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.consumption import consumed
+from adapters.dialects.dra.consumption import check_share, consumed
 from adapters.dialects.dra.share_id import share_id
 from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Patch
@@ -35,19 +35,20 @@ def with_shares(review: AdmissionRequest, claim: Claim, pool: Pool) -> tuple[Cla
         pool: of the cluster's slices.
 
     Raises:
-        ConsumptionError: a device cannot give what its request states.
+        ConsumptionError: a device cannot give what its request states, or a share is less.
     """
-    if claim.unread is not None or all(each.share_id is not None for each in claim.results):
+    if claim.unread is not None:
         return claim, []
     content = admission.object_of(review)
     requested = body.read(content, _REQUESTED)
-    allocation = body.read(content, _STATUS).status.allocation
     patch: Patch = []
     results: list[DeviceResult] = []
-    for number, result in enumerate(allocation.devices.results or () if allocation else ()):
+    for number, result in enumerate(all_results(review)):
         if result.admin_access:
             continue
         device = _device(result, pool)
+        if device is not None and result.share_id is not None:
+            check_share(requested, result, device)
         amounts = None if device is None else consumed(requested, result, device)
         if amounts is None:
             results.append(result)
@@ -62,6 +63,12 @@ def with_shares(review: AdmissionRequest, claim: Claim, pool: Pool) -> tuple[Cla
             {"op": "add", "path": f"{path}/consumedCapacity", "value": amounts},
         ]
     return replace(claim, results=tuple(results)), patch
+
+
+def all_results(review: AdmissionRequest) -> tuple[DeviceResult, ...]:
+    """The devices of a claim in the order of its status, those for administration too."""
+    allocation = body.read(admission.object_of(review), _STATUS).status.allocation
+    return () if allocation is None else allocation.devices.results or ()
 
 
 def _device(result: DeviceResult, pool: Pool) -> SliceDevice | None:

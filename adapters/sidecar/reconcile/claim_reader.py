@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
-from adapters.dialects.dra.holders import holding
+from adapters.dialects.dra.holders import enlarged, holding
 from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import UNKNOWN, release_by
 from adapters.sidecar.decide.ports import LiveClaims
@@ -29,11 +29,23 @@ class ClaimsOfNode:
         bound: by uid of each claim of the ledger that exists, the node of its devices; empty for
             one that has none yet.
         gone: uids of claims of the ledger that were deleted or deallocated.
+        moved: uids of claims of ``held`` that held something else before.
     """
 
     held: list[Allocation] = field(default_factory=list[Allocation])
     bound: dict[str, str] = field(default_factory=dict[str, str])
     gone: list[str] = field(default_factory=list[str])
+    moved: list[str] = field(default_factory=list[str])
+
+
+class ClaimLingers(Protocol):
+    """Until when containers of a claim's pods may run, by one of the rules below."""
+
+    def __call__(
+        self, cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
+    ) -> int | None:
+        """In seconds since 1970; None where none can."""
+        ...
 
 
 class _Seen(NamedTuple):
@@ -60,7 +72,8 @@ class ClaimReader:
         """What claims hold by the watches; None where the API server must be asked."""
         held = self._cache.claims.holding(ledger, node)
         self._note(ledger, held)
-        return None if any(_newer(ledger, each) for each in held) else held
+        differing = any(_newer(ledger, each) or loses(ledger, each) for each in held)
+        return None if differing else held
 
     async def read(self, ledger: NodeLedger, node: Node) -> ClaimsOfNode:
         """Read the claims of a node; the ledger must have been read from the store before.
@@ -78,18 +91,19 @@ class ClaimReader:
         for uid, entry in ledger.allocations.items():
             if entry.dialect == DRA and uid not in found.bound:
                 await self._ask(found, entry, node)
+        found.moved += (held.uid for held in found.held if loses(ledger, held))
         return found
 
     async def _ask(self, found: ClaimsOfNode, entry: Allocation, node: Node) -> None:
         live = await self._live.get(entry.pod_ref)
-        if self._may_run(entry.uid) and (live is None or allocated(live) is None):
+        claim = None if live is None or live.metadata.uid != entry.uid else allocated(live)
+        if claim is None and self._may_run(entry, node.name):
             # The watch of pods reports later what its pod has become.
             found.bound[entry.uid] = node.name
             return
         if live is None or live.metadata.uid != entry.uid:
             found.gone.append(entry.uid)
             return
-        claim = allocated(live)
         if claim is None:
             seen = self._seen.get(node.name, {}).get(entry.uid)
             if entry.since == 0 or (seen is not None and seen.since == entry.since):
@@ -102,9 +116,15 @@ class ClaimReader:
         if held is not None and not claim.pending:
             found.held.append(held)
 
-    def _may_run(self, uid: str) -> bool:
-        """Whether a pod of the claim is bound and has not finished, by the watch of pods."""
-        found = (self._cache.pod(each.namespace, each.name) for each in self._consumers(uid))
+    def _may_run(self, entry: Allocation, node: str) -> bool:
+        """Whether a pod of the claim is bound and has not finished, by the watch of pods.
+
+        An author can delete a claim under its pod. Of one that no watch of this process has
+        reported, each pod that names it may be the one.
+        """
+        if not self._cache.claims.allocations(entry.uid):
+            return self._cache.is_named(entry.pod_ref, node)
+        found = (self._cache.pod(each.namespace, each.name) for each in self._consumers(entry.uid))
         return any(pod is not None and may_use_cards(pod) for pod in found)
 
     def _consumers(self, uid: str) -> list[PodRef]:
@@ -134,7 +154,7 @@ class ClaimReader:
             self._seen[name] = seen
 
 
-def lingering(
+def lingering_of_claim(
     cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
 ) -> int | None:
     """Until when containers of a deallocated claim's pods may run, in seconds since 1970.
@@ -153,9 +173,40 @@ def lingering(
     return max((time for time in times if time is not None), default=None)
 
 
+def lingering_of_moved(
+    cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
+) -> int | None:
+    """As ``lingering_of_claim``, of a claim that got other devices at once.
+
+    Only pods count whose deletion this process has seen: nothing else says that a pod ever ran
+    with the earlier devices, which may be those of an attempt that failed.
+    """
+    found = (
+        cache.departures.noted(pod.uid)
+        for pod in cache.claims.consumers(uid)
+        if not _exists(cache, pod)
+    )
+    times = (
+        release_by(each, has_agent=has_agent, always=always, now=now)
+        for each in found
+        if each is not None
+    )
+    return max((time for time in times if time is not None), default=None)
+
+
 def _exists(cache: ClusterCache, pod: PodRef) -> bool:
     found = cache.pod(pod.namespace, pod.name)
     return found is not None and found.metadata.uid == pod.uid
+
+
+def loses(ledger: NodeLedger, held: Allocation) -> bool:
+    """Whether the ledger has something for a claim that its devices are not any more."""
+    entry = ledger.allocations.get(held.uid)
+    if entry is None or entry.unread is not None or held.unread is not None:
+        return False
+    if entry.release_by is not None:
+        return True
+    return set(enlarged(held.grants, entry.grants)) != set(held.grants)
 
 
 def _newer(ledger: NodeLedger, held: Allocation) -> bool:

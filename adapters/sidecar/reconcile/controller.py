@@ -170,7 +170,10 @@ class Reconciler:
             await self._finish(repair, name)
         problems = drift(ledger, view.pods, dialects, view.read, view.compare, view.refused)
         self._report_drift(name, problems)
-        return all(view.bound.get(uid) == name for uid in ledger.allocations)
+        return all(
+            view.bound.get(uid) == name and held.release_by is None
+            for uid, held in ledger.allocations.items()
+        )
 
     def _settled_by_watches(self, name: str) -> bool | None:
         """Compare ledger and cluster by the watches, without a request.

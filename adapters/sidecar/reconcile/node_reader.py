@@ -12,7 +12,12 @@ from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
 from adapters.sidecar.cluster_state.departures import release_by
 from adapters.sidecar.cluster_state.node_view import NodeView
 from adapters.sidecar.decide.ports import SECOND, Clock, LiveClaims
-from adapters.sidecar.reconcile.claim_reader import ClaimReader, lingering
+from adapters.sidecar.reconcile.claim_reader import (
+    ClaimLingers,
+    ClaimReader,
+    lingering_of_claim,
+    lingering_of_moved,
+)
 from adapters.sidecar.reconcile.orphans import OrphanTracker
 from adapters.sidecar.reconcile.ports import LivePods, NoClaims, RepairReporter
 from adapters.wire.hardware import NodeHardware
@@ -147,8 +152,13 @@ class NodeReader:
         lingering: dict[str, int] = {
             uid: until
             for uid in claims.gone
-            if (until := self._claim_lingers(uid, ledger.node, wall)) is not None
+            if (until := self._claim_lingers(lingering_of_claim, uid, ledger.node, wall))
+            is not None
         }
+        for uid in claims.moved:
+            until = self._claim_lingers(lingering_of_moved, uid, ledger.node, wall)
+            if until is not None:
+                lingering[uid] = until
         for uid, allocation in ledger.allocations.items():
             if uid in bound or allocation.dialect == DRA:
                 continue
@@ -189,8 +199,8 @@ class NodeReader:
         pod = None if allocation.dialect == DRA else self._cache.pod(ref.namespace, ref.name)
         return pod is not None and pod.metadata.uid == allocation.uid and not pod.spec.node_name
 
-    def _claim_lingers(self, uid: str, node: Node, wall: int) -> int | None:
-        return lingering(
+    def _claim_lingers(self, rule: ClaimLingers, uid: str, node: Node, wall: int) -> int | None:
+        return rule(
             self._cache,
             uid,
             has_agent=self._has_agent(node),

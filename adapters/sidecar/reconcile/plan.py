@@ -15,6 +15,7 @@ from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.dra import DRA
+from adapters.dialects.dra.holders import enlarged
 from adapters.dialects.matching import dialect_of
 from adapters.sidecar.cluster_state.node_view import NOT_REFUSED, Compare, NodeView, Read
 from adapters.sidecar.decide.ports import SECOND
@@ -52,7 +53,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         for pod in view.pods
         if pod.metadata.uid not in late and (allocation := _missing(pod, view, node, dialects))
     )
-    claimed = tuple(Adopt(held) for held in view.claims if _differs(held, view.ledger))
+    claimed = tuple(change for held in view.claims if (change := _of_claim(held, view)) is not None)
     left = tuple(
         left_behind
         for allocation in view.ledger.allocations.values()
@@ -182,10 +183,21 @@ def _missing(
     return allocation
 
 
-def _differs(held: Allocation, ledger: NodeLedger) -> bool:
-    """Return whether a claim holds something else than its ledger says, or the ledger lacks it."""
-    earlier = ledger.allocations.get(held.uid)
-    return earlier is None or held != replace(earlier, since=0)
+def _of_claim(held: Allocation, view: NodeView) -> Adopt | Keep | None:
+    """Return what becomes of a claim's allocation; None where the ledger has it.
+
+    A claim that got other devices keeps the earlier ones beside them as long as containers of a pod
+    that was deleted by force may use these.
+    """
+    earlier = view.ledger.allocations.get(held.uid)
+    if earlier is None:
+        return Adopt(held)
+    until = view.lingering.get(held.uid) if earlier.release_by is None else earlier.release_by
+    if until is None or (earlier.release_by is not None and _is_over(earlier, view)):
+        return None if held == replace(earlier, since=0) else Adopt(held)
+    grants = enlarged(earlier.grants, held.grants)
+    kept = replace(earlier, grants=grants, devices="", release_by=until)
+    return None if kept == earlier else Keep(kept)
 
 
 def _of_replaced_card(
@@ -218,12 +230,18 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
             if until is None
             else Keep(replace(allocation, release_by=until))
         )
+    if not _is_over(allocation, view):
+        return None
     stopped = _has_stopped(allocation, view)
-    if stopped:
-        return Release(allocation, cause)
-    if stopped is None and view.wall >= allocation.release_by * SECOND:
-        return Release(allocation, ReleaseCause.UNCONFIRMED)
-    return None
+    return Release(allocation, cause if stopped else ReleaseCause.UNCONFIRMED)
+
+
+def _is_over(kept: Allocation, view: NodeView) -> bool:
+    """Return whether the containers for which an allocation is kept have ended."""
+    stopped = _has_stopped(kept, view)
+    if stopped is None and kept.release_by is not None:
+        return view.wall >= kept.release_by * SECOND
+    return bool(stopped)
 
 
 def _has_stopped(allocation: Allocation, view: NodeView) -> bool | None:

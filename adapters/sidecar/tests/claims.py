@@ -11,6 +11,7 @@ from adapters.wire.dra import (
     DeviceClass,
     DeviceClassSpec,
     DeviceSelector,
+    DeviceTaintRule,
     ResourceClaim,
 )
 from adapters.wire.kube import Metadata
@@ -52,10 +53,12 @@ class LiveClaims:
 
     Attributes:
         failure: of all reads; None where the server answers.
+        rules: that taint devices.
     """
 
     def __init__(self, *claims: Any) -> None:
         self.failure: OSError | None = None
+        self.rules: tuple[DeviceTaintRule, ...] = ()
         self._by_name: dict[str, ResourceClaim] = {}
         for each in claims:
             self.put(each)
@@ -68,6 +71,9 @@ class LiveClaims:
         if self.failure is not None:
             raise self.failure
         return self._by_name.get(str(claim))
+
+    async def taint_rules(self) -> tuple[DeviceTaintRule, ...]:
+        return self.rules
 
 
 class AskedClaims(LiveClaims):

@@ -6,7 +6,7 @@ import orjson
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.strangers import advice
-from adapters.sidecar.decide.ports import LiveClaims
+from adapters.sidecar.decide.ports import LiveResources
 from adapters.sidecar.decide.service import Service, UnknownPod
 from adapters.sidecar.endpoints.admission import Admission
 from adapters.sidecar.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
@@ -67,7 +67,7 @@ def schedulers(
     }
 
 
-def arbiter(service: Service, catalog: DeviceCatalog, live: LiveClaims) -> Routes:
+def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Routes:
     """The route by which the API server asks about allocations of ResourceClaims.
 
     Args:

@@ -1,12 +1,14 @@
 """Shadow claims: a stock kube-scheduler, asked by no webhook, knows what others have of a card."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
+from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
+from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, start_service, with_decisions
 from e2e.harness.workloads.claims import (
@@ -19,7 +21,7 @@ from e2e.harness.workloads.claims import (
     claim_share,
 )
 from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
-from e2e.tests.dra.shares import bind_share, shadows
+from e2e.tests.dra.shares import SHADOWS, bind_share, shadows
 
 pytestmark = pytest.mark.local("the schedulers are of this control plane")
 
@@ -84,6 +86,83 @@ def test_the_amounts_are_exact_and_follow_the_ledger(service: Service) -> None:
     api.delete(f"{PODS}/first")
     within(90, lambda: node_of(api, "large") == NODE)
     assert sum(allocated(api, CARDS).values()) == 24 * GIB
+
+
+STRANGERS = (
+    ("editor", ""),
+    (f"system:serviceaccount:{NAMESPACE}:dragoman-node", ""),
+    (f"system:node:{NODE}", "system:nodes"),
+)
+RIGHTS = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings"
+
+
+EDITOR = {
+    "metadata": {"name": "editor"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "editor"}],
+}
+
+
+def is_forbidden(call: Callable[[], object]) -> bool:
+    try:
+        call()
+    except ApiError as error:
+        return error.status == 403
+    return False
+
+
+@pytest.mark.refusals
+def test_a_forged_shadow_claim_hides_frees_and_blocks_nothing(service: Service) -> None:
+    """An editor makes one in the own namespace; a scheduler gives it devices, as it may any claim.
+
+    Only who may write claims in the release's namespace can touch a genuine one.
+    """
+    api, plane = service.plane.api, service.plane
+    bind_share(service, NODE, "full", 80 * 1024)
+    within(90, lambda: len(shadows(api)) == 1)
+    (genuine,) = api.get(SHADOWS)["items"]
+    name, metadata = genuine["metadata"]["name"], genuine["metadata"]
+    copied = {key: metadata[key] for key in ("name", "labels", "annotations")}
+    forged = {"metadata": copied, "spec": genuine["spec"]}
+    api.create(RIGHTS, EDITOR)
+    editor, scheduler = api.impersonating("editor"), api.impersonating("system:kube-scheduler")
+    before = held(plane, NODE)
+
+    for stranger in (api.impersonating(*each) for each in STRANGERS):
+        assert is_forbidden(lambda: stranger.create(SHADOWS, forged))  # noqa: B023
+        assert is_forbidden(lambda: stranger.delete(f"{SHADOWS}/{name}"))  # noqa: B023
+        assert is_forbidden(lambda: stranger.merge(f"{SHADOWS}/{name}", {"metadata": {}}))  # noqa: B023
+    made = editor.create(CLAIMS, forged)
+    made["status"] = genuine["status"]
+    at = f"{CLAIMS}/{name}/status"
+    assert is_forbidden(lambda: editor.replace(at, made))
+    made = scheduler.replace(at, made)
+    bind_share(service, NODE, "other", 1024)
+    within(90, lambda: len(shadows(api)) == len(CARDS))
+    assert held(plane, NODE).keys() == {*before, "other"}
+    assert api.get(f"{CLAIMS}/{name}")["metadata"]["uid"] == made["metadata"]["uid"]
+
+    user = {"resource": "pods", "name": "user", "uid": "u-user"}
+    made["status"]["reservedFor"] = [user]
+    scheduler.replace(at, made)
+
+    within(90, lambda: name in held(plane, NODE))
+    assert held(plane, NODE)["full"] == before["full"]
+
+
+def test_a_shadow_claim_that_is_deleted_or_emptied_is_written_again(service: Service) -> None:
+    api = service.plane.api
+    bind_share(service, NODE, "full", 80 * 1024)
+    within(90, lambda: len(shadows(api)) == 1)
+    (genuine,) = api.get(SHADOWS)["items"]
+
+    api.delete(f"{SHADOWS}/{genuine['metadata']['name']}")
+
+    within(90, lambda: len(shadows(api)) == 1)
+    (again,) = api.get(SHADOWS)["items"]
+    assert again["metadata"]["uid"] != genuine["metadata"]["uid"]
+    api.replace(f"{SHADOWS}/{again['metadata']['name']}/status", {**again, "status": {}})
+    within(90, lambda: len(shadows(api)) == 1)
 
 
 def on_cards(service: Service) -> dict[str, int]:

@@ -28,23 +28,14 @@ def test_administration_holds_nothing() -> None:
     assert claim.results == ()
 
 
-def test_a_selector_by_the_hostname_names_the_node_too() -> None:
-    label = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a", "b"]}
-    terms = [{"matchExpressions": [label]}]
-    status = {"allocation": {"nodeSelector": {"nodeSelectorTerms": terms}}}
-
-    claim = allocated(with_status(status))
-
-    assert claim is not None
-    assert claim.nodes == frozenset({"a", "b"})
-
-
 def test_a_selector_that_names_no_node_means_any() -> None:
     other = {"key": "zone", "operator": "In", "values": ["z"]}
     none = {"key": "metadata.name", "operator": "In"}
+    label = {"key": "kubernetes.io/hostname", "operator": "In", "values": ["a"]}
     every: tuple[list[object], ...] = (
         [{"matchExpressions": [other]}],
         [{"matchFields": [none]}],
+        [{"matchExpressions": [label]}],
         [{}],
         [],
     )
