@@ -20,7 +20,7 @@ import clusters
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.paths import NODES, PODS
-from adapters.cluster.watch.event_handler import Identity, KubeObject
+from adapters.cluster.watch.event_handler import Identity, KubeObject, Unreadable
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.dialects.record import MARK
@@ -91,7 +91,7 @@ class ObjectStore:
         """Remove it."""
         self.objects.pop((what.namespace, what.name), None)
 
-    def on_unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         """End the run: the generated objects are all readable."""
         sys.exit(f"{what}: {problem}")
 

@@ -135,6 +135,17 @@ class Pod(Wire, frozen=True, gc=False):
     status: PodStatus = PodStatus()
 
 
+class UnreadPod(Pod, frozen=True, gc=False):
+    """A pod of which only its identity and its node can be decoded, and why no more can.
+
+    Attributes:
+        node_known: whether ``node_name`` is what the object says; else it may be on any node.
+    """
+
+    problem: str = ""
+    node_known: bool = False
+
+
 class NodeSpec(Wire, frozen=True, gc=False):
     """Of a node."""
 

@@ -6,7 +6,8 @@ long as the rest of the pod. Only the text of a pod that has the mark is decoded
 
 import msgspec
 
-from adapters.wire.kube import Container, Pod, PodSpec, Wire
+from adapters.wire.decoding import UnreadableError
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, UnreadPod, Wire
 from adapters.wire.partial_decoder import PartialDecoder
 
 
@@ -51,6 +52,32 @@ class PodDecoder:
             UnreadableError: it is no pod.
         """
         return (self._marked if self._mark in bytes(raw) else self._plain).decode(raw)
+
+
+class _Bound(Wire, frozen=True, gc=False):
+    node_name: str | None = None
+
+
+class _BoundPod(Wire, frozen=True, gc=False):
+    spec: _Bound = _Bound()
+
+
+_BOUND = PartialDecoder(_BoundPod)
+
+
+def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
+    """A pod that cannot be decoded.
+
+    Args:
+        metadata: its identity.
+        raw: the object.
+        problem: why it cannot be decoded.
+    """
+    try:
+        node, known = _BOUND.decode(raw).spec.node_name, True
+    except UnreadableError:
+        node, known = None, False
+    return UnreadPod(metadata, PodSpec(node_name=node), problem=problem, node_known=known)
 
 
 def has_variable(container: Container, name: str) -> bool:

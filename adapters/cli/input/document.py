@@ -9,10 +9,10 @@ from typing import Protocol, TypeVar
 import msgspec
 import yaml
 
-from adapters.cli.input import loader
 from adapters.cli.input.limits import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.validation_error import validation_error
+from adapters.wire import yaml_decoding
 
 T = TypeVar("T")
 
@@ -114,7 +114,7 @@ def _yaml(file: str, node: yaml.Node, content: object) -> Document:
 
 def _yaml_documents(source: Source) -> Iterator[Document]:
     check_yaml(source.text, lambda line: InputLocation(source.name, line))
-    reader = loader.Loader(source.text)
+    reader = yaml_decoding.Loader(source.text)
     try:
         while reader.check_node():
             node = reader.get_node()
@@ -123,8 +123,8 @@ def _yaml_documents(source: Source) -> Iterator[Document]:
                 yield _yaml(source.name, node, content)
     except InputError:
         raise
-    except loader.FAILURES as error:
-        line, problem = loader.explain(error, source.text)
+    except yaml_decoding.FAILURES as error:
+        line, problem = yaml_decoding.explain(error, source.text)
         raise InputError(InputLocation(source.name, line), problem) from error
     finally:
         reader.dispose()
@@ -228,6 +228,6 @@ def _after_space(text: str, start: int) -> int:
 def _node(raw: bytes) -> yaml.Node | None:
     # JSON is YAML, but for tabs, which JSON has between values only.
     try:
-        return loader.Loader(raw.decode().replace("\t", " ")).get_single_node()
-    except loader.FAILURES:
+        return yaml_decoding.Loader(raw.decode().replace("\t", " ")).get_single_node()
+    except yaml_decoding.FAILURES:
         return None

@@ -5,8 +5,8 @@ import re
 import msgspec
 import yaml
 
-from adapters.cli.input import loader
 from adapters.cli.input.source import InputError, InputLocation
+from adapters.wire import yaml_decoding
 
 # The text of msgspec: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
 # value of a mapping, and "`key` in" before the path means one of its keys.
@@ -47,7 +47,7 @@ def validation_error(
         steps.append("key")
     line, found = place.line, ""
     for step in steps:
-        node, label = _step(node, step, loader.TAG + _TAGS.get(got, got))
+        node, label = _step(node, step, yaml_decoding.TAG + _TAGS.get(got, got))
         found += label
         line = line if node is None else above + node.start_mark.line + 1
     if types:

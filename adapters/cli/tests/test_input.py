@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.input import loader
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.tests.builders import Plain, device, node, pod, run, stream, volcano, write
+from adapters.wire import yaml_decoding
 
 POD = pod(limits=volcano(1000))
 
@@ -143,7 +143,7 @@ def test_every_object_is_found_by_its_name() -> None:
     ],
 )
 def test_plain_values_mean_what_they_mean_to_kubernetes(text: str, value: object) -> None:
-    reader = loader.Loader(f"value: {text}")
+    reader = yaml_decoding.Loader(f"value: {text}")
 
     found = reader.get_single_data()
 
@@ -152,7 +152,7 @@ def test_plain_values_mean_what_they_mean_to_kubernetes(text: str, value: object
 
 
 def test_merged_mappings_are_read() -> None:
-    reader = loader.Loader("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}")
+    reader = yaml_decoding.Loader("a: &a {x: 1, y: 2}\nb: {<<: *a, y: 3}")
 
     assert reader.get_single_data()["b"] == {"x": 1, "y": 3}
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.event_handler import Identity, Unreadable
 from adapters.wire.kube import Pod
 
 
@@ -26,7 +26,7 @@ class RecordingHandler:
         self.bad.pop(what.name, None)
         self.log.append(f"-{what.name}/{what.uid}")
 
-    def on_unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         self.pods.pop(what.name, None)
         self.bad[what.name] = problem
         self.log.append(f"?{what.name}")

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple, Protocol, TypeVar
 
+import msgspec
+
 from adapters.wire.kube import Metadata
 
 ObjectT = TypeVar("ObjectT", contravariant=True)
@@ -24,6 +26,15 @@ class Identity(NamedTuple):
     uid: str
 
 
+class Unreadable(NamedTuple):
+    """An object that cannot be decoded: its identity, and its JSON for what can be read of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    raw: msgspec.Raw = msgspec.Raw()
+
+
 class EventHandler(Protocol[ObjectT]):
     """Is called in the event loop: must be quick, must not raise."""
 
@@ -35,7 +46,7 @@ class EventHandler(Protocol[ObjectT]):
         """An object was deleted."""
         ...
 
-    def on_unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         """An object was added or changed and cannot be decoded."""
         ...
 

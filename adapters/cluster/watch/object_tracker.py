@@ -3,12 +3,13 @@
 It remembers identities and versions only; the objects are the handler's.
 """
 
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from adapters.cluster.api.error import ClusterError, read
-from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
+from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject, Unreadable
 from adapters.wire.api import IdentifiedObject, ObjectIdentity
 from adapters.wire.decoding import UnreadableError
 from adapters.wire.kube import Metadata
@@ -34,6 +35,9 @@ class ObjectDecoder(Protocol[DecodedT]):
 Key = tuple[str, str]
 """Namespace and name."""
 
+ReportUnreadable = Callable[[Unreadable, str], None]
+"""Called with an object that cannot be decoded, and why."""
+
 LARGEST = 1 << 24
 """Bytes. An object has at most 1.5 MiB in etcd, and six times as much with all of it escaped."""
 
@@ -48,18 +52,27 @@ class ObjectTracker(Generic[ObjectT]):
 
     Attributes:
         listing: whether a full list is going on.
+        unreadable: those of the objects that cannot be decoded, and why.
     """
 
-    def __init__(self, decoder: ObjectDecoder[ObjectT], handler: EventHandler[ObjectT]) -> None:
+    def __init__(
+        self,
+        decoder: ObjectDecoder[ObjectT],
+        handler: EventHandler[ObjectT],
+        report: ReportUnreadable | None = None,
+    ) -> None:
         """Begin without an object.
 
         Args:
             decoder: of the objects.
             handler: is called for each change.
+            report: called with each object that cannot be decoded.
         """
         self.listing = False
+        self.unreadable: dict[Key, str] = {}
         self._decoder = decoder
         self._handler = handler
+        self._report = report
         self._versions: dict[Key, tuple[str, str]] = {}
         self._listed: set[Key] = set()
 
@@ -113,8 +126,13 @@ class ObjectTracker(Generic[ObjectT]):
             self._handler.on_delete(Identity(*key, earlier[0]))
         self._versions[key] = version
         if thing is None:
-            self._handler.on_unreadable(Identity(*key, metadata.uid), problem)
+            self.unreadable[key] = problem
+            what = Unreadable(*key, metadata.uid, raw)
+            if self._report is not None:
+                self._report(what, problem)
+            self._handler.on_unreadable(what, problem)
         else:
+            self.unreadable.pop(key, None)
             self._handler.on_update(thing)
         return metadata.resource_version
 
@@ -129,4 +147,5 @@ class ObjectTracker(Generic[ObjectT]):
 
     def _delete(self, key: Key) -> None:
         uid, _ = self._versions.pop(key)
+        self.unreadable.pop(key, None)
         self._handler.on_delete(Identity(*key, uid))

@@ -24,7 +24,12 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
 from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.ndjson import LineError, LineSplitter
-from adapters.cluster.watch.object_tracker import ObjectDecoder, ObjectT, ObjectTracker
+from adapters.cluster.watch.object_tracker import (
+    ObjectDecoder,
+    ObjectT,
+    ObjectTracker,
+    ReportUnreadable,
+)
 from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, TypeMeta, WatchEvent
 from adapters.wire.partial_decoder import PartialDecoder
@@ -79,6 +84,7 @@ class Reflector(Generic[ObjectT]):
         *,
         settings: WatchSettings | None = None,
         report: Callable[[ClusterError], None] | None = None,
+        report_unreadable: ReportUnreadable | None = None,
     ) -> None:
         """Send no request yet.
 
@@ -89,6 +95,7 @@ class Reflector(Generic[ObjectT]):
             handler: is called for each change.
             settings: seconds and sizes.
             report: called with each error; the reflector goes on.
+            report_unreadable: called with each object that cannot be decoded.
         """
         self.stats = ReflectorStats()
         self.ready = asyncio.Event()
@@ -99,7 +106,7 @@ class Reflector(Generic[ObjectT]):
         self._settings = settings or WatchSettings()
         self._report = report
         decoder = PartialDecoder(kind) if isinstance(kind, type) else kind
-        self._tracker = ObjectTracker(decoder, handler)
+        self._tracker = ObjectTracker(decoder, handler, report_unreadable)
         self._version = ""
         self._failures = 0
         self._streaming = self._settings.streaming
@@ -110,6 +117,11 @@ class Reflector(Generic[ObjectT]):
     def __len__(self) -> int:
         """How many objects there are now."""
         return len(self._tracker)
+
+    @property
+    def unreadable(self) -> int:
+        """How many of the objects cannot be decoded."""
+        return len(self._tracker.unreadable)
 
     def staleness(self) -> float:
         """Return the seconds since the server last sent anything; infinite before the first list.

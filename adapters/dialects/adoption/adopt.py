@@ -11,7 +11,7 @@ from adapters.dialects.adoption.foreign import adopt_foreign
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.restate import at_least
-from adapters.wire.kube import Pod, annotations
+from adapters.wire.kube import Pod, UnreadPod, annotations
 from core.feasibility.plugin import reachable_cards
 from core.hardware.card import Card
 from core.hardware.mig import Slice
@@ -31,9 +31,10 @@ UNKNOWN = "unknown"
 def may_use_cards(pod: Pod) -> bool:
     """Whether a pod may use cards: it is bound, and not all of its containers are gone.
 
-    A terminating pod still uses its cards.
+    A terminating pod still uses its cards. One of which no node can be decoded may be bound.
     """
-    return bool(pod.spec.node_name) and pod.status.phase not in FINISHED
+    is_bound = bool(pod.spec.node_name) or (isinstance(pod, UnreadPod) and not pod.node_known)
+    return is_bound and pod.status.phase not in FINISHED
 
 
 def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
@@ -42,8 +43,10 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
     Where another scheduler bound a pod that admission would reject, the rules of that scheduler
     apply. An allocation whose record is missing or cannot be parsed blocks every card that the
     pod may use, or those that the record names where that is known: these cards count as in use,
-    and ``unread`` says why.
+    and ``unread`` says why. A pod that cannot be decoded may use each card.
     """
+    if isinstance(pod, UnreadPod):
+        return _unread(pod, node, UNKNOWN, None, f"cannot be decoded: {pod.problem}")
     try:
         dialect = dialect_of(pod, dialects)
     except DialectError as error:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.dialects.dra.conditions import awaiting, is_rejected
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decoding import Decoder, UnreadableError
 from adapters.wire.dra import (
     ClaimAllocation,
     ClaimStatus,
@@ -16,6 +16,7 @@ from adapters.wire.dra import (
     NodeTerm,
     ResourceClaim,
 )
+from adapters.wire.kube import Metadata, Wire
 from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
@@ -84,7 +85,7 @@ class Claim:
 def allocated(claim: ResourceClaim) -> Claim | None:
     """The devices of a claim; None where it has none.
 
-    A claim whose status cannot be decoded may have any device.
+    A claim whose status cannot be decoded may have any device, of the nodes that it names.
     """
     uid = claim.metadata.uid
     namespace = claim.metadata.namespace or "default"
@@ -93,7 +94,8 @@ def allocated(claim: ResourceClaim) -> Claim | None:
     try:
         status = _STATUS.decode(raw) if raw else ClaimStatus()
     except UnreadableError as error:
-        return Claim(uid, name, unread=f"the status of the claim cannot be decoded: {error}")
+        problem = f"the status of the claim cannot be decoded: {error}"
+        return Claim(uid, name, nodes=_placed(_PLACED_STATUS, raw), unread=problem)
     if status.allocation is None or (is_shadow(status.allocation) and not status.reserved_for):
         return None
     results, waiting = status.allocation.devices.results or (), awaiting(status)
@@ -114,6 +116,19 @@ def allocated(claim: ResourceClaim) -> Claim | None:
     )
 
 
+def unread_claim(metadata: Metadata, raw: bytes, problem: str) -> Claim:
+    """A claim that cannot be decoded: it may have any device, of the nodes that it names.
+
+    Args:
+        metadata: its identity.
+        raw: the object.
+        problem: why it cannot be decoded.
+    """
+    name = f"{metadata.namespace or 'default'}/{metadata.name}"
+    nodes = _placed(_PLACED_CLAIM, raw)
+    return Claim(metadata.uid, name, nodes=nodes, unread=f"the claim cannot be decoded: {problem}")
+
+
 def is_shadow(allocation: ClaimAllocation) -> bool:
     """Whether an allocation stands for what others have of the devices.
 
@@ -122,6 +137,34 @@ def is_shadow(allocation: ClaimAllocation) -> bool:
     """
     terms = allocation.node_selector and allocation.node_selector.node_selector_terms
     return any(each.key == SHADOW for term in terms or () for each in term.match_expressions or ())
+
+
+class _Place(Wire, frozen=True, gc=False):
+    node_selector: NodeSelector | None = None
+
+
+class _PlacedStatus(Wire, frozen=True, gc=False):
+    allocation: _Place | None = None
+
+
+class _PlacedClaim(Wire, frozen=True, gc=False):
+    status: _PlacedStatus | None = None
+
+
+_PLACED_STATUS: Decoder[_PlacedStatus | None] = PartialDecoder(_PlacedStatus | None)
+_PLACED_CLAIM = PartialDecoder(_PlacedClaim)
+
+
+def _placed(
+    decoder: Decoder[_PlacedStatus | None] | Decoder[_PlacedClaim], raw: bytes
+) -> frozenset[str] | None:
+    try:
+        found = decoder.decode(raw)
+    except UnreadableError:
+        return None
+    status = found.status if isinstance(found, _PlacedClaim) else found
+    place = None if status is None else status.allocation
+    return None if place is None else _nodes(place.node_selector)
 
 
 def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:

@@ -104,6 +104,8 @@ def _place(grant: Grant) -> tuple[str, Slice | None]:
 def _by_slices(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
     cards = {card.uuid: card for card in node.cards}
     if claim.unread is not None:
+        if claim.nodes is not None and node.name not in claim.nodes:
+            return None
         return _unclear(claim, node, claim.unread, cards)
     grants: list[Grant] = []
     problems: list[str] = []

@@ -205,11 +205,11 @@ def _rules(arguments: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...]
 def _device_document(arguments: Mapping[str, object], settings: Documents) -> Document:
     default, key = keys.DEVICE_CONFIG
     name = arguments.get(keys.CONFIG_NAME, default)
-    if name != default and (name, key) not in settings:
+    if not isinstance(name, str) or (name != default and (name, key) not in settings):
         raise _rejected(
             keys.CONFIG_NAME, name, f"must be {default}; the service reads no other ConfigMap"
         )
-    return str(name), key
+    return name, key
 
 
 def _rejected(argument: str, value: object, problem: str) -> DialectError:

@@ -3,14 +3,16 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 
+from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.dra.claims import Claim, allocated
+from adapters.dialects.dra.claims import Claim, allocated, unread_claim
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.inventory import described
 from adapters.dialects.dra.shadows import ShadowDevice, shadows
 from adapters.sidecar.cluster_state.shadow_cache import ShadowCache
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.kube import Metadata
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -50,7 +52,16 @@ class ClaimCache:
         """Add or replace a claim; one without an allocation holds nothing."""
         self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
-        new, earlier = allocated(claim), self._by_name.get(name)
+        self._put(name, allocated(claim))
+
+    def put_unreadable_claim(self, what: Unreadable, problem: str) -> None:
+        """Add or replace a claim that cannot be decoded: it may have any device."""
+        metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
+        new = unread_claim(metadata, bytes(what.raw), problem)
+        self._put(new.name, new)
+
+    def _put(self, name: str, new: Claim | None) -> None:
+        earlier = self._by_name.get(name)
         if new == earlier:
             return
         self.drop_claim(name)

@@ -9,6 +9,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects import record
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
@@ -16,8 +17,8 @@ from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.departures import Departures
 from adapters.sidecar.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec
-from adapters.wire.marked_pod import MarkedContainer, MarkedPod
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, UnreadPod
+from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
 from core.requests.pod_ref import PodRef
 
 ObjectT = TypeVar("ObjectT")
@@ -69,6 +70,7 @@ class ClusterCache:
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
+        self._unread: set[Key] = set()
         self._followers: list[UnboundPods] = []
 
     def subscribe(self, subscriber: NodeChanged) -> None:
@@ -94,9 +96,10 @@ class ClusterCache:
         return self._pods.get((namespace, name))
 
     def holding(self, node: str) -> list[Pod]:
-        """Return the pods that are bound to a node and may hold cards of it."""
-        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
-        return [pod for pod in pods if pod.spec.containers and may_use_cards(pod)]
+        """Return the pods that are bound to a node, or may be, and may hold cards of it."""
+        here = (*self._pods_of_node.get(node, ()), *self._unread)
+        pods = (self._pods[key] for key in dict.fromkeys(here))
+        return [pod for pod in pods if _may_request(pod) and may_use_cards(pod)]
 
     def is_named(self, claim: PodRef, node: str) -> bool:
         """Whether a pod that may use cards of a node names a claim."""
@@ -131,6 +134,22 @@ class ClusterCache:
                 self._notify(node)
         elif self._pods[key].spec.containers:
             self._unbound[key] = None
+
+    def put_unreadable_pod(self, what: Unreadable, problem: str) -> None:
+        """Add or replace a pod that cannot be decoded: it may hold each card of its node.
+
+        Where not even its node can be decoded, it may be on each one.
+        """
+        metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
+        pod, key = unread_pod(metadata, what.raw, problem), (what.namespace, what.name)
+        self._remove_pod(key)
+        self._pods[key] = pod
+        if pod.spec.node_name:
+            self._pods_of_node.setdefault(pod.spec.node_name, set()).add(key)
+            self._notify(pod.spec.node_name)
+        elif not pod.node_known:
+            self._unread.add(key)
+            self.notify_all()
 
     def drop_pod(self, key: ObjectKey) -> None:
         """Remove a deleted pod; its containers may still run."""
@@ -185,6 +204,9 @@ class ClusterCache:
     def _remove_pod(self, key: Key) -> None:
         earlier = self._pods.pop(key, None)
         self._unbound.pop(key, None)
+        if key in self._unread:
+            self._unread.discard(key)
+            self.notify_all()
         if earlier is None or not earlier.spec.node_name:
             return
         node = earlier.spec.node_name
@@ -192,8 +214,12 @@ class ClusterCache:
         here.discard(key)
         if not here:
             self._pods_of_node.pop(node, None)
-        if earlier.spec.containers:
+        if _may_request(earlier):
             self._notify(node)
+
+
+def _may_request(pod: Pod) -> bool:
+    return bool(pod.spec.containers) or isinstance(pod, UnreadPod)
 
 
 def _trimmed(pod: Pod) -> Pod:
@@ -252,7 +278,7 @@ class ClusterCacheHandler(Generic[ObjectT]):
         update: Update[ObjectT],
         delete: Delete,
         synced: Callable[[], None],
-        unreadable: Callable[[ObjectKey, str], None],
+        unreadable: Callable[[Unreadable, str], None] | None = None,
     ) -> None:
         """Store the callbacks.
 
@@ -260,8 +286,9 @@ class ClusterCacheHandler(Generic[ObjectT]):
             update: puts an object.
             delete: drops an object.
             synced: called after each full list.
-            unreadable: called with an object that cannot be decoded, and why; the cache keeps its
-                earlier state.
+            unreadable: called with an object that cannot be decoded, and why. None where its
+                earlier state counts, and nothing of one that had none: what it describes is not
+                there.
         """
         self._update = update
         self._delete = delete
@@ -276,9 +303,10 @@ class ClusterCacheHandler(Generic[ObjectT]):
         """Drop a deleted object."""
         self._delete(what)
 
-    def on_unreadable(self, what: ObjectKey, problem: str) -> None:
-        """Report an object that cannot be decoded."""
-        self._unreadable(what, problem)
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Put an object that cannot be decoded."""
+        if self._unreadable is not None:
+            self._unreadable(what, problem)
 
     def on_synced(self) -> None:
         """Report a full list."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.event_handler import Identity, Unreadable
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.stores.quotas import stored_quota
 from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject
@@ -31,14 +31,14 @@ class QuotaHandler:
             self._quotas.apply(stored_quota(thing))
         except QuotaRecordError as error:
             meta = thing.metadata
-            self.on_unreadable(Identity(meta.namespace, meta.name, meta.uid), str(error))
+            self.on_unreadable(Unreadable(meta.namespace, meta.name, meta.uid), str(error))
 
     def on_delete(self, what: Identity) -> None:
         """Remove a deleted quota."""
         if what.name == NAME:
             self._quotas.drop(what.namespace)
 
-    def on_unreadable(self, what: Identity, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         """Refuse the pods of a namespace whose quota cannot be used."""
         self._report(f"{what.namespace}/{what.name}", problem)
         if what.name == NAME:

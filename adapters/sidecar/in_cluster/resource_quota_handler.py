@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.event_handler import Identity, Unreadable
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
 from adapters.sidecar.decide.quotas import Quotas
@@ -44,7 +44,7 @@ class ResourceQuotaHandler:
         """Remove a deleted object."""
         self._put(what.namespace, what.name, {})
 
-    def on_unreadable(self, what: Identity, problem: str) -> None:  # noqa: ARG002
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:  # noqa: ARG002
         """Allocate nothing more in the namespace: the object may limit it to any amount."""
         self._put(what.namespace, what.name, None)
 

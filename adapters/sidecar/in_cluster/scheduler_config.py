@@ -3,10 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-import yaml
-
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document, Documents
+from adapters.wire import yaml_decoding
+from adapters.wire.decoding import UnreadableError
 from adapters.wire.kube import ConfigMap
 
 Key = tuple[str, str]
@@ -61,6 +61,7 @@ class SchedulerConfig:
         self._maps: dict[Key, Mapping[str, str]] = {}
         self._unlisted = set(config_map_names())
         self._applied: Mapping[Key, Mapping[str, str]] | None = None
+        self._parsed: dict[Document, object] = {}
 
     def put(self, config_map: ConfigMap) -> None:
         """Add or replace a config map."""
@@ -99,11 +100,7 @@ class SchedulerConfig:
             self._reject(f"the earlier settings stay in use: {error}")
 
     def _documents(self) -> Documents:
-        """Return all settings files, parsed.
-
-        Raises:
-            ValueError: one of them is not YAML.
-        """
+        """Return all settings files, parsed; of one that is not YAML, as it was before."""
         documents: dict[Document, object] = {}
         places: dict[Document, str] = {}
         read = registry.documents()
@@ -115,7 +112,13 @@ class SchedulerConfig:
                     self._reject(f"{place}: ignored, because {places[name, key]} exists too")
                     continue
                 places[name, key] = place
-                documents[name, key] = _parsed(data[key], f"{place}, data[{key}]")
+                try:
+                    documents[name, key] = yaml_decoding.decode(data[key])
+                except UnreadableError as error:
+                    self._reject(f"{place}, data[{key}]: its earlier state stays in use: {error}")
+                    if (name, key) in self._parsed:
+                        documents[name, key] = self._parsed[name, key]
+        self._parsed = documents
         return documents
 
     def _order(self, key: Key) -> tuple[int, str]:
@@ -143,12 +146,3 @@ class SchedulerConfigHandler:
     def on_synced(self) -> None:
         """Note that all config maps of this name were listed."""
         self._settings.synced(self._name)
-
-
-def _parsed(text: str, place: str) -> object:
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise ValueError(f"{place}: is not YAML: {error}") from error
-    except RecursionError:
-        raise ValueError(f"{place}: is nested too deeply") from None

@@ -154,10 +154,15 @@ class InCluster:
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
-        return [
+        tasks = [
             *(each.run() for each in self._watches.scheduler_config(config)),
             *(each.run() for each in watches.values()),
             *self._agents.tasks(self._watches, self._settings.namespace),
+        ]
+        for kind in self._watches.kinds:
+            runtime.metrics.unreadable(kind, partial(self._watches.unreadable, kind))
+        return [
+            *tasks,
             self._events.run(),
             election.run(partial(self._lead, service, leading)),
             _until_adopted(service, self._cache),

@@ -1,7 +1,7 @@
 """The watches of the service: each reflector with its handler."""
 
 import math
-from collections.abc import Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from adapters.cluster.api.paths import (
     RESOURCE_SLICES,
     SHARE_QUOTAS,
 )
-from adapters.cluster.watch.event_handler import EventHandler
+from adapters.cluster.watch.event_handler import EventHandler, Unreadable
 from adapters.cluster.watch.object_tracker import ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
@@ -60,6 +60,16 @@ class Watches:
     def __init__(self, client: KubeClient, log: Logger) -> None:
         self._client = client
         self._log = log
+        self._all: dict[str, list[Reflector[Any]]] = {}
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The kinds that are watched, by their plural in the API."""
+        return self._all.keys()
+
+    def unreadable(self, kind: str) -> int:
+        """Return how many objects of a kind cannot be decoded."""
+        return sum(each.unreadable for each in self._all[kind])
 
     def reflector(
         self,
@@ -73,7 +83,24 @@ class Watches:
             kind = " ".join(filter(None, (selection.resource.plural, selection.fields)))
             self._log.warning("watch.failed", kind=kind, text=str(error))
 
-        return Reflector(self._client, selection, kind, handler, report=failed)
+        def unreadable(what: Unreadable, problem: str) -> None:
+            self._log.warning(
+                "watch.object_unreadable",
+                kind=selection.resource.plural,
+                object=f"{what.namespace}/{what.name}",
+                text=problem,
+            )
+
+        made = Reflector(
+            self._client,
+            selection,
+            kind,
+            handler,
+            report=failed,
+            report_unreadable=unreadable,
+        )
+        self._all.setdefault(selection.resource.plural, []).append(made)
+        return made
 
     def cluster(self, cache: ClusterCache, service: Service) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors that fill the cluster cache, by the names of their metrics."""
@@ -83,7 +110,7 @@ class Watches:
             cache.drop_pod(key)
 
         handler = partial(self._handler, service)
-        pods = handler(Sync.PODS, cache.put_pod, pod_deleted)
+        pods = handler(Sync.PODS, cache.put_pod, pod_deleted, cache.put_unreadable_pod)
         nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
         devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
         quotas = QuotaHandler(
@@ -120,6 +147,7 @@ class Watches:
             Sync.CLAIMS,
             cache.put_claim,
             lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
+            cache.put_unreadable_claim,
         )
         slices = self._handler(
             service, Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name)
@@ -140,18 +168,15 @@ class Watches:
         }
 
     def _handler(
-        self, service: Service, sync: Sync, update: Update[Any], delete: Delete
+        self,
+        service: Service,
+        sync: Sync,
+        update: Update[Any],
+        delete: Delete,
+        unreadable: Callable[[Unreadable, str], None] | None = None,
     ) -> ClusterCacheHandler[Any]:
         def synced() -> None:
             service.readiness.mark_synced(sync)
-
-        def unreadable(key: ObjectKey, problem: str) -> None:
-            self._log.warning(
-                "watch.object_invalid",
-                kind=sync.value,
-                object=f"{key.namespace}/{key.name}",
-                text=problem,
-            )
 
         return ClusterCacheHandler(update, delete, synced, unreadable)
 

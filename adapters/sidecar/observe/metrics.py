@@ -76,6 +76,13 @@ class Metrics:
             ["watch"],
             registry=self.registry,
         )
+        self._unreadable = Gauge(
+            "dragoman_objects_unreadable",
+            "Objects of the API server that cannot be decoded, by kind; what they may use counts as"
+            " in use.",
+            ["kind"],
+            registry=self.registry,
+        )
         ProcessCollector(registry=self.registry)
         Info("dragoman_build", "Version of Dragoman and of Python.", registry=self.registry).info(
             {"version": version("dragoman"), "python": python_version()}
@@ -103,6 +110,10 @@ class Metrics:
     def watch(self, name: str, staleness: Callable[[], float]) -> None:
         """Export the staleness of a watch, in seconds; computed at each scrape."""
         self._staleness.labels(name).set_function(staleness)
+
+    def unreadable(self, kind: str, count: Callable[[], float]) -> None:
+        """Export how many objects of a kind cannot be decoded; computed at each scrape."""
+        self._unreadable.labels(kind).set_function(count)
 
     def gauge(self, name: str, help_: str, value: Callable[[], float]) -> None:
         """Export a number; computed at each scrape."""

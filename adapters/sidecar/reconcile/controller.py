@@ -31,7 +31,7 @@ from adapters.sidecar.reconcile.repairs import (
 )
 from adapters.sidecar.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
-from adapters.wire.kube import Metadata, Pod
+from adapters.wire.kube import Metadata, Pod, UnreadPod
 from adapters.wire.ledger import LedgerRecordError
 from core.hardware.node import Node
 from core.ledger.consumption import metered
@@ -345,6 +345,6 @@ def unadopted(service: Service, cache: ClusterCache) -> list[str]:
         for ledger in service.ledgers.inventory
         for pod in cache.holding(ledger.node.name)
         if pod.metadata.uid not in ledger.allocations
-        if any(dialect.matches(pod) for dialect in dialects)
+        if isinstance(pod, UnreadPod) or any(dialect.matches(pod) for dialect in dialects)
         if not (ledger.node.name in cache.hardware and late_pods((pod,), ledger, dialects))
     ]

@@ -19,6 +19,7 @@ from adapters.wire.kube import (
     PodStatus,
     Resources,
     Text,
+    UnreadPod,
 )
 from core.feasibility.fit import fit
 from core.hardware.card import Card
@@ -60,6 +61,26 @@ def test_a_bound_pod_has_the_allocation_of_its_record() -> None:
     assert found.unread is None
     assert found.grants == (Grant("c", "u1", 3000 * MIB, 0),)
     assert (found.pod, found.uid, found.dialect) == ("d/p", "7", "volcano")
+
+
+def test_a_pod_that_cannot_be_decoded_blocks_every_card_of_its_node() -> None:
+    pod = UnreadPod(Metadata(name="p", uid="7"), PodSpec(node_name="n"), problem="odd")
+
+    found = adopt(pod, NODE, ALL)
+
+    assert found is not None
+    assert (found.unread, found.dialect) == ("cannot be decoded: odd", UNKNOWN)
+    assert found.blocked == {"u0", "u1", "m0"}
+
+
+@pytest.mark.parametrize(
+    ("node", "node_known", "may_use"),
+    [("n", True, True), (None, True, False), (None, False, True)],
+)
+def test_a_pod_of_which_no_node_can_be_decoded_may_use_cards(
+    node: str | None, node_known: bool, may_use: bool
+) -> None:
+    assert may_use_cards(UnreadPod(spec=PodSpec(node_name=node), node_known=node_known)) is may_use
 
 
 def test_a_pod_that_requests_no_share_has_no_allocation() -> None:

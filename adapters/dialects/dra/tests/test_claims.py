@@ -1,4 +1,6 @@
-from adapters.dialects.dra.claims import allocated
+import json
+
+from adapters.dialects.dra.claims import allocated, unread_claim
 from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
 from adapters.wire.dra import ClaimManifest, ResourceClaim
 from adapters.wire.kube import Metadata
@@ -52,6 +54,26 @@ def test_a_claim_whose_status_cannot_be_decoded_says_so() -> None:
     assert claim is not None
     assert claim.unread is not None
     assert claim.unread.startswith("the status of the claim cannot be decoded: Expected")
+    assert claim.nodes is None
+
+
+def test_a_claim_that_cannot_be_decoded_may_have_devices_of_the_nodes_that_it_names_only() -> None:
+    status = json.loads(bytes(a_claim(a_result("gpu-0")).status))
+    allocation = {**status["allocation"], "devices": 7}
+
+    claim = allocated(with_status({**status, "allocation": allocation}))
+
+    assert claim is not None
+    assert (claim.unread is None, claim.nodes) == (False, frozenset({"n"}))
+    metadata = Metadata(name="c", namespace="team", uid="u")
+    for what, nodes in (
+        ({"metadata": {"labels": 7}, "status": status}, frozenset({"n"})),
+        ({"status": 7}, None),
+        ({}, None),
+    ):
+        claim = unread_claim(metadata, json.dumps(what).encode(), "odd")
+        assert (claim.uid, claim.name, claim.nodes) == ("u", "team/c", nodes)
+        assert claim.unread == "the claim cannot be decoded: odd"
 
 
 def test_a_claim_of_a_file_is_the_one_of_the_server() -> None:

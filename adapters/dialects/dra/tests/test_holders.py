@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.dialects.dra import DRIVER
-from adapters.dialects.dra.claims import allocated
+from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import PRIORITY, holding
 from adapters.dialects.dra.tests.builders import (
@@ -201,6 +201,16 @@ def test_an_attribute_belongs_to_the_domain_of_the_driver_where_it_names_no_othe
 
     assert found is not None
     assert found.cards == ({card} if card else {"GPU-0", "GPU-1"})
+
+
+def test_a_claim_that_cannot_be_decoded_takes_all_cards_of_the_nodes_that_it_may_have() -> None:
+    devices = Devices(())
+    for nodes, blocked in ((None, NODE.cards), (frozenset({"n"}), NODE.cards)):
+        found = holding(Claim("u", "team/c", nodes=nodes, unread="odd"), NODE, devices)
+        assert found is not None
+        assert found.blocked == {card.uuid for card in blocked}
+    elsewhere = Claim("u", "team/c", nodes=frozenset({"other"}), unread="odd")
+    assert holding(elsewhere, NODE, devices) is None
 
 
 def test_a_mig_device_is_its_slice() -> None:

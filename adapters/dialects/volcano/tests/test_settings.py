@@ -89,6 +89,11 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
         "other",
         "must be volcano-vgpu-device-config; the service reads no other ConfigMap",
     ),
+    (
+        "deviceshare.KnownGeometriesCMName",
+        ["volcano-vgpu-device-config"],
+        "must be volcano-vgpu-device-config; the service reads no other ConfigMap",
+    ),
 ]
 
 

@@ -1,10 +1,12 @@
 """The service's copy of the cluster."""
 
+from msgspec import Raw
+
+from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects.record import MARK
 from adapters.sidecar.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
-    ObjectKey,
 )
 from adapters.sidecar.tests.builders import a_node
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
@@ -60,19 +62,43 @@ def test_all_subscribers_are_called_for_all_nodes_on_demand() -> None:
     assert (first, second) == (["n1", "n2", "n1", "n2"], ["n2", "n1", "n2"])
 
 
-def test_an_unreadable_pod_is_reported_and_its_earlier_state_stays() -> None:
-    cache, problems = ClusterCache(), []
+def unreadable(spec: str) -> Unreadable:
+    return Unreadable("default", "a", "u", Raw(f'{{"metadata":7,"spec":{spec}}}'.encode()))
 
-    def unreadable(key: ObjectKey, problem: str) -> None:
-        problems.append((key.namespace, key.name, problem))
 
-    handler = ClusterCacheHandler(cache.put_pod, cache.drop_pod, lambda: None, unreadable)
+def test_a_pod_that_cannot_be_decoded_holds_cards_of_its_node_only() -> None:
+    cache = ClusterCache()
+    looked: list[str] = []
+    cache.put_node(a_node("n1"))
+    cache.put_node(a_node("n2"))
+    cache.subscribe(looked.append)
+    handler = ClusterCacheHandler(
+        cache.put_pod, cache.drop_pod, lambda: None, cache.put_unreadable_pod
+    )
     handler.on_update(a_pod("a", "n1"))
 
-    handler.on_unreadable(Metadata(name="a", namespace="default"), "not an object")
+    def held() -> list[int]:
+        return [len(cache.holding(name)) for name in ("n1", "n2")]
 
-    assert problems == [("default", "a", "not an object")]
-    assert cache.pod("default", "a") is not None
+    handler.on_unreadable(unreadable('{"nodeName":"n2"}'), "no object")
+    assert (held(), looked) == ([0, 1], ["n1", "n1", "n2"])
+    handler.on_unreadable(unreadable('{"nodeName":7}'), "no object")
+    assert (held(), looked[3:]) == ([1, 1], ["n2", "n1", "n2"])
+    handler.on_unreadable(unreadable("{}"), "no object")
+    assert (held(), looked[6:]) == ([0, 0], ["n1", "n2"])
+    handler.on_unreadable(unreadable("[]"), "no object")
+    handler.on_update(a_pod("a", "n1"))
+    assert held() == [1, 0]
+
+
+def test_an_object_that_cannot_be_decoded_keeps_its_earlier_state() -> None:
+    cache = ClusterCache()
+    handler = ClusterCacheHandler(cache.put_node, cache.drop_node, lambda: None)
+    handler.on_update(a_node("n1"))
+
+    handler.on_unreadable(Unreadable("", "n1", ""), "no object")
+
+    assert cache.nodes.keys() == {"n1"}
 
 
 def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.event_handler import Identity, Unreadable
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.in_cluster.quota_handler import QuotaHandler
@@ -37,7 +37,7 @@ def test_a_quota_that_cannot_be_used_is_reported_and_refuses() -> None:
     handler = QuotaHandler(quotas, lambda: None, lambda name, text: reports.append((name, text)))
 
     handler.on_update(an_object(b'{"cards":"many"}'))
-    handler.on_unreadable(Identity("ml", "other", "v"), "is no object")
+    handler.on_unreadable(Unreadable("ml", "other", "v"), "is no object")
 
     assert [name for name, _ in reports] == ["ml/quota", "ml/other"]
     assert "spec.limits.cards: 'many'" in (quotas.problem("ml") or "")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.event_handler import Identity, Unreadable
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar.decide.ledger_cache import LedgerCache
@@ -95,7 +95,7 @@ def test_an_amount_that_cannot_be_read_closes_its_resource_and_is_reported_once(
 def test_an_object_that_cannot_be_read_closes_the_namespace() -> None:
     rig = Rig()
 
-    rig.handler.on_unreadable(Identity("ml", "odd", "u"), "is no object")
+    rig.handler.on_unreadable(Unreadable("ml", "odd", "u"), "is no object")
 
     assert rig.limits() == QuotaLimits(0, 0, 0)
     assert [name for name, _ in rig.reports] == ["ml/odd"]

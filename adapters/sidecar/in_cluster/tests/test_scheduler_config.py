@@ -3,12 +3,13 @@ from typing import NamedTuple
 import pytest
 
 from adapters.dialects.dialect import Documents
-from adapters.dialects.volcano.keys import DEVICE_CONFIG
+from adapters.dialects.volcano.keys import DEVICE_CONFIG, SCHEDULER_CONFIG
 from adapters.sidecar.in_cluster.scheduler_config import (
     SchedulerConfig,
     SchedulerConfigHandler,
     config_map_names,
 )
+from adapters.tests.hostile_texts import TEXTS
 from adapters.wire.kube import ConfigMap, Metadata
 
 NAME, KEY = DEVICE_CONFIG
@@ -89,7 +90,10 @@ def test_an_invalid_config_map_is_reported_and_the_earlier_settings_stay(service
     service.settings.put(config_map("nonsense"))
 
     assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
-    assert f"ConfigMap kube-system/{NAME}, data[{KEY}]: is not YAML" in service.problems[0]
+    place = f"ConfigMap kube-system/{NAME}, data[{KEY}]"
+    assert service.problems[0].startswith(
+        f"{place}: its earlier state stays in use: line 2: is not YAML"
+    )
     assert service.problems[1] == "the earlier settings stay in use: nonsense"
 
 
@@ -99,7 +103,20 @@ def test_a_config_map_that_is_nested_too_deeply_is_reported(service: Service) ->
     service.settings.put(config_map("[" * 100_000))
 
     assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
-    assert f"data[{KEY}]: is nested too deeply" in service.problems[0]
+    assert "is nested more than 200 levels deep" in service.problems[0]
+
+
+@pytest.mark.parametrize("what", TEXTS)
+def test_no_text_of_one_file_keeps_the_others_from_being_applied(
+    what: str, service: Service
+) -> None:
+    other, file = SCHEDULER_CONFIG
+    service.settings.put(config_map(TEXTS[what]))
+    service.settings.put(ConfigMap(Metadata(name=other, namespace="kube-system"), {file: "a: 1"}))
+    service.sync()
+
+    (applied,) = service.applied
+    assert applied[other, file] == {"a": 1}
 
 
 def test_of_config_maps_in_two_namespaces_the_first_is_applied_and_the_other_reported(
