@@ -1,13 +1,18 @@
 """The server with handlers that do not end: probes are answered, and a shutdown ends in time."""
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from adapters.sidecar.tests.builders import run
 from adapters.sidecar.web import server
 from adapters.sidecar.web.app import Answer, App, Call, Route
 from adapters.sidecar.web.limits import PortLimits
+from adapters.sidecar.web.protocol import LimitedProtocol
 from adapters.sidecar.web.tests.calls import DECISION_LOG
 
 SLOW = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -100,3 +105,40 @@ def test_the_connection_that_is_idle_longest_gives_way_and_busy_ones_do_not() ->
             return rest, third, await status(busy)
 
     assert run(work()) == (b"", 200, 200)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        PROBE,
+        PROBE[:20],
+        SLOW,
+        SLOW * 3,
+        b"POST /livez HTTP/1.1\r\nHost: x\r\nContent-Length: 200000\r\n\r\n" + bytes(100_000),
+    ],
+    ids=["answered", "cut off in the head", "handled", "pipelined", "cut off in the body"],
+)
+def test_a_connection_that_ended_is_freed_without_a_garbage_collection(sent: bytes) -> None:
+    """Collections are rare (``runtime.settle``), and a connection can have a body of 64 KiB."""
+
+    async def work() -> list[object]:
+        waiting = Waiting()
+        async with serving(waiting.app(), PortLimits()) as port:
+            gc.collect()
+            gc.disable()
+            try:
+                for _ in range(3):
+                    _, writer = await asyncio.open_connection("127.0.0.1", port)
+                    writer.write(sent)
+                    await asyncio.sleep(0.05)
+                    writer.transport.abort()
+                    del writer
+                await asyncio.sleep(0.05)
+                waiting.event.set()
+                await asyncio.sleep(0.05)
+                kinds = (LimitedProtocol, RequestResponseCycle)
+                return [each for each in gc.get_objects() if isinstance(each, kinds)]
+            finally:
+                gc.enable()
+
+    assert run(work()) == []
