@@ -20,11 +20,11 @@ import clusters
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.paths import NODES, PODS
-from adapters.cluster.watch.event_handler import Identity, KubeObject, Unreadable
+from adapters.cluster.watch.event_handler import Identity, KubeObject
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.dialects.record import MARK
-from adapters.wire.kube import KubeNode
+from adapters.wire.kube import KubeNode, Unreadable
 from adapters.wire.marked_pod import PodDecoder
 
 PAGE = 500

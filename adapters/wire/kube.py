@@ -4,6 +4,8 @@ Source: k8s.io/api/core/v1/types.go; Device: koordinator-sh/koordinator
 apis/scheduling/v1alpha1/device_types.go.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 from adapters.wire.decoding import Int64
@@ -133,6 +135,15 @@ class Pod(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
+
+
+class Unreadable(NamedTuple):
+    """An object that cannot be decoded: its identity, and its JSON for what can be read of it."""
+
+    namespace: str
+    name: str
+    uid: str
+    raw: msgspec.Raw = msgspec.Raw()
 
 
 class UnreadPod(Pod, frozen=True, gc=False):

@@ -137,7 +137,8 @@ def test_a_command_that_reads_files_imports_nothing_of_clusters_and_servers(
 
 def test_configure_imports_no_dialect() -> None:
     allowed = PARSED | {
-        "adapters.cli.output", "adapters.cli.yaml_text", "msgspec", "ruamel", "yaml",
+        "adapters.cli.output", "adapters.cli.yaml_text", "adapters.wire", "msgspec", "ruamel",
+        "yaml",
     }  # fmt: skip
 
     assert imported("configure", "kube-scheduler", "--new") <= allowed

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from adapters.cluster.watch.event_handler import Identity, Unreadable
-from adapters.wire.kube import Pod
+from adapters.cluster.watch.event_handler import Identity
+from adapters.wire.kube import Pod, Unreadable
 
 
 @dataclass

@@ -2,9 +2,7 @@
 
 from typing import NamedTuple, Protocol, TypeVar
 
-import msgspec
-
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import Metadata, Unreadable
 
 ObjectT = TypeVar("ObjectT", contravariant=True)
 
@@ -24,15 +22,6 @@ class Identity(NamedTuple):
     namespace: str
     name: str
     uid: str
-
-
-class Unreadable(NamedTuple):
-    """An object that cannot be decoded: its identity, and its JSON for what can be read of it."""
-
-    namespace: str
-    name: str
-    uid: str
-    raw: msgspec.Raw = msgspec.Raw()
 
 
 class EventHandler(Protocol[ObjectT]):

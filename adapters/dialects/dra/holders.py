@@ -175,9 +175,10 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
 
 def _may_be_here(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> bool:
     uuids = {card.uuid for card in node.cards}
-    if not means_cards(result.driver) and not devices.describe_card(
+    is_of_cards = means_cards(result.driver) or devices.describe_card(
         result.driver, node.name, uuids
-    ):
+    )
+    if result.driver and not is_of_cards:
         return False
     if claim.nodes is not None:
         return node.name in claim.nodes

@@ -3,7 +3,6 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 
-from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import Claim, allocated, unread_claim
 from adapters.dialects.dra.devices import Devices
@@ -12,7 +11,7 @@ from adapters.dialects.dra.inventory import described
 from adapters.dialects.dra.shadows import ShadowDevice, shadows
 from adapters.sidecar.cluster_state.shadow_cache import ShadowCache
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import Metadata, Unreadable
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

@@ -9,7 +9,6 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects import record
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
@@ -17,7 +16,7 @@ from adapters.sidecar.cluster_state.claim_cache import ClaimCache
 from adapters.sidecar.cluster_state.departures import Departures
 from adapters.sidecar.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.hardware import NodeHardware
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, UnreadPod
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, Unreadable, UnreadPod
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
 from core.requests.pod_ref import PodRef
 

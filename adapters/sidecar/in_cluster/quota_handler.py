@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 
-from adapters.cluster.watch.event_handler import Identity, Unreadable
+from adapters.cluster.watch.event_handler import Identity
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.stores.quotas import stored_quota
+from adapters.wire.kube import Unreadable
 from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject
 
 

@@ -19,7 +19,7 @@ from adapters.cluster.api.paths import (
     RESOURCE_SLICES,
     SHARE_QUOTAS,
 )
-from adapters.cluster.watch.event_handler import EventHandler, Unreadable
+from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.object_tracker import ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
@@ -47,7 +47,7 @@ from adapters.sidecar.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler
 from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.quota import ShareQuotaObject

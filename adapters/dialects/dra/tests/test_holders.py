@@ -203,6 +203,13 @@ def test_an_attribute_belongs_to_the_domain_of_the_driver_where_it_names_no_othe
     assert found.cards == ({card} if card else {"GPU-0", "GPU-1"})
 
 
+def test_a_device_without_a_driver_may_be_any_card() -> None:
+    found = held(a_claim(a_result("", driver="", pool="")), a_slice())
+
+    assert found is not None
+    assert found.blocked == {card.uuid for card in NODE.cards}
+
+
 def test_a_claim_that_cannot_be_decoded_takes_all_cards_of_the_nodes_that_it_may_have() -> None:
     devices = Devices(())
     for nodes, blocked in ((None, NODE.cards), (frozenset({"n"}), NODE.cards)):

@@ -2,14 +2,13 @@
 
 from msgspec import Raw
 
-from adapters.cluster.watch.event_handler import Unreadable
 from adapters.dialects.record import MARK
 from adapters.sidecar.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
 )
 from adapters.sidecar.tests.builders import a_node
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources, Unreadable
 from adapters.wire.marked_pod import EnvVar, MarkedContainer, MarkedPod, MarkedSpec
 
 

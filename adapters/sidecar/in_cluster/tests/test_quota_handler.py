@@ -2,11 +2,11 @@
 
 import msgspec
 
-from adapters.cluster.watch.event_handler import Identity, Unreadable
+from adapters.cluster.watch.event_handler import Identity
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.in_cluster.quota_handler import QuotaHandler
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.quota import ShareQuotaObject
 
 

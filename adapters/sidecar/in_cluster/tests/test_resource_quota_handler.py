@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from adapters.cluster.watch.event_handler import Identity, Unreadable
+from adapters.cluster.watch.event_handler import Identity
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.sidecar.decide.ledger_cache import LedgerCache
 from adapters.sidecar.decide.quotas import Quotas
 from adapters.sidecar.in_cluster.resource_quota_handler import ResourceQuotaHandler
 from adapters.stores.quotas import StoredQuota
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.resource_quota import ResourceQuotaObject
 from core.hardware.quantity import MIB
 from core.quota.amounts import QuotaLimits
