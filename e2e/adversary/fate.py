@@ -100,7 +100,7 @@ class Fate:
                 self._world.end(pod)
                 self._world.remove(pod)
         self._world.remove_node(place.name)
-        name = self._world.name("n")
+        name = self._world.name("node")
         self._world.add(place.renamed(name))
         return f"{place.name} to {name}"
 
