@@ -105,7 +105,7 @@ class ServiceRuntime:
         self._store = store
         self._log = log
         self._budget = BodyBudget(PortLimits.of(settings.limits).body_bytes, monotonic)
-        self._freed = FreedMemory(lambda: self._budget.long)
+        self._freed = FreedMemory()
         self.metrics = Metrics()
         self.decision_log = StructuredDecisionLog(log, self.metrics)
         clock = SystemClock()
@@ -229,7 +229,7 @@ class ServiceRuntime:
             await asyncio.sleep(RETRY)
 
     async def tick(self) -> NoReturn:
-        """Release expired reservations, and memory of long requests, until cancelled."""
+        """Release expired reservations, and freed memory, until cancelled."""
         while True:
             await asyncio.sleep(TICK)
             over = self.service.ledgers.expire(self.service.ports.clock.now())

@@ -1,42 +1,61 @@
-"""The memory of long requests goes back to the system."""
+"""Freed memory goes back to the system."""
 
 import asyncio
+import gc
+import weakref
 from pathlib import Path
 
 import psutil
 
-from adapters.sidecar.memory import EVERY, FreedMemory
+from adapters.sidecar.memory import EVERY, GROWTH, FreedMemory
 from adapters.sidecar.tests.process import serving
 from adapters.tests.waiting import within
 
 MIB = 1 << 20
 
 
-def test_memory_is_returned_after_long_requests_and_not_all_the_time() -> None:
-    now, read, trimmed = [0.0], [0], list[int]()
-    freed = FreedMemory(lambda: read[0], lambda: now[0])
+class Circle:
+    """An object that refers to itself, with some memory."""
+
+    def __init__(self) -> None:
+        self.own = self
+        self.content = bytes(1000)
+
+
+def test_memory_is_returned_where_the_process_has_grown_and_not_all_the_time() -> None:
+    now, size, trimmed = [0.0], [GROWTH], list[int]()
+    freed = FreedMemory(lambda: size[0], lambda: now[0])
 
     def trim(kept: int) -> int:
         trimmed.append(kept)
         return 1
 
     freed._trim = trim
+    unused = weakref.ref(Circle())
 
-    async def work() -> None:
+    async def after(seconds: float, grown: int) -> tuple[int, bool]:
+        now[0] += seconds
+        size[0] += grown
         await freed.give_back()
-        assert trimmed == []
-        read[0] = 1
-        await freed.give_back()
-        await freed.give_back()
-        assert trimmed == [0]
-        read[0] = 2
-        await freed.give_back()
-        assert trimmed == [0]
-        now[0] = EVERY
-        await freed.give_back()
-        assert trimmed == [0, 0]
+        return len(trimmed), unused() is not None
 
-    asyncio.run(work())
+    async def work() -> list[tuple[int, bool]]:
+        gc.disable()
+        try:
+            return [
+                await after(EVERY, GROWTH - 1),
+                await after(EVERY - 1, 1),
+                await after(1, 0),
+                await after(EVERY, GROWTH - 1),
+                await after(EVERY, -GROWTH),
+                await after(EVERY, GROWTH),
+            ]
+        finally:
+            gc.enable()
+
+    steps = asyncio.run(work())
+
+    assert steps == [(0, True), (0, True), (1, False), (1, False), (1, False), (2, False)]
 
 
 def test_pods_of_60_mb_do_not_stay(tmp_path: Path) -> None:

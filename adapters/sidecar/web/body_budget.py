@@ -9,9 +9,6 @@ SLOW = 1 << 20
 SMALL = 64 << 10
 """Bytes of each body that are not counted: binds, admission and small filters always have room."""
 
-LONG = 1 << 20
-"""Bytes of a body whose memory is returned to the system."""
-
 YOUNG = 1.0
 """Seconds for which no body counts as slow."""
 
@@ -37,7 +34,6 @@ class BodyBudget:
         self.limit = limit
         self.clock = clock
         self.used = 0
-        self.long = 0  # bytes of all long bodies that were read
         self.arriving: dict[HeldBody, None] = {}  # the oldest first
 
     def hold(self, drop: Callable[[], None]) -> "HeldBody":
@@ -98,8 +94,6 @@ class HeldBody:
         """Count the body no more."""
         self._budget.arriving.pop(self, None)
         self._budget.used -= self._counted
-        if self._size >= LONG:
-            self._budget.long += self._size
         self._size = 0
 
     @property
