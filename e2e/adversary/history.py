@@ -50,7 +50,7 @@ class History:
         self._claims = ResourceClaims(world, self._dice)
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
-        often = 1 if mood is None else mood.claims
+        self._often = often = 1 if mood is None else mood.claims
         self._steps: tuple[tuple[int, Act], ...] = (
             (16, self._authors.create),
             (4, self._authors.delete),
@@ -70,7 +70,7 @@ class History:
             (2, self._fate.lose_ledger),
             (1, self._fate.kill),
             (1 if mood is None else 0, self._fate.pause),
-            (1, self._fate.wait),
+            (1 if mood is None else 0, self._fate.wait),
             (1, self._fate.replace_card),
             (1, self._fate.rename_node),
         )
@@ -95,7 +95,9 @@ class History:
         chosen = self._dice.sample(pending, min(len(pending), self._dice.choice((1, 3, 6))))
         hot = self._dice.choice([*self._world.places, None])
         acts = [self._binding(pod, hot) for pod in chosen]
-        acts += map(self._claims.allocating, self._claims.waiting(self._dice.choice((0, 1, 3))))
+        if self._often:
+            waiting = self._claims.waiting(self._dice.choice((0, 1, 3)))
+            acts += map(self._claims.allocating, waiting)
         if self._dice.random() < 0.3:
             acts.append(self._trouble(chosen))
         self._dice.shuffle(acts)

@@ -206,12 +206,13 @@ def refused(act: Callable[[], object]) -> ApiError | None:
 
 
 @contextmanager
-def world(plane: ControlPlane, rule: str = "") -> Iterator[World]:
-    """Two replicas and three nodes for the length of a block.
+def world(plane: ControlPlane, rule: str = "", *, with_claims: bool = True) -> Iterator[World]:
+    """Two replicas, two nodes and one whose cards claims may have, for the length of a block.
 
     Args:
         plane: prepared; no replica runs.
         rule: of ``mutants``, which the replicas lack; empty for none.
+        with_claims: whether the third node is there; without it histories are shorter.
     """
     stops = Stops(plane.run.folder)
     with ThreadPoolExecutor() as pool:
@@ -238,7 +239,8 @@ def world(plane: ControlPlane, rule: str = "") -> Iterator[World]:
         ):
             made.add(shared("n0", ["GPU-a", "GPU-b"]))
             made.add(mixed("n1", ["GPU-m", "GPU-c"]))
-            made.add(claimed("n2", ["GPU-x", "GPU-y"]))
+            if with_claims:
+                made.add(claimed("n2", ["GPU-x", "GPU-y"]))
             yield made
     finally:
         _clear(made)

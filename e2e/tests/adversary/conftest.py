@@ -36,8 +36,8 @@ def worlds(plane: ControlPlane) -> Worlds:
     """Makes worlds, one at a time, of replicas with all rules or without one."""
 
     @contextmanager
-    def made(rule: str = "") -> Iterator[World]:
-        with world(plane, rule) as found:
+    def made(rule: str = "", *, with_claims: bool = True) -> Iterator[World]:
+        with world(plane, rule, with_claims=with_claims) as found:
             yield found
 
     return made

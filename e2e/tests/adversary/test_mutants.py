@@ -29,8 +29,8 @@ MOODS = {
     "compare-and-swap": Mood(("volcano",), (9000,), (100,)),
     "restate": Mood(("volcano", "koordinator"), (3000,), (10,)),
     "init": Mood(("init",), (9000,), (10,)),
-    "claims": Mood(("volcano",), (9000,), (10,), claims=10),
-    "live claim": Mood(("volcano",), (1000,), (10,), claims=10),
+    "claims": Mood(("volcano",), (9000,), (10,), claims=30),
+    "live claim": Mood(("volcano",), (1000,), (10,), claims=30),
 }
 """What authors ask for, so that the missing rule is soon at its limit."""
 
@@ -47,7 +47,7 @@ SAID = {
 
 @pytest.mark.parametrize("rule", MOODS)
 def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str) -> None:
-    with worlds(rule) as world:
+    with worlds(rule, with_claims=MOODS[rule].claims > 0) as world:
         history = History(world, 1, MOODS[rule])
         with pytest.raises(AssertionError, match=SAID.get(rule, f"{rule}: ")):
             history.check(STEPS)
