@@ -41,13 +41,18 @@ def of_schedulers(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
+def rendered(values: Object) -> list[Object]:
+    """What ``helm install`` applies: without the pods of ``helm test``."""
+    return [each for each in chart.render(values) if each["kind"] != "Pod"]
+
+
 def installed(run: Run) -> ControlPlane:
     """Start a control plane and install the chart with its defaults."""
     plane = start_control_plane(run)
     spaces = (NAMESPACE, "volcano-system", "koordinator-system")
     chart.apply(plane, map(of_schedulers, spaces))
     definitions = [foreign(group, kind) for group, kind in FOREIGN]
-    objects = [each for each in chart.render({}) if each["kind"] != "Pod"]  # of `helm test`
+    objects = rendered({})
     chart.apply(plane, [*definitions, objects.pop(_crd(objects))])
     within(30, lambda: _served(plane.api))
     chart.apply(plane, objects)

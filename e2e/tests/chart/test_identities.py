@@ -27,7 +27,7 @@ from e2e.tests.chart.attempts import (
     a_pod,
     annotated,
 )
-from e2e.tests.chart.installed import answers
+from e2e.tests.chart.installed import answers, rendered
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
@@ -60,7 +60,7 @@ def a_role(api: Api, name: str, resources: list[str], *verbs: str) -> None:
 def identities(plane: ControlPlane) -> dict[str, Api]:
     """The server as each identity sees it, with the objects that they try to change."""
     api = plane.api
-    chart.apply(plane, chart.render({"dra": {"enabled": True, "driver": {"enabled": True}}}))
+    chart.apply(plane, rendered({"dra": {"enabled": True, "driver": {"enabled": True}}}))
     api.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
     for node in ("n21", "n22"):
         api.create(NODES, {"metadata": {"name": node}})

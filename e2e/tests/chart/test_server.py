@@ -20,7 +20,7 @@ from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.manifests import volcano_scheduler
 from e2e.testbed import cache
-from e2e.tests.chart.installed import answers
+from e2e.tests.chart.installed import answers, rendered
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
@@ -377,7 +377,7 @@ def a_slice(node: str, pool: str = "", name: str = "", driver: str = "gpu.dragom
 
 
 def test_a_driver_writes_slices_of_its_own_node_and_in_its_pools_only(plane: ControlPlane) -> None:
-    chart.apply(plane, chart.render({"dra": {"enabled": True, "driver": {"enabled": True}}}))
+    chart.apply(plane, rendered({"dra": {"enabled": True, "driver": {"enabled": True}}}))
     agent = pod("driver", "x", {}, serviceAccountName="dragoman-node", nodeName="n7")
     plane.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", agent)
     driver = as_account(plane, "dragoman-node", "driver")

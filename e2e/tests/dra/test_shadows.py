@@ -7,7 +7,7 @@ import pytest
 from e2e.harness.cluster.api import ApiError
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
-from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, wait_for_nodes
+from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, pod, wait_for_nodes
 from e2e.harness.names import NAMESPACE
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, start_service, with_decisions
@@ -142,8 +142,9 @@ def test_a_forged_shadow_claim_hides_frees_and_blocks_nothing(service: Service) 
     assert held(plane, NODE).keys() == {*before, "other"}
     assert api.get(f"{CLAIMS}/{name}")["metadata"]["uid"] == made["metadata"]["uid"]
 
-    user = {"resource": "pods", "name": "user", "uid": "u-user"}
-    made["status"]["reservedFor"] = [user]
+    # A controller removes a reservation for a pod that does not exist.
+    uid = api.create(PODS, pod("user", "no-scheduler", {}))["metadata"]["uid"]
+    made["status"]["reservedFor"] = [{"resource": "pods", "name": "user", "uid": uid}]
     scheduler.replace(at, made)
 
     within(90, lambda: name in held(plane, NODE))
