@@ -37,6 +37,7 @@ def test_a_selector_that_names_no_node_means_any() -> None:
     every: tuple[list[object], ...] = (
         [{"matchExpressions": [other]}],
         [{"matchFields": [none]}],
+        [{"matchFields": [other]}],
         [{"matchExpressions": [label]}],
         [{}],
         [],

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.dialects.dra.consumption import ConsumptionError, consumed
+from adapters.dialects.dra.consumption import ConsumptionError, check_share, consumed
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share
 from adapters.wire.dra import DeviceResult, RequestedClaim, SliceDevice
 
@@ -14,6 +14,13 @@ CAPACITY: dict[str, Any] = {
     "slots": {"value": "10", "requestPolicy": {"default": "1", "validValues": ["1", "2"]}},
     "plain": {"value": "4"},
 }
+
+
+def asked(requests: dict[str, str] | None) -> RequestedClaim:
+    exactly = {"deviceClassName": "c", "capacity": {"requests": requests}}
+    alternatives = {"name": "s", "firstAvailable": [{"name": "half", **exactly}]}
+    requested = [{"name": "r", "exactly": exactly}, alternatives]
+    return msgspec.convert({"spec": {"devices": {"requests": requested}}}, RequestedClaim)
 
 
 def of(
@@ -28,11 +35,8 @@ def of(
         "allowMultipleAllocations": shared,
         "capacity": CAPACITY if capacity is None else capacity,
     }
-    exactly = {"deviceClassName": "c", "capacity": {"requests": requests}}
-    alternatives = {"name": "s", "firstAvailable": [{"name": "half", **exactly}]}
-    requested = [{"name": "r", "exactly": exactly}, alternatives]
     return consumed(
-        msgspec.convert({"spec": {"devices": {"requests": requested}}}, RequestedClaim),
+        asked(requests),
         msgspec.convert(result or a_result("gpu-0"), DeviceResult),
         msgspec.convert(device, SliceDevice),
     )
@@ -107,3 +111,31 @@ def test_an_alternative_consumes_what_it_states() -> None:
     assert found["memory"] == str(8 << 30)
     assert of({"memory": "8Gi"}, result={**a_result("gpu-0"), "request": "s/other"}) is None
     assert of({"memory": "8Gi"}, result={**a_result("gpu-0"), "request": "r/half"}) is None
+
+
+@pytest.mark.parametrize(
+    ("amounts", "problem"),
+    [
+        ({"memory": "8Gi", "compute": "0", "slots": "1", "plain": "4"}, ""),
+        ({"memory": "9Gi", "compute": "1", "slots": "2", "plain": "4"}, ""),
+        ({"memory": "7Gi", "compute": "0", "slots": "1", "plain": "4"}, "has 7Gi of memory, less"),
+        ({"memory": "8Gi", "compute": "0", "plain": "4"}, "has 0 of slots, less"),
+        ({"memory": "much", "compute": "0", "slots": "1", "plain": "4"}, "consumedCapacity of gpu"),
+    ],
+)
+def test_a_share_may_be_more_than_its_request_and_never_less(
+    amounts: dict[str, str], problem: str
+) -> None:
+    whole = {**a_card_device("gpu-0", "a"), "capacity": CAPACITY}
+    device, alone = (
+        msgspec.convert({**whole, "allowMultipleAllocations": shared}, SliceDevice)
+        for shared in (True, False)
+    )
+    share = msgspec.convert(a_share("gpu-0", **amounts), DeviceResult)
+    check_share(asked({"memory": "8Gi"}), share, alone)
+
+    if not problem:
+        check_share(asked({"memory": "8Gi"}), share, device)
+        return
+    with pytest.raises(ConsumptionError, match=problem):
+        check_share(asked({"memory": "8Gi"}), share, device)

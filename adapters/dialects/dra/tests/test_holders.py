@@ -203,6 +203,17 @@ def test_an_attribute_belongs_to_the_domain_of_the_driver_where_it_names_no_othe
     assert found.cards == ({card} if card else {"GPU-0", "GPU-1"})
 
 
+def test_a_part_that_states_no_card_of_the_node_takes_the_one_whose_counters_it_takes() -> None:
+    counters = {"consumesCounters": [{"counterSet": "first", "counters": {"m": {"value": "1"}}}]}
+    card = a_card_device("gpu-0", "GPU-0") | counters
+    part: dict[str, object] = {"name": "part", "attributes": {"uuid": {"string": "PART-0"}}}
+
+    found = held(a_claim(a_result("part")), a_slice(card, part | counters))
+
+    assert found is not None
+    assert found.blocked == {"GPU-0"}
+
+
 def test_a_device_without_a_driver_may_be_any_card() -> None:
     found = held(a_claim(a_result("", driver="", pool="")), a_slice())
 
