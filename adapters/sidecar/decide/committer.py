@@ -191,12 +191,15 @@ class Committer:
             ledger: NodeLedger,
         ) -> tuple[NodeLedger, Decided[AnswerT] | QuotaClaimNeeded]:
             decided = attempt.decide(self._view(holder.uid, ledger))
-            needed = _needed(holder.namespace, decided)
-            if needed is not None and (claim is None or not claim.covers(needed)):
-                return ledger, needed
+            if decided.allocation is not None:
+                needed = _needed(decided.allocation, ledger)
+                if claim is None or not claim.covers(needed):
+                    return ledger, needed
             return decided.after, decided
 
-        needed = None if planned is None or claim else _needed(holder.namespace, planned)
+        needed = None
+        if claim is None and planned is not None and planned.allocation is not None:
+            needed = _needed(planned.allocation, planned.view.stored)
         for _ in range(CLAIMS):
             if needed is not None:
                 claimed = await self._quota_claims.claim(holder, node, needed, claim)
@@ -240,7 +243,7 @@ class Committer:
         holder = allocation.pod_ref
         if not self._quota_claims.limits(holder.namespace):
             return None
-        needed = QuotaClaimNeeded(held(allocation, ledger.node), ledger.fence(holder.namespace))
+        needed = _needed(allocation, ledger)
         claimed = await self._quota_claims.claim(holder, ledger.node.name, needed)
         return claimed.text() if isinstance(claimed, Reason) else None
 
@@ -314,12 +317,10 @@ class Committer:
         self._recorder.claimed(asked, view, None if refusal is None else refusal.text)
 
 
-def _needed(namespace: str, decided: Decided[AnswerT]) -> QuotaClaimNeeded | None:
-    """The claim of quota that an allocation needs; None where nothing is allocated."""
-    if decided.allocation is None:
-        return None
-    stored = decided.view.stored
-    return QuotaClaimNeeded(held(decided.allocation, stored.node), stored.fence(namespace))
+def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaClaimNeeded:
+    """The claim of quota that a new allocation needs."""
+    fence = ledger.fence(allocation.pod_ref.namespace)
+    return QuotaClaimNeeded(held(allocation, ledger.node), fence)
 
 
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
