@@ -58,6 +58,7 @@ class Feasibility:
             ledgers.problems().keys(),
             self._quotas.refusal(pod.request),
         )
+        self.forget(uid)
         self._evaluations[uid] = (pod, found)
         self._bytes += pod.size
         return found
@@ -112,7 +113,9 @@ class Feasibility:
 
     def forget(self, uid: str) -> None:
         """Drop the evaluation of a pod that was deleted."""
-        self._evaluations.pop(uid, None)
+        known = self._evaluations.pop(uid, None)
+        if known is not None:
+            self._bytes -= known[0].size
 
     def _undescribed(self, evaluation: NodeEvaluation, names: NameList) -> Mask:
         """Which nodes the inventory does not know, and a device plugin may serve the pod there."""
