@@ -47,5 +47,5 @@ COPY --from=node-files /opt/dragoman /opt/dragoman
 ENV PATH=/opt/dragoman/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 WORKDIR /
 EXPOSE 9394
-ENTRYPOINT ["python", "-P", "-m", "dragoman.module", "adapters.node"]
+ENTRYPOINT ["python", "-P", "-m", "dragoman.module", "adapters.agent"]
 CMD ["/etc/dragoman/node.yaml"]

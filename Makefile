@@ -95,9 +95,9 @@ golden: .venv/.stamp  ## rewrite the golden files; review the diff
 
 proto: .venv/.stamp  ## generate code from the proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
-		adapters/sidecar/grpc/dragoman.proto adapters/node_dra/proto/*.proto
+		adapters/service/grpc/dragoman.proto adapters/dra_driver/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. e2e/harness/node/proto/*.proto
-	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. adapters/node/nri/tests/proto/*.proto
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. adapters/agent/nri/tests/proto/*.proto
 
 fuzz: .venv/.stamp  ## run the property tests for hours
 	HYPOTHESIS_PROFILE=fuzz $(BIN)/pytest --timeout=0

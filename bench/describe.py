@@ -14,12 +14,12 @@ import served
 import service
 import sync
 
-from adapters.sidecar.cluster_state.cluster_cache import ClusterCache
-from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
-from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.reconcile import concurrency
-from adapters.sidecar.reconcile.controller import Reconciler
-from adapters.sidecar.standalone.cluster import LocalCluster
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.observe.decision_log import StructuredDecisionLog, logger
+from adapters.service.observe.metrics import Metrics
+from adapters.service.reconcile import concurrency
+from adapters.service.reconcile.controller import Reconciler
+from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Stored
 from adapters.wire.kube import KubeNode

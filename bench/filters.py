@@ -16,8 +16,8 @@ import clusters
 import served
 import service
 
-from adapters.sidecar.endpoints.kube_extender import KubeExtender
-from adapters.sidecar.standalone.cluster import LocalCluster
+from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.store import Change, Stored
 from core.ledger.node_ledger import NodeLedger
 

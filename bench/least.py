@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from adapters.node.nri import messages, mux, ttrpc
-from adapters.node.nri.connection import Connection
-from adapters.node.nri.model import Adjustment
-from adapters.node.nri.session import Session
-from adapters.node.nri.stage import Stage
+from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri.connection import Connection
+from adapters.agent.nri.model import Adjustment
+from adapters.agent.nri.session import Session
+from adapters.agent.nri.stage import Stage
 
 SOURCE = Path(__file__).with_name("least_plugin.c")
 CHUNK = 1 << 16

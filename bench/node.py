@@ -18,15 +18,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from least import build, connected
 
-from adapters.node.config import AgentConfig, profiles
-from adapters.node.grants import LedgerGrants
-from adapters.node.hook.policy import Policy
-from adapters.node.injection.adjustment import Equipment
-from adapters.node.injection.profiles import NVIDIA
-from adapters.node.nri import mux, ttrpc
-from adapters.node.nri.model import PLUGIN_SERVICE, Adjustment, NriContainer, PodSandbox
-from adapters.node.nri.protobuf import message, text
-from adapters.node.nri.session import Creating, Session
+from adapters.agent.config import AgentConfig, profiles
+from adapters.agent.grants import LedgerGrants
+from adapters.agent.hook.policy import Policy
+from adapters.agent.injection.adjustment import Equipment
+from adapters.agent.injection.profiles import NVIDIA
+from adapters.agent.nri import mux, ttrpc
+from adapters.agent.nri.model import PLUGIN_SERVICE, Adjustment, NriContainer, PodSandbox
+from adapters.agent.nri.protobuf import message, text
+from adapters.agent.nri.session import Creating, Session
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB

@@ -14,9 +14,9 @@ from uuid import UUID
 
 import clusters
 
-from adapters.sidecar.decide.ledger_cache import LedgerCache
-from adapters.sidecar.observe.card_metrics import CardMetrics
-from adapters.sidecar.observe.exposition import Compressor, plain
+from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.observe.card_metrics import CardMetrics
+from adapters.service.observe.exposition import Compressor, plain
 from adapters.stores.store import Change, Stored
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger

@@ -21,17 +21,17 @@ import uvloop
 
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.sidecar.certificates.tls_context import CertificateFiles
-from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.decide.ports import Ports
-from adapters.sidecar.decide.service import Service
-from adapters.sidecar.observe.decision_log import StructuredDecisionLog, logger
-from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.runtime import Cluster, ServiceRuntime, settle
-from adapters.sidecar.settings import Log, Settings
-from adapters.sidecar.standalone.cluster import LocalCluster
-from adapters.sidecar.web import server
-from adapters.sidecar.web.app import Answer, Call, Route
+from adapters.service.certificates.tls_context import CertificateFiles
+from adapters.service.clock import SystemClock
+from adapters.service.decide.ports import Ports
+from adapters.service.decide.service import Service
+from adapters.service.observe.decision_log import StructuredDecisionLog, logger
+from adapters.service.observe.metrics import Metrics
+from adapters.service.runtime import Cluster, ServiceRuntime, settle
+from adapters.service.settings import Log, Settings
+from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.web import server
+from adapters.service.web.app import Answer, Call, Route
 from adapters.stores.memory import MemoryStore
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.ledger.node_ledger import NodeLedger

@@ -1,4 +1,4 @@
-"""``python -P -m dragoman.module adapters.node CONFIG``: a program of ours that is no command.
+"""``python -P -m dragoman.module adapters.agent CONFIG``: a program of ours that is no command.
 
 As ``python -m``, but the module is ours whatever else has its name.
 """

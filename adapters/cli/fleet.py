@@ -19,10 +19,10 @@ from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugin_nodes import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
-from adapters.sidecar.cluster_state.claim_cache import ClaimCache
-from adapters.sidecar.cluster_state.node_view import NodeView
-from adapters.sidecar.reconcile.plan import reconcile
-from adapters.sidecar.reconcile.repairs import Repair, repaired
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.cluster_state.node_view import NodeView
+from adapters.service.reconcile.plan import reconcile
+from adapters.service.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire import hardware
 from adapters.wire.dra import ResourceClaim

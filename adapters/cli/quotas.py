@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from adapters.cli.fleet import Fleet
-from adapters.sidecar.reconcile.namespace_usage import claims_of
+from adapters.service.reconcile.namespace_usage import claims_of
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory

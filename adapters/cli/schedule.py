@@ -27,7 +27,7 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
-from adapters.sidecar.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
+from adapters.service.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind

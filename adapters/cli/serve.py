@@ -14,9 +14,9 @@ from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
-from adapters.sidecar.main import StartError, StartOptions, TaskFailedError
-from adapters.sidecar.main import serve as run
-from adapters.sidecar.standalone.seed import StaticInventory
+from adapters.service.main import StartError, StartOptions, TaskFailedError
+from adapters.service.main import serve as run
+from adapters.service.standalone.seed import StaticInventory
 from core.quota.quota import Quota
 
 FAILED = 1

@@ -20,7 +20,7 @@ from adapters.dialects.metax.dialect import Metax
 from adapters.dialects.plugin_resources import WHOLE_CARDS
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
-from adapters.sidecar.in_cluster.scheduler_config import config_map_names
+from adapters.service.in_cluster.scheduler_config import config_map_names
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"
@@ -37,7 +37,7 @@ def test_the_definitions_of_kinds_are_those_in_configs(kind: str) -> None:
 
 
 def test_the_icon_is_that_of_the_dashboard() -> None:
-    (icon,) = ROOT.glob("adapters/sidecar/web/dashboard/static/icon.svg")
+    (icon,) = ROOT.glob("adapters/service/web/dashboard/static/icon.svg")
     kind, _, content = yaml.safe_load((FILES.parent / "Chart.yaml").read_text())["icon"].partition(
         ","
     )

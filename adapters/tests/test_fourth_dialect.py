@@ -7,6 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from adapters.agent import config as node_config
+from adapters.agent.apiserver.status import SharingConfig, desired_status
+from adapters.agent.grants import LedgerGrants
+from adapters.agent.hardware.model import Hardware
+from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
+from adapters.agent.injection.hami_core import MEMORY
+from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
+from adapters.agent.tests.builders import card as node_card
+from adapters.agent.tests.builders import container as a_container
+from adapters.agent.tests.builders import equipment, ledger
 from adapters.cli.tests.builders import node as node_manifest
 from adapters.cli.tests.builders import pod as pod_manifest
 from adapters.cli.tests.builders import report, run, stream
@@ -15,27 +25,17 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
-from adapters.node import config as node_config
-from adapters.node.apiserver.status import SharingConfig, desired_status
-from adapters.node.grants import LedgerGrants
-from adapters.node.hardware.model import Hardware
-from adapters.node.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
-from adapters.node.injection.hami_core import MEMORY
-from adapters.node.nri.model import Adjustment, NriContainer, PodSandbox
-from adapters.node.tests.builders import card as node_card
-from adapters.node.tests.builders import container as a_container
-from adapters.node.tests.builders import equipment, ledger
-from adapters.sidecar import settings as service_settings
-from adapters.sidecar.compose import open_store
-from adapters.sidecar.in_cluster.scheduler_config import config_map_names
-from adapters.sidecar.observe.decision_log import logger
-from adapters.sidecar.reconcile.node_resources import amounts
-from adapters.sidecar.runtime import Cluster, ServiceRuntime
-from adapters.sidecar.standalone.cluster import LocalCluster, routes
-from adapters.sidecar.standalone.seed import seed
-from adapters.sidecar.tests.builders import Json, a_pod, body, read_pod, review
-from adapters.sidecar.web.app import App
-from adapters.sidecar.web.tests.calls import call
+from adapters.service import settings as service_settings
+from adapters.service.compose import open_store
+from adapters.service.in_cluster.scheduler_config import config_map_names
+from adapters.service.observe.decision_log import logger
+from adapters.service.reconcile.node_resources import amounts
+from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.standalone.cluster import LocalCluster, routes
+from adapters.service.standalone.seed import seed
+from adapters.service.tests.builders import Json, a_pod, body, read_pod, review
+from adapters.service.web.app import App
+from adapters.service.web.tests.calls import call
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger

@@ -12,7 +12,7 @@ ROOT = Path(__file__).parents[2]
 IMPORTED = """
 import sys
 import tomllib
-import adapters.node.__main__, adapters.node.main
+import adapters.agent.__main__, adapters.agent.main
 found = {name.split(".")[0] for name in sys.modules}
 print(*sorted(found - sys.stdlib_module_names))
 """
@@ -77,7 +77,7 @@ def test_each_image_starts_a_program_that_no_foreign_package_hides() -> None:
     service, node = (json.loads(entry) for entry in entries)
 
     assert project["scripts"][service[0]] == "dragoman.start:command"
-    assert node == ["python", "-P", "-m", "dragoman.module", "adapters.node"]
+    assert node == ["python", "-P", "-m", "dragoman.module", "adapters.agent"]
 
 
 BOUND = re.compile(r"^([a-z0-9-]+)>=([\d.]+)(?:;|$)")

@@ -23,12 +23,12 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # bench's modules
 import clusters
 import served
 
-from adapters.sidecar.decide.service import Service
-from adapters.sidecar.endpoints.kube_extender import KubeExtender
-from adapters.sidecar.endpoints.volcano_extender import VolcanoExtender
-from adapters.sidecar.standalone.cluster import LocalCluster
-from adapters.sidecar.web.app import Call
-from adapters.sidecar.web.routes import people
+from adapters.service.decide.service import Service
+from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.endpoints.volcano_extender import VolcanoExtender
+from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.web.app import Call
+from adapters.service.web.routes import people
 from adapters.stores.store import Change, Stored
 from core.hardware.card import Card
 from core.hardware.node import Node

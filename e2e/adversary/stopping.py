@@ -18,12 +18,12 @@ from pathlib import Path
 from types import FrameType
 
 from adapters.cli.main import main as command
-from adapters.sidecar.clock import SystemClock
-from adapters.sidecar.decide.card_choice import Committed
-from adapters.sidecar.decide.pod_requests import PodRequest
-from adapters.sidecar.decide.service import Service
-from adapters.sidecar.endpoints.admission import Admission
-from adapters.sidecar.reconcile import controller, unbound
+from adapters.service.clock import SystemClock
+from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.service import Service
+from adapters.service.endpoints.admission import Admission
+from adapters.service.reconcile import controller, unbound
 from core.requests.reason import Reason
 from e2e.adversary.mutants import MUTANTS
 from e2e.adversary.stops import FOLDER

@@ -10,7 +10,7 @@ from typing import Any
 import grpc
 import orjson
 
-from adapters.sidecar.grpc import dragoman_pb2 as pb
+from adapters.service.grpc import dragoman_pb2 as pb
 from e2e.hostile import bodies
 from e2e.hostile.bodies import MIB, a_name, a_pod
 from e2e.hostile.target import Target

@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 
-from adapters.sidecar.grpc import dragoman_pb2 as pb
+from adapters.service.grpc import dragoman_pb2 as pb
 from e2e.hostile.calls import SERVICE
 from e2e.hostile.target import Target
 

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from adapters.cli.main import main
-from adapters.sidecar.observe.metrics import Metrics
-from adapters.sidecar.web.app import App
+from adapters.service.observe.metrics import Metrics
+from adapters.service.web.app import App
 
 ENOUGH = 30
 """Requests after which a service ends, or answers no more."""

@@ -15,7 +15,7 @@ from pathlib import Path
 import orjson
 import psutil
 
-from adapters.sidecar.tests.issued import Issued
+from adapters.service.tests.issued import Issued
 
 INVENTORY = Path(__file__).parents[2] / "configs" / "examples" / "mixed.yaml"
 

@@ -6,9 +6,9 @@ from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.dialects.dialect import Dialect
-from adapters.sidecar.reconcile.plan import drift
-from adapters.sidecar.reconcile.published_resources import written
-from adapters.sidecar.reconcile.repairs import (
+from adapters.service.reconcile.plan import drift
+from adapters.service.reconcile.published_resources import written
+from adapters.service.reconcile.repairs import (
     Adopt,
     Allocate,
     Annotate,

@@ -16,7 +16,7 @@ def test_a_configuration_that_is_not_there_is_bad_input(tmp_path: Path) -> None:
 
 
 def test_the_agent_does_not_carry_what_it_does_not_use() -> None:
-    code = f"import sys, adapters.node.__main__; print(*sys.modules.keys() & set({HEAVY!r}))"
+    code = f"import sys, adapters.agent.__main__; print(*sys.modules.keys() & set({HEAVY!r}))"
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
 

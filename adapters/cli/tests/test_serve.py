@@ -22,12 +22,12 @@ from adapters.cli.tests.builders import (
     volcano_bound,
 )
 from adapters.cli.tests.test_claims import a_claim, a_slice
-from adapters.sidecar import settings as service_settings
-from adapters.sidecar.compose import Composition, without_cluster
-from adapters.sidecar.observe.decision_log import logger
-from adapters.sidecar.standalone.seed import StaticInventory
-from adapters.sidecar.web.app import App
-from adapters.sidecar.web.tests.calls import call
+from adapters.service import settings as service_settings
+from adapters.service.compose import Composition, without_cluster
+from adapters.service.observe.decision_log import logger
+from adapters.service.standalone.seed import StaticInventory
+from adapters.service.web.app import App
+from adapters.service.web.tests.calls import call
 from adapters.tests.waiting import until
 from core.ledger.node_ledger import NodeLedger
 

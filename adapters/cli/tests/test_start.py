@@ -49,7 +49,7 @@ PARSED = SIGNATURES | {"pydantic"}
 READING = PARSED | {
     "adapters.cli.device_plugins", "adapters.cli.fleet",
     "adapters.cli.quotas",
-    "adapters.dialects", "adapters.sidecar", "adapters.stores", "adapters.wire", "core", "msgspec",
+    "adapters.dialects", "adapters.service", "adapters.stores", "adapters.wire", "core", "msgspec",
     "numpy", "yaml",
 }  # fmt: skip
 """Also what reads a cluster from files."""

@@ -104,7 +104,7 @@ def start_agent(
     configuration: dict[str, Any],
     *,
     name: str = "agent",
-    command: Sequence[str] = (sys.executable, "-P", "-m", "adapters.node"),
+    command: Sequence[str] = (sys.executable, "-P", "-m", "adapters.agent"),
 ) -> RunningAgent:
     """Start one and wait until the runtime asks it.
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-from adapters.node_dra.devices import card_devices
-from adapters.node_dra.slices import pools, slice_object
+from adapters.dra_driver.devices import card_devices
+from adapters.dra_driver.slices import pools, slice_object
 from core.hardware.card import Card
 from e2e.harness.cluster.api import Api, Object
 from e2e.harness.workloads.claims import RESOURCES

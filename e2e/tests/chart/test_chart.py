@@ -10,8 +10,8 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.node import config as node_config
-from adapters.sidecar import settings as service_settings
+from adapters.agent import config as node_config
+from adapters.service import settings as service_settings
 from adapters.wire.agent_pod import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object

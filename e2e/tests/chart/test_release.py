@@ -110,7 +110,7 @@ def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:
         sources = {name.partition("/")[2] for name in sdist.getnames()}
 
     packed = {name for name in names if ".dist-info/" not in name}
-    assert "dragoman/lib/adapters/sidecar/web/dashboard/static/index.html" in packed
+    assert "dragoman/lib/adapters/service/web/dashboard/static/index.html" in packed
     assert {name.removeprefix("dragoman/lib/") for name in packed} <= sources
     assert not [name for name in packed if "/tests/" in name]
 

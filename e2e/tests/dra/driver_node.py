@@ -65,7 +65,7 @@ class DriverNode:
         run = self.node.runtime.machine.run
         number = len(list(run.folder.glob("dra-*.log")))
         log = run.folder / f"dra-{number}.log"
-        words: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node_dra", self.config]
+        words: list[str | Path] = [sys.executable, "-P", "-m", "adapters.dra_driver", self.config]
         self.process = run.start(
             f"dra-{number}",
             self.node.runtime.machine.command(words),

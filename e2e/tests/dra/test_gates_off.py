@@ -84,7 +84,7 @@ def test_the_driver_publishes_nothing_and_names_the_gates(plane: ControlPlane) -
         sys.executable,
         "-P",
         "-m",
-        "adapters.node_dra",
+        "adapters.dra_driver",
         folder / "driver.json",
     ]
     driver = plane.run.start("dra", words, environment={"PYTHONPATH": str(REPOSITORY)})

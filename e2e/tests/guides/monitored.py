@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml
 
-from adapters.node.metrics.hami_region import MAGIC, VERSION_1
-from adapters.node.tests.stand_in import built
+from adapters.agent.metrics.hami_region import MAGIC, VERSION_1
+from adapters.agent.tests.stand_in import built
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.chart import CHART
 from e2e.harness.cluster.prometheus import Prometheus, Target
@@ -127,7 +127,7 @@ def driver(run: Run, node: str) -> Iterator[int]:
         "NVML_STAND_IN_CARDS": "2",
         "PYTHONPATH": str(REPOSITORY),
     }
-    command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node", config]
+    command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.agent", config]
     process = run.start("driver", command, environment=environment)
     try:
         yield port

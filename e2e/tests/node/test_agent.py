@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from adapters.node.metrics.hami_region import MAGIC, VERSION_1
+from adapters.agent.metrics.hami_region import MAGIC, VERSION_1
 from adapters.wire.ledger import encode
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
@@ -454,7 +454,7 @@ def test_the_command_becomes_the_agent(place: RuntimeNode) -> None:
 def test_the_agent_needs_no_capability(place: RuntimeNode) -> None:
     place.host.write_ledger(ledger(half()))
     without = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"]
-    command = [*without, sys.executable, "-P", "-m", "adapters.node"]
+    command = [*without, sys.executable, "-P", "-m", "adapters.agent"]
     configuration = place.host.configuration(place.runtime)
     agent = start_agent(place.runtime, place.host, configuration, command=command)
     sandbox = place.cri.sandbox("pod", "uid-1", RESULT)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.injection.cache_dirs import FLAT
+from adapters.agent.injection.cache_dirs import FLAT
 from core.hardware.quantity import MIB
 from e2e.harness.node.agent import RunningAgent, start_agent
 from e2e.harness.node.runtime_node import RuntimeNode
@@ -27,7 +27,7 @@ chmod 700 below && mkdir -p deep/$(seq -s / 200) && seq {FILES} | xargs touch
 def confined_agent(place: RuntimeNode) -> RunningAgent:
     """An agent with the capabilities that the chart gives it."""
     only = [f"--{kind}=-all,+dac_override" for kind in ("inh-caps", "bounding-set")]
-    command = ["setpriv", *only, "--no-new-privs", sys.executable, "-P", "-m", "adapters.node"]
+    command = ["setpriv", *only, "--no-new-privs", sys.executable, "-P", "-m", "adapters.agent"]
     configuration = place.host.configuration(place.runtime)
     return start_agent(place.runtime, place.host, configuration, command=command)
 

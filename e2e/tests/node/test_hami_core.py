@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.node.injection import hami_core as hami
-from adapters.node.metrics.hami_region import read
+from adapters.agent.injection import hami_core as hami
+from adapters.agent.metrics.hami_region import read
 from core.hardware.quantity import GIB
 from core.requests.limits import CardLimit
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from adapters.node.hook.other_injectors import VISIBLE_DEVICES
-from adapters.node.kubelet.checkpoint import CHECKPOINT, read
+from adapters.agent.hook.other_injectors import VISIBLE_DEVICES
+from adapters.agent.kubelet.checkpoint import CHECKPOINT, read
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.names import LEDGERS

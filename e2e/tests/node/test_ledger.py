@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from adapters.node.apiserver.credentials import of_kubeconfig
-from adapters.node.apiserver.ledger_watch import LedgerWatch
-from adapters.node.grants import GrantStatus, LedgerGrants
+from adapters.agent.apiserver.credentials import of_kubeconfig
+from adapters.agent.apiserver.ledger_watch import LedgerWatch
+from adapters.agent.grants import GrantStatus, LedgerGrants
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE

@@ -76,7 +76,7 @@ class Agent:
     def start(self) -> None:
         """Start it, and wait until the record says which cards there are."""
         config = self.cards.with_name("node.json")
-        command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.node", config]
+        command: list[str | Path] = [sys.executable, "-P", "-m", "adapters.agent", config]
         environment = {"PYTHONPATH": str(REPOSITORY)}
         self.plane.run.start("agent", command, ready=self.published, environment=environment)
 

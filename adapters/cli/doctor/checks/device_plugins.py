@@ -13,7 +13,7 @@ from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.device_plugin_nodes import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.plain_pods import plain_amounts
-from adapters.sidecar.reconcile.published_resources import written
+from adapters.service.reconcile.published_resources import written
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
 
 CHECK = "device-plugins"

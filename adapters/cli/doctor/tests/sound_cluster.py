@@ -23,7 +23,7 @@ from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.reader import observe
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.tests.server import Reply, Request, client, serving
-from adapters.sidecar.certificates.authority import KeyPair, make_authority, sign
+from adapters.service.certificates.authority import KeyPair, make_authority, sign
 
 Object = dict[str, Any]
 

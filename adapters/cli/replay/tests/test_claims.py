@@ -8,14 +8,14 @@ import pytest
 
 from adapters.cli.tests.command import command
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.sidecar.cluster_state.claim_cache import ClaimCache
-from adapters.sidecar.decide.card_choice import Committed
-from adapters.sidecar.decide.pod_requests import PodRequest
-from adapters.sidecar.endpoints.claim_admission import ClaimAdmission
-from adapters.sidecar.observe.recording import FileRecorder
-from adapters.sidecar.observe.recording_file import RecordingFile
-from adapters.sidecar.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
-from adapters.sidecar.tests.claims import (
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.endpoints.claim_admission import ClaimAdmission
+from adapters.service.observe.recording import FileRecorder
+from adapters.service.observe.recording_file import RecordingFile
+from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
+from adapters.service.tests.claims import (
     CLASS,
     AskedClaims,
     a_claim,

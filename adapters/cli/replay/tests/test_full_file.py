@@ -5,11 +5,11 @@ from pathlib import Path
 
 from adapters.cli.tests.command import command
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.sidecar.decide.pod_requests import PodRequest, read
-from adapters.sidecar.decide.quotas import Quotas
-from adapters.sidecar.observe.recording import FileRecorder
-from adapters.sidecar.observe.recording_file import OLDER, RecordingFile
-from adapters.sidecar.tests.builders import DIALECTS, a_ledger_cache, a_pod, read_pod
+from adapters.service.decide.pod_requests import PodRequest, read
+from adapters.service.decide.quotas import Quotas
+from adapters.service.observe.recording import FileRecorder
+from adapters.service.observe.recording_file import OLDER, RecordingFile
+from adapters.service.tests.builders import DIALECTS, a_ledger_cache, a_pod, read_pod
 
 
 def a_pod_request() -> PodRequest:

@@ -20,8 +20,8 @@ from adapters.cli.demo.schedulers import (
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import sources
 from adapters.cli.tests.command import command
-from adapters.sidecar.tests.builders import a_pod
-from adapters.sidecar.tests.process import EXAMPLE, serving
+from adapters.service.tests.builders import a_pod
+from adapters.service.tests.process import EXAMPLE, serving
 from adapters.wire.kube import Pod, full_name
 
 STEPS = 50

@@ -1,0 +1,182 @@
+"""Answers every CreateContainer: once, and before the runtime's deadline."""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from functools import partial
+
+from adapters.agent.hook.audit import Bypass
+from adapters.agent.hook.deadline import Watchdog
+from adapters.agent.hook.facts import ContainerFacts
+from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
+from adapters.agent.hook.reporter import ContainerReporter
+from adapters.agent.hook.wait_budget import WaitBudget
+from adapters.agent.log import log_event
+from adapters.agent.nri import ttrpc
+from adapters.agent.nri.connection import Connection
+from adapters.agent.nri.model import Adjustment
+from adapters.agent.nri.session import Creating, Removed
+
+GRANT_WAIT = 0.65
+"""The part of the runtime's deadline that the agent waits for a grant."""
+
+WATCHDOG_WAIT = 0.75
+"""The part of the deadline after which the watchdog answers, because no other thread did."""
+
+DEFAULT_TIMEOUT = 2.0
+"""Seconds that the runtime waits where the call sets no timeout: its default."""
+
+MAX_WAITED_PODS = 1_000
+"""Pods without a grant that the handler remembers, so that it waits for each of them once."""
+
+
+@dataclass(slots=True)
+class CreateContainerHandler:
+    """Answers the CreateContainer calls of one connection.
+
+    containerd serialises NRI calls, so waiting for one container blocks the node. The handler waits
+    for a missing grant once per pod, within a budget, and answers the kubelet's next attempt
+    immediately.
+
+    Attributes:
+        connection: for the answers.
+        policy: that decides.
+        watchdog: that rejects a container if this handler does not answer.
+        reporter: of rejections and bypasses.
+        loop: on which grants arrive.
+        observe: called with each container before the ledger is read for it, and with its removal
+            where the agent rejects it.
+        waited: uids of pods whose grants did not arrive in time; outlives the connection.
+        budget: how long the handler may wait for grants; outlives the connection.
+    """
+
+    connection: Connection
+    policy: Policy
+    watchdog: Watchdog
+    reporter: ContainerReporter
+    loop: asyncio.AbstractEventLoop
+    observe: Callable[[Creating | Removed], None]
+    waited: dict[str, None]
+    budget: WaitBudget
+    _alarms: dict[int, int] = field(default_factory=dict[int, int])
+    _waiting: set[Future[None]] = field(default_factory=set[Future[None]])
+
+    def handle(self, creating: Creating, began: float) -> None:
+        """Answer now, or arrange for an answer in time; on the thread that reads.
+
+        Args:
+            creating: the call.
+            began: when it arrived, by ``time.monotonic()``.
+        """
+        timeout = creating.timeout / 1e9 or DEFAULT_TIMEOUT
+        late = partial(self._reject, creating, "no answer in time", late=True)
+        self._alarms[creating.stream] = self.watchdog.call_at(began + WATCHDOG_WAIT * timeout, late)
+        self.observe(creating)
+        pending = self._try(creating)
+        if pending is None:
+            self.waited.pop(creating.pod.uid, None)
+        elif creating.pod.uid in self.waited or self.budget.left <= 0:
+            self._reject(creating, pending.value)
+        else:
+            waiting = self._wait_for_grant(creating, began + GRANT_WAIT * timeout)
+            future = asyncio.run_coroutine_threadsafe(waiting, self.loop)
+            self._waiting.add(future)
+            future.add_done_callback(self._waiting.discard)
+
+    def end(self) -> None:
+        """Stop waiting for grants: the connection is closed."""
+        for future in list(self._waiting):
+            future.cancel()
+        for alarm in list(self._alarms.values()):
+            self.watchdog.cancel(alarm)
+
+    async def _wait_for_grant(self, creating: Creating, due: float) -> None:
+        """Try again whenever the grants change, until the container is answered or time is up."""
+        pending, began = NoGrantYet.GRANT, time.monotonic()
+        try:
+            async with asyncio.timeout(due - time.monotonic()):
+                while True:
+                    change = self.policy.grants.next_change()
+                    found = self._try(creating)
+                    if found is None:
+                        self.budget.spend(time.monotonic() - began)
+                        change.close()
+                        return
+                    pending = found
+                    await change
+        except TimeoutError:
+            # Before the answer: the runtime's next call comes after it.
+            self.budget.spend(time.monotonic() - began)
+            self.waited[creating.pod.uid] = None
+            while len(self.waited) > MAX_WAITED_PODS:
+                del self.waited[next(iter(self.waited))]
+            self._reject(creating, pending.value, late=True)
+
+    def _try(self, creating: Creating) -> NoGrantYet | None:
+        """Answer, unless the grant or its MIG slice is not there yet."""
+        facts: ContainerFacts | None = None
+        try:
+            facts = self.policy.facts(creating.pod, creating.container)
+            adjustment = self.policy.adjust(facts)
+        except RejectError as error:
+            self._reject(creating, str(error))
+            return None
+        except Exception as error:
+            # The serve loop: one container's failure must not affect the next one.
+            if facts is None or self.policy.may_have_share(facts):
+                self._reject(creating, f"{type(error).__name__}: {error}")
+                return None
+            log_event(
+                "container.unexpected_error",
+                uid=creating.pod.uid,
+                container=creating.container.name,
+                reason=repr(error),
+            )
+            # No look for a bypass: it may fail in the same way.
+            self._send(creating, NO_ADJUSTMENT)
+            return None
+        if isinstance(adjustment, NoGrantYet):
+            return adjustment
+        self._answer(creating, adjustment, facts)
+        return None
+
+    def _send(self, creating: Creating, adjustment: Adjustment) -> bool:
+        """Send and count the answer; False where the container is answered already."""
+        self._cancel_alarm(creating.stream)
+        reply = partial(self.connection.session.reply, creating.stream, adjustment)
+        if not self.connection.send(reply):
+            return False
+        if adjustment == NO_ADJUSTMENT:
+            self.reporter.counters.untouched += 1
+        else:
+            self.reporter.counters.adjusted += 1
+        return True
+
+    def _answer(self, creating: Creating, adjustment: Adjustment, facts: ContainerFacts) -> None:
+        if not self._send(creating, adjustment):
+            return
+        paths = self.policy.bypass_of(facts)
+        if paths:
+            self.reporter.report_bypass(Bypass(creating.pod, creating.container, paths))
+
+    def _reject(self, creating: Creating, reason: str, *, late: bool = False) -> None:
+        """Answer with an error that keeps the container from starting; from any thread."""
+        self._cancel_alarm(creating.stream)
+        problem = f"dragoman: {reason}"
+        code = ttrpc.DEADLINE_EXCEEDED if late else ttrpc.UNKNOWN
+        try:
+            sent = self.connection.send(
+                partial(self.connection.session.reply_error, creating.stream, code, problem)
+            )
+        except OSError:
+            return
+        if sent:
+            self.observe(Removed(creating.pod, creating.container))
+            self.reporter.report_rejected(creating, reason, late=late)
+
+    def _cancel_alarm(self, stream: int) -> None:
+        alarm = self._alarms.pop(stream, None)
+        if alarm is not None:
+            self.watchdog.cancel(alarm)

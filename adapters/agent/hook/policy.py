@@ -1,0 +1,218 @@
+"""What the node does about each container: a share, nothing, or no container at all."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+
+from adapters.agent.grants import Grants, GrantStatus
+from adapters.agent.hook.facts import (
+    AssignedDevices,
+    ContainerFacts,
+    gather,
+    none_assigned,
+)
+from adapters.agent.hook.other_injectors import (
+    InjectorConflictError,
+    verify_injected,
+)
+from adapters.agent.injection.adjustment import Equipment, PartitioningError, plan_share, plan_void
+from adapters.agent.injection.bypass import bypass_paths
+from adapters.agent.injection.host import HostError, realize
+from adapters.agent.injection.plan import AdjustmentPlan, RepeatedVariableError
+from adapters.agent.injection.prepared import prepared_plan
+from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
+from adapters.dialects import record
+from core.requests.limits import GrantError, Limits
+
+NO_ADJUSTMENT = Adjustment()
+
+_UNCHANGED = AdjustmentPlan()
+
+CDI_FOLDER = Path("/var/run/cdi")
+"""Where runtimes read files of the Container Device Interface."""
+
+
+class NoGrantYet(Enum):
+    """Why there is no adjustment yet."""
+
+    GRANT = "no allocation is recorded for this pod yet"
+    SLICE = "its MIG slice is not created yet"
+
+
+class RejectError(RuntimeError):
+    """A container must not start, because it would run without its share."""
+
+
+@dataclass(slots=True)
+class Policy:
+    """Decides for the containers of one node.
+
+    Attributes:
+        grants: what the ledger grants.
+        equipment: the node's hardware as it is now.
+        exempt: namespaces whose containers without a share keep what their images set.
+        assigned: what device plugins gave a container, as the kubelet says.
+        prepared: the folder with what our driver prepared for containers with claims.
+    """
+
+    grants: Grants
+    equipment: Callable[[], Equipment]
+    exempt: frozenset[str] = field(default_factory=frozenset[str])
+    assigned: AssignedDevices = none_assigned
+    prepared: Path = CDI_FOLDER
+
+    def facts(self, pod: PodSandbox, container: NriContainer) -> ContainerFacts:
+        """What the other methods need to know about a container."""
+        return gather(self.grants, self.exempt, pod, container, self.assigned)
+
+    def adjust(self, facts: ContainerFacts) -> Adjustment | NoGrantYet:
+        """What a new container gets.
+
+        Raises:
+            RejectError: it must not start.
+        """
+        try:
+            plan = self.plan(facts)
+            if isinstance(plan, NoGrantYet):
+                return plan
+            return realize(plan.minus_present(facts.container))
+        except PartitioningError:
+            return NoGrantYet.SLICE
+        except (GrantError, InjectorConflictError, HostError, RepeatedVariableError) as error:
+            raise RejectError(f"{_name(facts)}: {error}") from error
+
+    def plan(self, facts: ContainerFacts) -> AdjustmentPlan | NoGrantYet:
+        """What a container must have, whatever it has already.
+
+        The rules are those of docs/node-agent.md, "What it does with a container"; the first one
+        that applies decides. ``facts`` must be older than this call: a slice that was free may be
+        withdrawn until the ledger grants it.
+
+        Raises:
+            GrantError: the node cannot give it, or nothing is granted where a share must be.
+            InjectorConflictError: another component's hook and the ledger disagree.
+        """
+        grant = facts.grant
+        if isinstance(grant, GrantError):
+            raise grant
+        claim = facts.claim
+        if claim is not None:
+            return self._of_claim(claim, facts)
+        equipment = self.equipment()
+        # Guards, because a class pattern would read every property, also those of no rule yet.
+        match grant:
+            # Mounts name cards that no device plugin gave, whatever the variable says: reject.
+            case _ if equipment.cards and not facts.exempt and facts.foreign_mounts:
+                foreign = ", ".join(sorted(facts.foreign_mounts))
+                raise GrantError(f"its mounts name {foreign}, which no device plugin gave it")
+            # No allocation for this pod, and its scheduler wrote a result: wait.
+            case GrantStatus.NOT_RECORDED if facts.has_result:
+                return NoGrantYet.GRANT
+            # The same without a result: no wait, because an image can set the mark.
+            case GrantStatus.NOT_RECORDED if facts.admitted:
+                raise _unanswered(grant)
+            # The same, and a device plugin gave cards, of which nothing is known yet: wait.
+            case GrantStatus.NOT_RECORDED if not self.grants.known and _has_plugins_cards(facts):
+                return NoGrantYet.GRANT
+            # Another component's hook, such as Koordinator's, has acted: it must agree.
+            case _ if facts.injected is not None:
+                limits = grant if isinstance(grant, Limits) else None
+                verify_injected(facts.injected, limits, facts.container)
+                return _UNCHANGED
+            # A share, a whole card or a MIG slice.
+            case Limits():
+                return plan_share(grant, facts.pod, facts.container, equipment)
+            # A device plugin serves the pod: the container keeps what it gave, if that is free.
+            case GrantStatus.OTHER_COMPONENT | GrantStatus.NOT_RECORDED if self._keeps(
+                facts, equipment
+            ):
+                return _UNCHANGED
+            # Admission saw the request, and nothing was granted: reject.
+            case GrantStatus() if facts.admitted:
+                raise _unanswered(grant)
+            # No share, in an exempt namespace: as the image has it.
+            case _ if facts.exempt:
+                return _UNCHANGED
+            # A node without cards that are known: it is not ours.
+            case _ if not equipment.cards:
+                return _UNCHANGED
+            # No share: no card is visible, whatever the image or the author wrote.
+            case _:
+                return plan_void(equipment)
+
+    def _keeps(self, facts: ContainerFacts, equipment: Equipment) -> bool:
+        """Whether a container keeps the names of cards that it has: a device plugin wrote them.
+
+        The kubelet does not know the ledger. The service lets no such pod on a node where a card
+        that it may get is allocated, but a pod can come to a node past the service.
+
+        Raises:
+            GrantError: the ledger gave one of the device plugin's cards to another pod.
+        """
+        kept = facts.device_plugin
+        given = facts.given.passed | (facts.visible if kept else frozenset())
+        holders = self.grants.holders(equipment.named_cards(given), facts.pod.uid)
+        if holders:
+            raise GrantError(
+                f"a device plugin gave {', '.join(sorted(given))},"
+                f" which the ledger gave to {', '.join(sorted(holders))}"
+            )
+        return kept
+
+    def _of_claim(self, claim: str, facts: ContainerFacts) -> AdjustmentPlan:
+        """What our driver prepared; the runtime has applied it already.
+
+        Raises:
+            GrantError: nothing is prepared for this container, or it has another share too.
+        """
+        if isinstance(facts.grant, Limits):
+            raise GrantError(
+                "the container has a share by its resources and one by a ResourceClaim: use one"
+            )
+        return prepared_plan(self.prepared, claim, facts.pod.uid, facts.container.name)
+
+    def may_have_share(self, facts: ContainerFacts) -> bool:
+        """Whether the container has, or may have, a share; then a failure must reject it."""
+        return (
+            isinstance(facts.grant, Limits | GrantError)
+            or facts.requests_share
+            or facts.claim is not None
+        )
+
+    def bypass_of(self, facts: ContainerFacts) -> str:
+        """By which paths a container can reach cards outside its share; empty where none is seen.
+
+        The agent does not reject such a container: Pod Security admission decides who may run
+        privileged ones.
+        """
+        grant = facts.grant
+        if facts.exempt or grant is GrantStatus.OTHER_COMPONENT or isinstance(grant, GrantError):
+            return ""
+        own = {limit.uuid for limit in grant.cards} if isinstance(grant, Limits) else set[str]()
+        equipment = self.equipment()
+        if facts.claim is not None:
+            own = self._cards_of_claim(facts.claim, facts, equipment)
+        return bypass_paths(facts.container, own, equipment)
+
+    def _cards_of_claim(self, claim: str, facts: ContainerFacts, equipment: Equipment) -> set[str]:
+        """The cards of which our driver gave the container device nodes."""
+        try:
+            nodes = set(self._of_claim(claim, facts).devices)
+        except GrantError:
+            return set()
+        return {uuid for uuid in equipment.cards if nodes & set(equipment.device_nodes(uuid))}
+
+
+def _unanswered(status: GrantStatus) -> GrantError:
+    """A container has admission's mark and no share."""
+    return GrantError(f"admission saw a request for a share ({record.MARK}), but {status.value}")
+
+
+def _has_plugins_cards(facts: ContainerFacts) -> bool:
+    return facts.device_plugin or bool(facts.given.passed)
+
+
+def _name(facts: ContainerFacts) -> str:
+    pod = facts.pod
+    return f"container {facts.container.name} of pod {pod.namespace}/{pod.name}"

@@ -1,0 +1,108 @@
+from dataclasses import replace
+
+import pytest
+from msgspec.structs import replace as changed
+
+from adapters.agent.hook.audit import audit_bypasses, audit_shares
+from adapters.agent.hook.tests.policies import AUTHORS, HALF, adjust, policy
+from adapters.agent.injection.profiles import VendorProfile
+from adapters.agent.nri.model import (
+    Adjustment,
+    ContainerState,
+    LinuxDevice,
+    Mount,
+    NriContainer,
+)
+from adapters.agent.tests.builders import ASKING, POD, container, ledger
+from core.hardware.quantity import GIB
+from core.requests.grant import Grant
+
+
+@pytest.mark.parametrize("written", AUTHORS)
+def test_the_audit_reports_running_containers_with_cards_that_no_component_gave(
+    profile: VendorProfile, written: str
+) -> None:
+    there = policy(profile, ledger(unread="cards unknown"), "system", assigned="GPU-0")
+    forged = container(f"NVIDIA_VISIBLE_DEVICES={written}", state=ContainerState.RUNNING)
+    given = container("NVIDIA_VISIBLE_DEVICES=GPU-0", state=ContainerState.RUNNING)
+
+    (found,) = audit_bypasses(there, [POD], [forged, given])
+
+    assert found.paths.startswith("NVIDIA_VISIBLE_DEVICES=")
+    assert audit_bypasses(there, [changed(POD, namespace="system")], [forged]) == ()
+
+
+def test_device_nodes_of_other_cards_are_a_bypass(profile: VendorProfile) -> None:
+    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
+    there = policy(profile, ledger(HALF), "gpu-operator")
+    host = tuple(LinuxDevice(f"/dev/nvidia{index}", "c", 195, index) for index in range(4))
+    privileged = container(state=ContainerState.RUNNING, devices=host)
+    own = container(state=ContainerState.RUNNING, devices=host[1:2])
+    docker = container(
+        name="other",
+        state=ContainerState.RUNNING,
+        mounts=(Mount("/var/run/docker.sock", "bind", "/var/run/docker.sock"),),
+    )
+    everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=ContainerState.RUNNING)
+    over = changed(privileged, state=ContainerState.STOPPED)
+
+    found = audit_bypasses(there, [POD], [privileged, own, docker, everything, over])
+
+    assert [each.paths for each in found] == [
+        "device nodes of other cards (3)",
+        "/var/run/docker.sock",
+        "NVIDIA_VISIBLE_DEVICES=all",
+    ]
+    operator = changed(POD, namespace="gpu-operator")
+    assert audit_bypasses(there, [operator], [privileged, everything]) == ()
+
+
+def test_no_bypass_is_reported_where_the_share_is_not_known(
+    profile: VendorProfile,
+) -> None:
+    profile = replace(profile, card_devices=("/dev/nvidia{index}",))
+    device = (LinuxDevice("/dev/nvidia0", "c", 195, 0),)
+
+    held = policy(profile, ledger(unread="whole cards of another scheduler"))
+    broken = policy(profile, ledger(Grant("main", "GPU-9", GIB, 1)))
+
+    assert held.bypass_of(held.facts(POD, container(devices=device))) == ""
+    assert broken.bypass_of(broken.facts(POD, container(devices=device))) == ""
+
+
+def test_the_audit_finds_containers_without_their_share(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF, Grant("lost", "GPU-9", GIB, 1)))
+    bare = container(name="main", state=ContainerState.RUNNING)
+    lost = container(name="lost", state=ContainerState.RUNNING)
+    free = container(name="free", state=ContainerState.RUNNING)
+    over = container(name="main", state=ContainerState.STOPPED)
+    orphan = NriContainer("c9", "gone", "main", ContainerState.RUNNING)
+
+    found = audit_shares(there, [POD], [bare, lost, free, over, orphan])
+
+    assert [each.container.name for each in found] == ["main", "lost"]
+    assert "NVIDIA_VISIBLE_DEVICES" in found[0].missing
+    assert "GPU-9" in found[1].missing
+
+
+def test_the_audit_finds_a_result_that_the_ledger_does_not_know(
+    profile: VendorProfile,
+) -> None:
+    forged = changed(ASKING, uid="x")
+    running = container("NVIDIA_VISIBLE_DEVICES=all", state=ContainerState.RUNNING)
+
+    (found,) = audit_shares(policy(profile, ledger(HALF)), [forged], [running])
+
+    assert "no allocation is recorded" in found.missing
+
+
+def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
+    there = policy(profile, ledger(HALF))
+    given = adjust(there, POD, container())
+    assert isinstance(given, Adjustment)
+    env = tuple(f"{name}={value}" for name, value in given.env.items())
+    running = container(
+        *env, state=ContainerState.RUNNING, mounts=given.mounts, devices=given.devices
+    )
+
+    assert audit_shares(there, [POD], [running]) == ()

@@ -1,0 +1,180 @@
+"""Translates a container's limits into an adjustment for this node."""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from msgspec import Struct, field
+
+from adapters.agent.hardware.model import Instance
+from adapters.agent.injection import hami_core as hami
+from adapters.agent.injection.plan import AdjustmentPlan
+from adapters.agent.injection.profiles import VOID, VendorProfile
+from adapters.agent.nri.model import NriContainer, PodSandbox
+from core.hardware.card import Card
+from core.hardware.mig import MigKey, Slice
+from core.hardware.quantity import MIB
+from core.requests.limits import CardLimit, GrantError, Limits
+
+
+class PartitioningError(GrantError):
+    """A MIG instance does not exist yet; the agent is creating it."""
+
+
+class Equipment(Struct, frozen=True):
+    """The node's hardware, as far as containers can get it.
+
+    Attributes:
+        cards: by uuid.
+        devices: device nodes by uuid of the card, where the inventory knows them.
+        instances: the MIG instances that exist.
+        profiles: by vendor.
+        cdi: whether the runtime supports CDI devices of plugins.
+        creates_instances: whether the agent creates MIG instances that do not exist.
+        failed_instances: why an instance could not be created.
+    """
+
+    cards: Mapping[str, Card]
+    profiles: Mapping[str, VendorProfile]
+    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    instances: Mapping[MigKey, Instance] = field(default_factory=dict[MigKey, Instance])
+    cdi: bool = False
+    creates_instances: bool = False
+    failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
+
+    def named_cards(self, words: Collection[str]) -> frozenset[str] | None:
+        """The cards that the items of a runtime's variable name; None where one is not known.
+
+        Args:
+            words: uuids of cards or of MIG instances, or the driver's numbers of cards.
+        """
+        known = {slot.uuid: key[0] for key, slot in self.instances.items()}
+        known |= {str(card.index): uuid for uuid, card in self.cards.items()}
+        known |= {uuid: uuid for uuid in self.cards}
+        return frozenset(map(known.__getitem__, words)) if known.keys() >= set(words) else None
+
+    def device_nodes(self, uuid: str) -> Sequence[str]:
+        """The device nodes of a card of this node; none where no profile names them."""
+        known = self.devices.get(uuid)
+        if known is not None:
+            return known
+        card = self.cards[uuid]
+        profile = self.profiles.get(card.vendor)
+        templates = () if profile is None else profile.card_devices
+        return [_for_card(template, uuid, card.index) for template in templates]
+
+
+def plan_share(
+    limits: Limits, pod: PodSandbox, container: NriContainer, equipment: Equipment
+) -> AdjustmentPlan:
+    """What a container with a share gets; cards of other vendors stay invisible.
+
+    Raises:
+        PartitioningError: the agent is still creating a MIG instance.
+        GrantError: the node cannot provide the share.
+    """
+    vendors: dict[str, list[CardLimit]] = {}
+    for limit in limits.cards:
+        card = equipment.cards.get(limit.uuid)
+        if card is None:
+            raise GrantError(f"card {limit.uuid} is not on this node")
+        vendors.setdefault(card.vendor, []).append(limit)
+    plans: list[AdjustmentPlan] = []
+    for vendor, cards in vendors.items():
+        profile = equipment.profiles.get(vendor)
+        if profile is None:
+            raise GrantError(f"the agent's configuration has no profile for vendor {vendor}")
+        if profile.injects:
+            plans += _of_vendor(cards, profile, pod, container, equipment)
+    return AdjustmentPlan().merged_with(*plans, _void(equipment.profiles, vendors))
+
+
+def plan_void(equipment: Equipment) -> AdjustmentPlan:
+    """What a container without a share gets: no card is visible, whatever its image sets."""
+    return _void(equipment.profiles, ())
+
+
+def _void(
+    profiles: Mapping[str, VendorProfile], present: Mapping[str, object] | tuple[()]
+) -> AdjustmentPlan:
+    env: dict[str, str] = {}
+    for vendor, profile in profiles.items():
+        if profile.injects and profile.visible_env and vendor not in present:
+            env[profile.visible_env] = VOID
+    return AdjustmentPlan(env)
+
+
+def _of_vendor(
+    limits: Sequence[CardLimit],
+    profile: VendorProfile,
+    pod: PodSandbox,
+    container: NriContainer,
+    equipment: Equipment,
+) -> list[AdjustmentPlan]:
+    # A container numbers its cards by their place on the bus, not by their order in a list.
+    cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
+    uuids: list[str] = []
+    indexes: list[str] = []
+    memories: list[str] = []
+    computes: list[str] = []
+    cdi: list[str] = []
+    nodes: list[str] = []
+    for limit in cards:
+        index = equipment.cards[limit.uuid].index
+        instance = _instance(limit.uuid, limit.slice, equipment)
+        uuid = limit.uuid if instance is None else instance.uuid
+        uuids.append(uuid)
+        indexes.append(str(index))
+        memories.append(str(limit.memory // MIB))
+        computes.append(str(limit.compute))
+        if equipment.cdi and profile.cdi:
+            cdi.append(_for_card(profile.cdi, uuid, index))
+        else:
+            nodes += (instance and instance.devices) or equipment.device_nodes(limit.uuid)
+    values = {
+        "{uuids}": ",".join(uuids),
+        "{indexes}": ",".join(indexes),
+        "{memories}": ",".join(memories),
+        "{computes}": ",".join(computes),
+    }
+    env = {name: _fill(value, values) for name, value in profile.env.items()}
+    if profile.visible_env:
+        env[profile.visible_env] = _fill(profile.visible_value, values)
+    plans = [AdjustmentPlan(env, profile.mounts)]
+    if cdi:
+        plans.append(AdjustmentPlan(cdi=tuple(cdi)))
+    else:
+        devices = tuple(dict.fromkeys((*nodes, *profile.devices)))
+        plans.append(AdjustmentPlan(devices=devices, optional_devices=profile.optional_devices))
+    if profile.hami is not None and any(
+        card.memory_limited or card.compute_limited for card in cards
+    ):
+        plans += [
+            AdjustmentPlan(hami.limit_env(cards)),
+            hami.library_plan(profile.hami, pod.uid, container),
+        ]
+    return plans
+
+
+def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
+    if slot is None:
+        return None
+    key = MigKey(uuid, slot.profile, slot.start)
+    found = equipment.instances.get(key)
+    if found is not None:
+        return found
+    problem = f"card {uuid} has no {slot.profile} instance at {slot.start}"
+    why = equipment.failed_instances.get(key)
+    if why is not None:
+        raise GrantError(f"{problem}: {why}")
+    raise (
+        PartitioningError(f"{problem} yet") if equipment.creates_instances else GrantError(problem)
+    )
+
+
+def _for_card(template: str, uuid: str, index: int) -> str:
+    return _fill(template, {"{uuid}": uuid, "{index}": str(index)})
+
+
+def _fill(template: str, values: Mapping[str, str]) -> str:
+    for name, value in values.items():
+        template = template.replace(name, value)
+    return template

@@ -1,0 +1,159 @@
+"""The folders that containers write to: new for each, put aside at once, deleted afterwards.
+
+A container may leave any number of files there, folders of any depth, and folders with any name. So
+nothing that an answer waits for looks inside: a rename in the same folder puts a container's folder
+aside, whatever it contains, and ``CacheCleaner`` deletes it afterwards, also after a restart.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from uuid import uuid4
+
+from adapters.agent.log import log_event
+
+ASIDE = ".removed-"
+"""How the name of a folder begins that was put aside; a container's begins with a pod's uid."""
+
+FLAT = ".removed"
+"""A folder beside them, for the folders that were inside."""
+
+STEPS, PAUSE = 256, 0.02
+"""Entries deleted in one go, and the seconds until the next ones: at most 12,800 a second."""
+
+INTERVAL = 5.0
+"""Seconds between two looks while there is nothing to delete."""
+
+_FOR_ALL = 0o777
+
+
+def create_empty(folder: str) -> None:
+    """Create a folder that every user may write to; put aside the one that is there.
+
+    An earlier container's limits in it would count.
+
+    Raises:
+        OSError: it cannot be created.
+    """
+    try:
+        make(folder)
+    except FileExistsError:
+        put_aside(folder)
+        make(folder)
+
+
+def make(folder: str) -> None:
+    """Create a folder that every user may write to, with its parents.
+
+    Raises:
+        OSError: it cannot be created, or exists.
+    """
+    try:
+        os.mkdir(folder)  # noqa: PTH102  # half of pathlib's time, and a container waits
+    except FileNotFoundError:
+        os.makedirs(folder)  # noqa: PTH103
+    os.chmod(folder, _FOR_ALL)  # noqa: PTH101  # containers run as any user
+
+
+def put_aside(folder: str) -> None:
+    """Rename a folder, or a link in its place, so that ``CacheCleaner`` deletes it.
+
+    Within its parent: to move a folder elsewhere, one needs permission to write to it.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        OSError: it is neither, or cannot be renamed.
+    """
+    if stat.S_IFMT(os.lstat(folder).st_mode) not in (stat.S_IFDIR, stat.S_IFLNK):
+        raise NotADirectoryError(f"{folder} is not a folder")
+    parent = os.path.dirname(folder)  # noqa: PTH120
+    os.rename(folder, f"{parent}/{ASIDE}{uuid4().hex}")  # noqa: PTH104
+
+
+@dataclass(slots=True)
+class CacheCleaner:
+    """Deletes the folders that were put aside, never following a link.
+
+    Attributes:
+        root: the folder in which they are.
+    """
+
+    root: Path
+    _work: Iterator[None] = field(default_factory=lambda: iter(()))
+    _failed: dict[str, None] = field(default_factory=dict[str, None])
+
+    async def run(self) -> None:
+        """Delete until cancelled."""
+        while True:
+            more = await asyncio.to_thread(self.clean, STEPS)
+            await asyncio.sleep(PAUSE if more else INTERVAL)
+
+    def clean(self, steps: int) -> bool:
+        """Delete so many entries at most; whether there may be more."""
+        done = sum(1 for _ in islice(self._work, steps))
+        if done == steps:
+            return True
+        self._work = self._deletions()
+        return done > 0
+
+    def _deletions(self) -> Iterator[None]:
+        """Delete everything that is there, one entry a step; skip what cannot be deleted."""
+        skipped: set[Path] = set()
+        while found := [path for path in self._aside() if path not in skipped]:
+            for path in found:
+                try:
+                    yield from self._delete(path)
+                except OSError as error:
+                    skipped.add(path)
+                    self._report(path, error)
+
+    def _aside(self) -> list[Path]:
+        found = [path for path in _inside(self.root) if path.name.startswith(ASIDE)]
+        return [*_inside(self.root / FLAT), *found]
+
+    def _delete(self, path: Path) -> Iterator[None]:
+        """Delete a folder; folders inside move up, so that no depth needs more memory."""
+        yield
+        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+        try:
+            folder = os.open(path, flags)
+        except NotADirectoryError:  # a link
+            path.unlink()
+            return
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        self._move_up(folder, entry.name)
+                    else:
+                        os.unlink(entry.name, dir_fd=folder)
+                    yield
+        finally:
+            os.close(folder)
+        path.rmdir()
+
+    def _move_up(self, folder: int, name: str) -> None:
+        try:
+            os.rmdir(name, dir_fd=folder)
+        except OSError:
+            flat = self.root / FLAT
+            flat.mkdir(mode=0o700, exist_ok=True)
+            os.rename(name, flat / uuid4().hex, src_dir_fd=folder)
+
+    def _report(self, path: Path, error: OSError) -> None:
+        """Log a failure once for each folder."""
+        if path.name not in self._failed:
+            self._failed[path.name] = None
+            log_event("hami_cache.delete_failed", folder=path, reason=str(error))
+
+
+def _inside(folder: Path) -> list[Path]:
+    """What a folder contains; nothing where it does not exist."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []

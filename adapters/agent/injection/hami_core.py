@@ -1,0 +1,127 @@
+"""The environment and mounts that set HAMi-core's limits.
+
+Source: HAMi-core src/multiprocess/multiprocess_memory_limit.c:95-213. A limit with a card's number
+overrides the one without; 0 and absence mean no limit; numbers without a suffix are bytes.
+"""
+
+import re
+from collections.abc import Sequence
+
+from adapters.agent.injection.plan import AdjustmentPlan
+from adapters.agent.injection.profiles import HamiCore, Preload
+from adapters.agent.nri.model import Mount, NriContainer, names_and_values
+from core.hardware.quantity import MIB
+from core.requests.limits import CardLimit, GrantError
+
+MEMORY = "CUDA_DEVICE_MEMORY_LIMIT"
+COMPUTE = "CUDA_DEVICE_SM_LIMIT"
+CACHE = "CUDA_DEVICE_MEMORY_SHARED_CACHE"
+ORDER = "CUDA_DEVICE_ORDER"
+BY_BUS = "PCI_BUS_ID"
+PRELOAD = "LD_PRELOAD"
+
+LIBRARY = "/usr/local/vgpu/libvgpu.so"
+"""Where the library looks for itself in the container."""
+
+PRELOAD_FILE = "/etc/ld.so.preload"
+
+NEUTRAL = {
+    "ACTIVE_OOM_KILLER": "true",
+    "CUDA_DISABLE_CONTROL": "false",
+    "CUDA_REDIRECT": "",
+    "GPU_CORE_UTILIZATION_POLICY": "default",
+}
+"""Variables by which a container weakens or avoids its limits, with the values that do not.
+Source: HAMi-core 8f3a89c src/multiprocess/multiprocess_memory_limit.c:1029-1055, src/libvgpu.c:95;
+CUDA_DISABLE_CONTROL is read by HAMi's device plugin and by earlier libraries."""
+
+MAX_CARDS = 16
+"""The library's arrays are that long (src/multiprocess/multiprocess_memory_limit.h:59)."""
+
+_SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+
+
+def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
+    """The limits of the cards, in the order in which the container numbers them.
+
+    Where all cards have the same limits, they are set with and without the card's number: Volcano's
+    device plugin sets the former (volcano-vgpu-device-plugin pkg/plugin/server.go:438-451),
+    Koordinator's hook the latter (koordinator pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:77-130).
+
+    Raises:
+        GrantError: the container has more cards than the library can limit.
+    """
+    if len(cards) > MAX_CARDS:
+        raise GrantError(f"HAMi-core limits at most {MAX_CARDS} cards, not {len(cards)}")
+    env: dict[str, str] = {}
+    memories: set[int] = set()
+    computes: set[int] = set()
+    for number, card in enumerate(cards):
+        memory = card.memory if card.memory_limited else 0
+        compute = card.compute if card.compute_limited else 0
+        memories.add(memory)
+        computes.add(compute)
+        if memory:
+            env[f"{MEMORY}_{number}"] = _amount(memory)
+        if compute:
+            env[f"{COMPUTE}_{number}"] = str(compute)
+    if len(memories) == 1 and 0 not in memories:
+        env[MEMORY] = str(*memories)
+    if len(computes) == 1 and 0 not in computes:
+        env[COMPUTE] = str(*computes)
+    if len(memories) > 1 or len(computes) > 1:
+        env[ORDER] = BY_BUS
+    return env
+
+
+def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPlan:
+    """The mounts and variables that load the library.
+
+    Args:
+        hami: its paths on this node.
+        pod: uid of the pod.
+        container: with the ``LD_PRELOAD`` of its image and of earlier plugins.
+
+    Raises:
+        GrantError: a name is not usable in a path.
+    """
+    own = cache_dir_name(pod, container.name)
+    cache = f"{hami.caches}/{own}"
+    env = {CACHE: f"{hami.cache}/{own}.cache", **_neutralized(container)}
+    mounts = [
+        Mount(LIBRARY, "bind", hami.library, ("rbind", "ro")),
+        Mount(hami.cache, "bind", cache, ("rbind", "rw")),
+        Mount("/tmp/vgpulock", "bind", hami.lock, ("rbind", "rw")),  # noqa: S108
+    ]
+    if hami.preload is Preload.FILE:
+        mounts.append(Mount(PRELOAD_FILE, "bind", hami.preload_file, ("rbind", "ro")))
+    else:
+        so_far = names_and_values(container.env).get(PRELOAD, "")
+        env[PRELOAD] = _before(LIBRARY, so_far)
+    return AdjustmentPlan(env, tuple(mounts), shared_dirs=(hami.lock,), scratch_dir=cache)
+
+
+def cache_dir_name(pod: str, container: str) -> str:
+    """The name of a container's own folder, from which the monitor reads pod and container.
+
+    Raises:
+        GrantError: a name is not usable in a path.
+    """
+    for name in (pod, container):
+        if not _SAFE.fullmatch(name):
+            raise GrantError(f"{name!r} is not usable in the name of a folder")
+    return f"{pod}_{container}"
+
+
+def _neutralized(container: NriContainer) -> dict[str, str]:
+    names = (variable.partition("=")[0] for variable in container.env)
+    return {name: NEUTRAL[name] for name in names if name in NEUTRAL}
+
+
+def _amount(memory: int) -> str:
+    return str(memory) if memory % MIB else f"{memory // MIB}m"
+
+
+def _before(library: str, preload: str) -> str:
+    others = [name for name in re.split(r"[:\s]+", preload) if name and name != library]
+    return ":".join((library, *others))

@@ -1,0 +1,127 @@
+import os
+import struct
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from adapters.agent.metrics.hami_region import (
+    MAGIC,
+    UNVERSIONED,
+    VERSION_1,
+    Region,
+    RegionCard,
+    RegionError,
+    RegionLayout,
+    read,
+)
+
+USES = ((100, 20, 3, 4, 127, 30), (1, 1, 1, 0, 3, 10))
+"""Of two processes on card 1: context, module, data, offset, total, percent."""
+
+
+def region(
+    layout: RegionLayout, uses: Sequence[tuple[int, ...]] = USES, cards: int = 2
+) -> bytearray:
+    data = bytearray(layout.size + 1)
+    struct.pack_into("<iII", data, 0, MAGIC, 1 if layout is VERSION_1 else 0, 2)
+    struct.pack_into("<Q", data, layout.cards, cards)
+    for place in range(min(cards, 16)):
+        uuid = f"GPU-{place}".encode()
+        start = layout.uuids + 96 * place
+        data[start : start + len(uuid)] = uuid
+        struct.pack_into("<Q", data, layout.limits + 8 * place, 1000 + place)
+    for number, use in enumerate(uses):
+        start = layout.processes + number * layout.process
+        struct.pack_into("<ii", data, start, 7, 8)
+        struct.pack_into("<5Q", data, start + 8 + layout.memory, *use[:5])
+        struct.pack_into("<Q", data, start + layout.util + layout.util_size + 16, use[5])
+    struct.pack_into("<i", data, layout.count, len(uses))
+    if layout.last_kernel is not None:
+        struct.pack_into("<Q", data, layout.last_kernel, 1_700_000_000)
+    return data
+
+
+def written(tmp_path: Path, data: bytes | bytearray) -> Path:
+    path = tmp_path / "a.cache"
+    path.write_bytes(data)
+    return path
+
+
+@pytest.mark.parametrize("layout", [UNVERSIONED, VERSION_1])
+def test_the_use_of_all_processes_is_summed_for_each_card(
+    tmp_path: Path, layout: RegionLayout
+) -> None:
+    found = read(written(tmp_path, region(layout)))
+
+    assert found.cards == (
+        RegionCard("GPU-0", 1000, 0, 0, 0, 0, 0, 0),
+        RegionCard("GPU-1", 1001, 130, 101, 21, 4, 4, 40),
+    )
+    assert found.last_kernel == (1_700_000_000 if layout is VERSION_1 else 0)
+
+
+def test_the_sizes_of_the_layouts_are_those_of_the_structures() -> None:
+    # sizeof of the structures with natural alignment; sem_t takes 32 bytes.
+    assert VERSION_1.processes + 1024 * VERSION_1.process == VERSION_1.count
+    assert VERSION_1.size == VERSION_1.count + 4 * 4 + 8 + 32
+    assert UNVERSIONED.processes + 1024 * UNVERSIONED.process == UNVERSIONED.count
+    assert UNVERSIONED.size == UNVERSIONED.count + 4 * 4
+    assert VERSION_1.process == 8 + 16 * 64 + 16 * 8 + 16 * 48 + 8 + 3 * 8
+    assert UNVERSIONED.process == 8 + 16 * 40 + 16 * 8 + 16 * 24 + 8
+
+
+def test_numbers_beyond_the_layout_are_cut(tmp_path: Path) -> None:
+    data = region(VERSION_1, cards=1 << 40)
+    struct.pack_into("<i", data, VERSION_1.count, 1 << 30)
+
+    assert len(read(written(tmp_path, data)).cards) == 16
+
+    struct.pack_into("<i", data, VERSION_1.count, -5)
+    assert read(written(tmp_path, data)).cards[1].used == 0
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"x",
+        bytes(12),
+        struct.pack("<iII", MAGIC, 1, 2),
+        bytes(region(VERSION_1)[:100_000]),
+        bytes(region(UNVERSIONED)[:-3]),
+        struct.pack("<iII", MAGIC, 2, 0) + bytes(VERSION_1.size),
+        bytes(VERSION_1.size + 1),
+    ],
+)
+def test_a_file_without_a_complete_region_is_rejected(tmp_path: Path, data: bytes) -> None:
+    with pytest.raises(RegionError):
+        read(written(tmp_path, data))
+
+
+def test_the_agent_does_not_wait_for_a_pipe(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(written(tmp_path, region(VERSION_1)))
+
+    with pytest.raises(RegionError, match="not a regular file"):
+        read(tmp_path / "pipe")
+    with pytest.raises(OSError, match="symbolic"):
+        read(tmp_path / "link")
+
+
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.integers(0, VERSION_1.size), st.binary(min_size=1, max_size=64)))
+def test_a_damaged_file_gives_a_region_or_region_error(
+    tmp_path: Path, damage: dict[int, bytes]
+) -> None:
+    data = region(VERSION_1)
+    for place, content in damage.items():
+        data[place : place + len(content)] = content
+
+    try:
+        found = read(written(tmp_path, data))
+    except RegionError:
+        return
+    assert isinstance(found, Region)

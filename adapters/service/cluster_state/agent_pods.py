@@ -1,0 +1,67 @@
+"""Where the node agents are: the addresses of their pods."""
+
+import ipaddress
+
+from adapters.service.cluster_state.cluster_cache import Key, ObjectKey
+from adapters.wire.agent_pod import AgentPod
+
+
+class AgentPods:
+    """The agents' pods as a watch reports them; an ``EventHandler``.
+
+    Who may create pods in the agents' namespace may give one their labels: where two pods of a
+    node have them, neither counts.
+    """
+
+    def __init__(self) -> None:
+        self._node: dict[Key, str] = {}
+        self._by_node: dict[str, dict[Key, str]] = {}
+
+    def address(self, node: str) -> str | None:
+        """Return the IP address of a node's agent; None where there is no or more than one."""
+        addresses = self._by_node.get(node, {})
+        return next(iter(addresses.values())) if len(addresses) == 1 else None
+
+    def on_update(self, thing: AgentPod) -> None:
+        """Put a new or changed pod."""
+        key = (thing.metadata.namespace, thing.metadata.name)
+        self._remove(key)
+        ends = thing.metadata.deletion_timestamp is not None
+        if thing.status.phase == "Running" and not ends and is_of_a_pod(thing.status.pod_ip):
+            self._node[key] = thing.spec.node_name
+            self._by_node.setdefault(thing.spec.node_name, {})[key] = thing.status.pod_ip
+
+    def on_delete(self, what: ObjectKey) -> None:
+        """Drop a deleted pod."""
+        self._remove((what.namespace, what.name))
+
+    def on_unreadable(self, what: ObjectKey, problem: str) -> None:  # noqa: ARG002 - the port's
+        """Drop a pod that cannot be decoded."""
+        self._remove((what.namespace, what.name))
+
+    def on_synced(self) -> None:
+        """Nothing waits for a full list."""
+
+    def _remove(self, key: Key) -> None:
+        node = self._node.pop(key, None)
+        if node is not None:
+            self._by_node[node].pop(key)
+            if not self._by_node[node]:
+                del self._by_node[node]
+
+
+def is_of_a_pod(address: str) -> bool:
+    """Whether a pod may have this IP address.
+
+    A node writes the addresses of its pods: none may lead to the service's own machine, or to the
+    metadata of a cloud. The API server has the same rule for its proxy
+    (k8s.io/kubernetes pkg/proxy/util/utils.go, IsProxyableIP).
+    """
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None) or found
+    return not (
+        mapped.is_loopback or mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified
+    )

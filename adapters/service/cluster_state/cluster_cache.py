@@ -1,0 +1,312 @@
+"""The service's copy of the cluster's pods, nodes and Devices, as the watches report them.
+
+No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that requests no extended
+resource it keeps only name, namespace, uid, node, claims and status.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from adapters.dialects import record
+from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.containers import resource_names
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.cluster_state.departures import Departures
+from adapters.service.cluster_state.unbound_pods import UnboundPods
+from adapters.wire.hardware import NodeHardware
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, Unreadable, UnreadPod
+from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
+from core.requests.pod_ref import PodRef
+
+ObjectT = TypeVar("ObjectT")
+
+Key = tuple[str, str]
+"""Namespace and name."""
+
+NodeChanged = Callable[[str], None]
+"""Called with the name of a node whose ledger may need a repair."""
+
+
+class ObjectKey(Protocol):
+    """Identity of an object; an object made again under its name has another uid."""
+
+    @property
+    def uid(self) -> str:
+        """Its uid."""
+        ...
+
+    @property
+    def namespace(self) -> str:
+        """Its namespace; empty where its kind has none."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        ...
+
+
+class ClusterCache:
+    """The newest reported state of each object.
+
+    Attributes:
+        nodes: by name.
+        devices: Koordinator's inventories, by the name of their node.
+        hardware: reports of our node agents, by the name of their node.
+        departures: of deleted pods.
+        claims: allocated ResourceClaims, and the slices that describe their devices.
+    """
+
+    def __init__(self, *subscribers: NodeChanged) -> None:
+        self.nodes: dict[str, KubeNode] = {}
+        self.devices: dict[str, DeviceObject] = {}
+        self.hardware: dict[str, NodeHardware] = {}
+        self.departures = Departures()
+        self.claims = ClaimCache(self._claims_changed)
+        self._subscribers = list(subscribers)
+        self._pods: dict[Key, Pod] = {}
+        self._pods_of_node: dict[str, set[Key]] = {}
+        self._unbound: dict[Key, None] = {}
+        self._unread: set[Key] = set()
+        self._followers: list[UnboundPods] = []
+
+    def subscribe(self, subscriber: NodeChanged) -> None:
+        """Call a function for each node that changes from now on."""
+        self._subscribers.append(subscriber)
+
+    def follow_pods(self, pods: UnboundPods) -> None:
+        """Hand each pod that is reported from now on to these pods, as it was reported."""
+        self._followers.append(pods)
+
+    def notify_all(self) -> None:
+        """Call the subscribers for every node, such as after a change of how nodes are read."""
+        for node in self.nodes:
+            self._notify(node)
+
+    def node_uid(self, name: str) -> str:
+        """Return the uid of a node; empty where there is no such node."""
+        node = self.nodes.get(name)
+        return "" if node is None else node.metadata.uid
+
+    def pod(self, namespace: str, name: str) -> Pod | None:
+        """Return a pod; None where no watch has reported it, or where it was deleted."""
+        return self._pods.get((namespace, name))
+
+    def holding(self, node: str) -> list[Pod]:
+        """Return the pods that are bound to a node, or may be, and may hold cards of it."""
+        here = (*self._pods_of_node.get(node, ()), *self._unread)
+        pods = (self._pods[key] for key in dict.fromkeys(here))
+        return [pod for pod in pods if _may_request(pod) and may_use_cards(pod)]
+
+    def is_named(self, claim: PodRef, node: str) -> bool:
+        """Whether a pod that may use cards of a node names a claim."""
+        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
+        return any(
+            pod.metadata.namespace == claim.namespace
+            and may_use_cards(pod)
+            and claim.name in _claims_of(pod)
+            for pod in pods
+        )
+
+    def unbound(self) -> list[Pod]:
+        """Return the pods that no scheduler has bound, that go on, and that may request a share."""
+        pods = (self._pods[key] for key in self._unbound)
+        return [
+            pod
+            for pod in pods
+            if pod.status.phase in (None, "Pending") and not pod.metadata.deletion_timestamp
+        ]
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or replace a pod."""
+        key = (pod.metadata.namespace, pod.metadata.name)
+        for follower in self._followers:
+            follower.put(pod)
+        self._remove_pod(key)
+        self._pods[key] = _trimmed(pod)
+        node = pod.spec.node_name
+        if node:
+            self._pods_of_node.setdefault(node, set()).add(key)
+            if self._pods[key].spec.containers:
+                self._notify(node)
+        elif self._pods[key].spec.containers:
+            self._unbound[key] = None
+
+    def put_unreadable_pod(self, what: Unreadable, problem: str) -> None:
+        """Add or replace a pod that cannot be decoded: it may hold each card of its node.
+
+        Where not even its node can be decoded, it may be on each one.
+        """
+        metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
+        pod, key = unread_pod(metadata, what.raw, problem), (what.namespace, what.name)
+        self._remove_pod(key)
+        self._pods[key] = pod
+        if pod.spec.node_name:
+            self._pods_of_node.setdefault(pod.spec.node_name, set()).add(key)
+            self._notify(pod.spec.node_name)
+        elif not pod.node_known:
+            self._unread.add(key)
+            self.notify_all()
+
+    def drop_pod(self, key: ObjectKey) -> None:
+        """Remove a deleted pod; its containers may still run."""
+        for follower in self._followers:
+            follower.drop(key.uid)
+        deleted = self._pods.get((key.namespace, key.name))
+        if deleted is not None and deleted.metadata.uid == key.uid:
+            self.departures.note(deleted)
+        self._remove_pod((key.namespace, key.name))
+
+    def put_node(self, node: KubeNode) -> None:
+        """Add or replace a node."""
+        self.nodes[node.metadata.name] = node
+        self._notify(node.metadata.name)
+
+    def drop_node(self, key: ObjectKey) -> None:
+        """Remove a deleted node."""
+        self.nodes.pop(key.name, None)
+        self._notify(key.name)
+
+    def put_device(self, device: DeviceObject) -> None:
+        """Add or replace a Device."""
+        self.devices[device.metadata.name] = device
+        self._notify(device.metadata.name)
+
+    def drop_device(self, key: ObjectKey) -> None:
+        """Remove a deleted Device."""
+        self.devices.pop(key.name, None)
+        self._notify(key.name)
+
+    def put_hardware(self, node: str, hardware: NodeHardware | None) -> None:
+        """Add or replace an agent's report; None removes it.
+
+        Subscribers are called only where the report differs: agents write theirs again and again.
+        """
+        if hardware == self.hardware.get(node):
+            return
+        if hardware is None:
+            del self.hardware[node]
+        else:
+            self.hardware[node] = hardware
+        self._notify(node)
+
+    def _claims_changed(self, nodes: Collection[str] | None) -> None:
+        for node in self.nodes if nodes is None else nodes:
+            self._notify(node)
+
+    def _notify(self, node: str) -> None:
+        for subscriber in self._subscribers:
+            subscriber(node)
+
+    def _remove_pod(self, key: Key) -> None:
+        earlier = self._pods.pop(key, None)
+        self._unbound.pop(key, None)
+        if key in self._unread:
+            self._unread.discard(key)
+            self.notify_all()
+        if earlier is None or not earlier.spec.node_name:
+            return
+        node = earlier.spec.node_name
+        here = self._pods_of_node.get(node, set())
+        here.discard(key)
+        if not here:
+            self._pods_of_node.pop(node, None)
+        if _may_request(earlier):
+            self._notify(node)
+
+
+def _may_request(pod: Pod) -> bool:
+    return bool(pod.spec.containers) or isinstance(pod, UnreadPod)
+
+
+def _trimmed(pod: Pod) -> Pod:
+    """Return what the reconciler reads of a pod: no containers where none may request a share."""
+    if any("/" in name for name in resource_names(pod)):
+        return _with_marks_only(pod)
+    meta = pod.metadata
+    bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
+    return Pod(metadata=bare, spec=spec, status=pod.status)
+
+
+def _claims_of(pod: Pod) -> Iterator[str | None]:
+    """The names of a pod's claims, its own and those that were made for it."""
+    extended = pod.status.extended_resource_claim_status
+    yield None if extended is None else extended.resource_claim_name
+    yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())
+    yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
+
+
+def _with_marks_only(pod: Pod) -> Pod:
+    """Return a pod without the variables of its containers that admission did not write."""
+    if not isinstance(pod, MarkedPod):
+        return pod
+
+    def strip(containers: tuple[MarkedContainer, ...] | None) -> tuple[MarkedContainer, ...]:
+        return tuple(
+            msgspec.structs.replace(
+                each, env=tuple(one for one in each.env if one.name == record.MARK)
+            )
+            if each.env
+            else each
+            for each in containers or ()
+        )
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=strip(pod.spec.containers),
+        init_containers=strip(pod.spec.init_containers),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
+
+
+Update = Callable[[ObjectT], None]
+"""Called with a new or changed object."""
+
+Delete = Callable[[ObjectKey], None]
+"""Called with a deleted object."""
+
+
+class ClusterCacheHandler(Generic[ObjectT]):
+    """Puts what a reflector reports of one kind into the cache; an ``EventHandler``."""
+
+    def __init__(
+        self,
+        update: Update[ObjectT],
+        delete: Delete,
+        synced: Callable[[], None],
+        unreadable: Callable[[Unreadable, str], None] | None = None,
+    ) -> None:
+        """Store the callbacks.
+
+        Args:
+            update: puts an object.
+            delete: drops an object.
+            synced: called after each full list.
+            unreadable: called with an object that cannot be decoded, and why. None where its
+                earlier state counts, and nothing of one that had none: what it describes is not
+                there.
+        """
+        self._update = update
+        self._delete = delete
+        self._synced = synced
+        self._unreadable = unreadable
+
+    def on_update(self, thing: ObjectT) -> None:
+        """Put a new or changed object."""
+        self._update(thing)
+
+    def on_delete(self, what: ObjectKey) -> None:
+        """Drop a deleted object."""
+        self._delete(what)
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Put an object that cannot be decoded."""
+        if self._unreadable is not None:
+            self._unreadable(what, problem)
+
+    def on_synced(self) -> None:
+        """Report a full list."""
+        self._synced()

@@ -1,0 +1,69 @@
+"""Records of decisions that every caller makes alike."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.wire.kube import Pod, full_name
+from core.feasibility.results import Rejection
+from core.requests.decision import rejection_summary
+from core.requests.reason import Cause, Reason
+
+Counted = Iterable[tuple[Rejection, int]]
+"""Rejections, each with the number of its nodes."""
+
+
+def refused(
+    verb: str, pod_request: PodRequest, rejections: Counted, evaluated: int
+) -> DecisionRecord:
+    """No node fits.
+
+    Args:
+        verb: what was asked, such as ``filter``.
+        pod_request: the pod.
+        rejections: of all nodes that were evaluated.
+        evaluated: how many nodes that were.
+    """
+    reasons = [(each.reason, nodes) for each, nodes in rejections]
+    return DecisionRecord(
+        verb,
+        Outcome.REFUSED,
+        full_name(pod_request.pod),
+        pod_request.pod.metadata.uid,
+        pod_request.dialect.name,
+        cause=main_cause(*reasons),
+        text=summary(reasons),
+        nodes_evaluated=evaluated,
+    )
+
+
+def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
+    """The request of a pod is invalid."""
+    uid = pod.metadata.uid
+    return DecisionRecord(
+        verb, Outcome.INVALID, full_name(pod), uid, cause="invalid", text=str(error)
+    )
+
+
+def summary(reasons: Iterable[tuple[Reason, int]]) -> str:
+    """One line over nodes of which none fits, for each reason with the number of its nodes."""
+    texts: Counter[str] = Counter()
+    for reason, nodes in reasons:
+        texts[reason.text()] += nodes
+    return rejection_summary(texts)
+
+
+def main_cause(*reasons: tuple[Reason, int]) -> str:
+    """The most frequent cause, in one word for a metric.
+
+    Args:
+        reasons: each with the number of its nodes.
+    """
+    causes: Counter[Cause | None] = Counter()
+    for reason, nodes in reasons:
+        first = reason.counts[0].cause if reason.counts else None
+        causes[reason.cause or first] += nodes
+    cause = causes.most_common(1)[0][0] if causes else None
+    return cause.name.lower() if cause else "no_node"

@@ -1,0 +1,306 @@
+"""The service's interfaces to the world: protocols that the composition root implements."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from adapters.service.decide.recorder import NoRecorder, Recorder
+from adapters.stores.quotas import MemoryQuotas, QuotaStore
+from adapters.stores.store import Store
+from adapters.wire.budget import Budget
+from adapters.wire.dra import DeviceTaintRule, ResourceClaim
+from adapters.wire.kube import KubeNode, Pod
+from core.requests.pod_ref import PodRef
+
+_REQUEST_TIMEOUT = 408
+
+
+class BindError(RuntimeError):
+    """A Binding that was not answered with success.
+
+    Attributes:
+        status: of the HTTP answer; 0 where none arrived.
+        message: of the API server, or why no answer arrived.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{status}: {message}" if status else message)
+        self.status = status
+        self.message = message
+
+    @property
+    def definite(self) -> bool:
+        """Whether this Binding certainly did not bind the pod."""
+        return 400 <= self.status < 500 and self.status != _REQUEST_TIMEOUT
+
+
+class PodChangedError(BindError):
+    """The pod is not bound, and was changed after it was read.
+
+    Attributes:
+        pod: as it is now.
+    """
+
+    def __init__(self, error: BindError, pod: Pod) -> None:
+        super().__init__(error.status, error.message)
+        self.pod = pod
+
+
+class Binder(Protocol):
+    """Binds pods to nodes."""
+
+    async def bind(
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
+    ) -> None:
+        """Bind a pod, and add annotations and labels in the same write.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            annotations: to add.
+            labels: to add.
+            version: the resourceVersion that the pod must have still; empty for any.
+
+        Raises:
+            BindError: the API server refused it, or its answer was lost.
+        """
+        ...
+
+
+class PodReader(Protocol):
+    """The pods of the cluster."""
+
+    async def get(self, pod: PodRef) -> Pod | None:
+        """The pod from the cache, else from the cluster; None where there is none.
+
+        Only namespace and name are compared: the pod may have been created again.
+
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        ...
+
+    async def newest(self, pod: PodRef) -> Pod | None:
+        """The pod from the cluster, past every cache; else as ``get``."""
+        ...
+
+
+class LiveClaims(Protocol):
+    """ResourceClaims as the API server has them now, without a cache."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        """Return the claim of this namespace and name; None where there is none.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+
+class LiveResources(LiveClaims, Protocol):
+    """The same, and the taints of devices that slices do not show."""
+
+    async def taint_rules(self) -> Sequence[DeviceTaintRule]:
+        """Return the rules that taint devices.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+
+class NodeLocked(RuntimeError):  # noqa: N818 (not a fault: try again)
+    """A node's device plugin serves another pod; the text names both."""
+
+
+class NodeLocks(Protocol):
+    """Locks of nodes whose device plugin finds the pod that it serves by the lock."""
+
+    async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
+        """Lock a node for a pod that is about to be bound there.
+
+        The plugin releases the lock when it has served the pod.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            needed: whether this node's plugin reads the lock.
+
+        Returns:
+            whether the lock must be released if the pod is not bound: False where no lock is
+            needed, and where an earlier attempt to bind the pod acquired it.
+
+        Raises:
+            NodeLocked: another pod has it.
+            OSError: no answer arrived.
+        """
+        ...
+
+    async def release(self, pod: Pod, node: str) -> None:
+        """Unlock a node if the pod has the lock. Never fails: a lock that stays expires."""
+        ...
+
+
+class NoLocks:
+    """For clusters without such device plugins; implements ``NodeLocks``."""
+
+    async def acquire(
+        self,
+        pod: Pod,  # noqa: ARG002
+        node: str,  # noqa: ARG002
+        needed: Callable[[KubeNode], bool],  # noqa: ARG002
+    ) -> bool:
+        """There is nothing to lock."""
+        return False
+
+    async def release(self, pod: Pod, node: str) -> None:
+        """There is nothing to unlock."""
+
+
+class BudgetReader(Protocol):
+    """How many of which pods may be evicted."""
+
+    async def all(self) -> Sequence[Budget]:
+        """All disruption budgets of the cluster.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        ...
+
+
+class NoBudgets:
+    """For clusters without budgets; implements ``BudgetReader``."""
+
+    async def all(self) -> Sequence[Budget]:
+        """None."""
+        return ()
+
+
+class EventEmitter(Protocol):
+    """Events on pods, as ``kubectl describe`` shows them."""
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Emit an Event. Returns at once and never fails.
+
+        Args:
+            pod: what it is about.
+            reason: one word in CamelCase.
+            message: a sentence.
+            warning: whether something is wrong.
+        """
+        ...
+
+
+MILLISECOND = 1_000_000
+"""In nanoseconds."""
+
+SECOND = 1_000_000_000
+"""Nanoseconds: the unit of ``Clock``."""
+
+
+class Clock(Protocol):
+    """Time."""
+
+    def now(self) -> int:
+        """Nanoseconds on a monotonic clock."""
+        ...
+
+    def wall(self) -> int:
+        """Nanoseconds since 1970."""
+        ...
+
+    async def pause(self, attempt: int) -> None:
+        """Back off before a retry: longer after each attempt, counted from 0, with jitter."""
+        ...
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """Wait."""
+        ...
+
+
+class Outcome(Enum):
+    """What came of a request."""
+
+    FITS = "fits"
+    REFUSED = "refused"
+    """Nothing fits."""
+    INVALID = "invalid"
+    """The request is invalid."""
+    UNTOUCHED = "untouched"
+    """The pod requests no share."""
+    BOUND = "bound"
+    HELD = "held"
+    RELEASED = "released"
+    ADOPTED = "adopted"
+    CORRECTED = "corrected"
+    ERROR = "error"
+    """It could not be decided, so the answer is no."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRecord:
+    """One decision, for the log and the metrics.
+
+    Attributes:
+        verb: what was asked, such as ``filter``.
+        outcome: what came of it.
+        pod: ``namespace/name``; of the verb ``claim``, the ResourceClaim's.
+        uid: the pod's, or the claim's; empty where it has none yet.
+        dialect: the dialect of the request; empty where there is none.
+        node: the node that was chosen or evaluated; empty where there is none.
+        cause: of a no, one of few words, for a metric; else empty.
+        text: the answer in a sentence; empty for a plain yes.
+        nodes_fitting: how many nodes fit, where several were evaluated.
+        nodes_evaluated: how many nodes were evaluated.
+        seconds: how long it took.
+        consumers: the pods of a claim, as ``namespace/name``.
+    """
+
+    verb: str
+    outcome: Outcome
+    pod: str
+    uid: str = ""
+    dialect: str = ""
+    node: str = ""
+    cause: str = ""
+    text: str = ""
+    nodes_fitting: int = 0
+    nodes_evaluated: int = 0
+    seconds: float = 0.0
+    consumers: tuple[str, ...] = ()
+
+
+class DecisionLog(Protocol):
+    """Where decisions are recorded."""
+
+    def record(self, decision: DecisionRecord) -> None:
+        """Record a decision. Never fails."""
+        ...
+
+    def conflict(self, node: str) -> None:
+        """Count a write of a node's ledger that lost to another replica. Never fails."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """All interfaces of the service to the world."""
+
+    store: Store
+    binder: Binder
+    pods: PodReader
+    events: EventEmitter
+    clock: Clock
+    decision_log: DecisionLog
+    locks: NodeLocks = field(default_factory=NoLocks)
+    budgets: BudgetReader = field(default_factory=NoBudgets)
+    quotas: QuotaStore = field(default_factory=MemoryQuotas)
+    recorder: Recorder = field(default_factory=NoRecorder)

@@ -1,0 +1,341 @@
+"""The scheduling service: decides for every scheduler, on one cache of ledgers.
+
+The endpoints of each kind of scheduler (``adapters.service.endpoints``) and the gRPC service are
+built on what is here.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+
+from adapters.dialects import record, registry
+from adapters.dialects.containers import resource_names
+from adapters.dialects.dialect import Dialect, Result
+from adapters.service.decide import binding
+from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.committer import Committer
+from adapters.service.decide.expected_pods import ExpectedPods
+from adapters.service.decide.explain import Explanation, explain
+from adapters.service.decide.feasibility import Feasibility
+from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.pod_requests import PodRequest, PodRequestCache
+from adapters.service.decide.ports import SECOND, BindError, PodChangedError, Ports
+from adapters.service.decide.quota_claims import QuotaClaims
+from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.readiness import Readiness
+from adapters.service.decide.waiting_pods import WaitingPods
+from adapters.wire.kube import Pod, full_name, pod_ref
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.inventory import NodeSelection
+from core.requests.decision import Decision
+from core.requests.grant import Grant
+from core.requests.pod_ref import PodRef
+from core.requests.reason import Reason
+
+MAX_AGE = 30
+"""Seconds after a commit in which its Binding may be sent; a reconciler waits for longer."""
+
+CHANGED_PODS = 2
+"""How often a bind begins again because the pod was changed after it was read."""
+
+HOLD_SECONDS = 30
+"""Seconds after which the reservation for a planned pod expires, by default."""
+
+
+NODES_AT_ONCE = 3
+"""Nodes whose ledgers can have a pod or a claim that is not placed yet.
+
+A scheduler makes one attempt after the other, and what a failed one leaves is released after
+minutes. A review that the API server did not send cannot hold more.
+"""
+
+
+class AlreadyPlaced(RuntimeError):  # noqa: N818 (the scheduler is late)
+    """The pod is bound, or holds cards of several nodes by attempts to bind it."""
+
+
+class UnknownPod(LookupError):  # noqa: N818 (not a fault: the scheduler tries again)
+    """Neither the cluster nor a scheduler has shown this pod."""
+
+
+class Service:
+    """Decides.
+
+    Attributes:
+        ledgers: of all nodes.
+        pod_requests: pods that were read, and what they request.
+        quotas: of the namespaces.
+        feasibility: which nodes fit a pod, and why the others do not.
+        ports: the world.
+        committer: allocates cards to pods and ResourceClaims, and releases them.
+        readiness: what decisions wait for.
+        waiting_pods: pods that fitted no node.
+        expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
+        hold_seconds: after how many seconds the reservation for a planned pod expires.
+    """
+
+    def __init__(
+        self, dialects: Sequence[Dialect], ports: Ports, hold_seconds: int = HOLD_SECONDS
+    ) -> None:
+        self.ledgers = LedgerCache()
+        self.pod_requests = PodRequestCache(dialects)
+        self.ports = ports
+        self.quotas = Quotas(self.ledgers)
+        ports.recorder.follow(self.ledgers, self.quotas)
+        writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
+        quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
+        self.committer = Committer(
+            self.ledgers, writer, ports.clock, self.quotas, quota_claims, ports.recorder
+        )
+        self.hold_seconds = hold_seconds
+        self.feasibility = Feasibility(self.ledgers, self.quotas)
+        self.readiness = Readiness()
+        self.waiting_pods = WaitingPods()
+        self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
+        self._binding: dict[str, tuple[str, Committed]] = {}
+
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Changes whenever anything does that a decision depends on."""
+        return self.ledgers.revision, self.quotas.revision
+
+    def check_ready(self) -> None:
+        """Return if decisions can be made, after reservations that have expired are removed.
+
+        Raises:
+            NotReady: something that decisions need is not known yet.
+        """
+        self.readiness.check()
+        self.ledgers.expire(self.ports.clock.now())
+
+    def evaluate(self, pod_request: PodRequest) -> NodeEvaluation:
+        """All nodes as they are now, for one pod; the same object until a ledger changes."""
+        return self.feasibility.evaluate(pod_request)
+
+    def decide(self, pod_request: PodRequest, names: Sequence[str] | None = None) -> Decision:
+        """The best node for a pod, or all reasons why there is none; nothing is allocated."""
+        selection = None if names is None else NodeSelection(names)
+        return self.evaluate(pod_request).decide(selection, explain=names is not None)
+
+    async def explain(self, pod_request: PodRequest) -> Explanation:
+        """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
+        return await explain(self.ledgers, self.feasibility, pod_request)
+
+    def check_attempts(self, holder: PodRef, node: str) -> None:
+        """Return if a node's ledger can have one more attempt to place a pod or a claim.
+
+        Raises:
+            AlreadyPlaced: the ledgers of other nodes have too many.
+        """
+        others = sorted(name for name, _ in self.ledgers.committed(holder.uid) if name != node)
+        if len(others) >= NODES_AT_ONCE:
+            held = ", ".join(others)
+            raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
+
+    def fits_any(self, pod_request: PodRequest) -> bool:
+        """Whether a pod fits any node now."""
+        return any(map(self.evaluate(pod_request).fits, self.ledgers.inventory.names()))
+
+    async def find(self, pod: PodRef) -> Pod:
+        """A pod from the cluster's cache, else as a scheduler has sent it.
+
+        Raises:
+            UnknownPod: there is none, or it has another uid.
+            OSError: the cluster did not answer.
+        """
+        found = await self.ports.pods.get(pod)
+        if found is not None and pod.uid in ("", found.metadata.uid):
+            return found
+        sent = self.pod_requests.get(pod.uid)
+        if sent is not None and full_name(sent.pod) == str(pod):
+            return sent.pod
+        if found is None:
+            raise UnknownPod(f"pod {pod} is not known (yet)")
+        return await self.newest(pod)  # it may have been created again, and the cache be stale
+
+    async def newest(self, pod: PodRef) -> Pod:
+        """A pod from the API server, past every cache; errors as of ``find``."""
+        found = await self.ports.pods.newest(pod)
+        if found is None:
+            raise UnknownPod(f"pod {pod} is not known (yet)")
+        if pod.uid not in ("", found.metadata.uid):
+            raise UnknownPod(f"pod {pod} has uid {found.metadata.uid}, not {pod.uid}")
+        return found
+
+    def result(self, pod_request: PodRequest, committed: Committed) -> Result:
+        """The annotations and labels by which the node learns a pod's allocation.
+
+        None where the ledger chose no card: only the kubelet knows what the pod has.
+        """
+        placement = committed.placement
+        if not placement.grants:
+            return Result({}, {})
+        node = self.ledgers.inventory.ledger(placement.node).node
+        result = pod_request.dialect.write_result(
+            pod_request.pod, pod_request.request, placement, node, self.ports.clock.wall()
+        )
+        return record.update(pod_request.pod, result, placement.grants)
+
+    async def commit(
+        self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()
+    ) -> tuple[Committed | Reason, bool]:
+        """Allocate cards to a pod, and lock the node if its device plugin needs that.
+
+        Returns:
+            what the committer returns, and whether a lock was acquired that must be released if
+            the pod is not bound.
+
+        Raises:
+            NodeLocked: another pod has the lock; nothing was allocated.
+            LedgerContended: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
+        """
+        needed = partial(pod_request.dialect.needs_node_lock, pod_request.request)
+        locked = await self.ports.locks.acquire(pod_request.pod, node, needed)
+        try:
+            committed = await self.committer.commit(pod_request, node, choice)
+        except (LedgerContended, OSError):
+            if locked:
+                await self.ports.locks.release(pod_request.pod, node)
+            raise
+        if locked and isinstance(committed, Reason):
+            await self.ports.locks.release(pod_request.pod, node)
+            locked = False
+        return committed, locked
+
+    async def bind(self, pod_request: PodRequest, node: str) -> Committed | Reason:
+        """Allocate cards to a pod, and bind it to the node with one Binding.
+
+        Raises:
+            NodeLocked: another pod has the lock of the node's device plugin.
+            BindError: the pod is not bound. Its new allocation is released if the pod is sure not
+                to be bound; else it stays until that is known.
+            LedgerContended: the ledger could not be written.
+            OSError: the store did not answer.
+        """
+        pod_request = await self._with_record(pod_request)
+        for _ in range(CHANGED_PODS):
+            try:
+                return await self._bind(pod_request, node)
+            except PodChangedError as changed:
+                pod_request = replace(pod_request, pod=changed.pod)
+        return await self._bind(pod_request, node)
+
+    async def _bind(self, pod_request: PodRequest, node: str) -> Committed | Reason:
+        """One attempt of ``bind``.
+
+        Raises:
+            PodChangedError: the pod was changed after it was read; nothing stays allocated for
+                this attempt.
+            BindError: as ``bind``; and the errors of ``commit``.
+        """
+        began = self.ports.clock.now()
+        committed, locked = await self.commit(pod_request, node)
+        if isinstance(committed, Reason):
+            return committed
+        uid, pod = pod_request.request.uid, pod_request.pod
+        result = self.result(pod_request, committed)
+        self._binding[uid] = (node, committed)
+        try:
+            if committed.is_untouched:
+                await self._send_binding(pod, node, result)
+            else:
+                self._check_age(began)
+                await self._send_binding(pod, node, result, pod.metadata.resource_version)
+        except BindError as error:
+            if error.definite and committed.new:
+                await self._release_unbound(pod_request, node, committed.since)
+            if error.definite and locked:
+                await self.ports.locks.release(pod, node)
+            raise
+        finally:
+            self._binding.pop(uid, None)
+        await self._release_elsewhere(uid, node)
+        return committed
+
+    async def bind_without_share(self, pod: Pod, node: str) -> None:
+        """Bind a pod that requests no share.
+
+        Raises:
+            BindError: the pod is not bound.
+        """
+        await self._send_binding(pod, node, Result({}, {}))
+
+    def binding_in_progress(self, uid: str, node: str) -> Committed | None:
+        """The allocation of a pod whose Binding to a node this process has sent and awaits."""
+        found = self._binding.get(uid)
+        return found[1] if found is not None and found[0] == node else None
+
+    def chose_cards(self, uid: str, node: str) -> bool:
+        """Whether this process chose the cards for which a pod goes to a node."""
+        reserved = self.ledgers.reservation(uid)
+        is_reserved = reserved is not None and reserved.node == node
+        return is_reserved or self.binding_in_progress(uid, node) is not None
+
+    async def release(self, uid: str) -> tuple[str, ...]:
+        """Release all allocations of a pod.
+
+        Returns:
+            the nodes on which it had any.
+
+        Raises:
+            LedgerContended: a ledger could not be written.
+            OSError: the store did not answer.
+        """
+        nodes = self.ledgers.inventory.nodes_of(uid)
+        for node in nodes:
+            await self.committer.release(uid, node)
+        self.forget(uid)
+        return nodes
+
+    def forget(self, uid: str) -> None:
+        """Drop what is cached of a pod that was deleted."""
+        self.waiting_pods.discard(uid)
+        self.expected_pods.discard(uid)
+        self.pod_requests.forget(uid)
+        self.feasibility.forget(uid)
+
+    async def _with_record(self, pod_request: PodRequest) -> PodRequest:
+        """The pod as it is now, where its scheduler has just stated other devices on it.
+
+        koord-scheduler writes them on the pod before the Binding, in the record in which the
+        dialect writes the cards; the watch may not have reported that yet.
+        """
+        if registry.resources_beside().isdisjoint(resource_names(pod_request.pod)):
+            return pod_request
+        return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
+
+    def _check_age(self, began: int) -> None:
+        """Check that a Binding is sent soon after its commit; this process may have been stopped.
+
+        Raises:
+            BindError: it would be sent too late.
+        """
+        seconds = (self.ports.clock.now() - began) // SECOND
+        if seconds > MAX_AGE:
+            raise BindError(
+                binding.CONFLICT,
+                f"not sent: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
+            )
+
+    async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:
+        binder, pods = self.ports.binder, self.ports.pods
+        await binding.bind(binder, pods, pod_ref(pod), node, result, version)
+
+    async def _release_unbound(self, pod_request: PodRequest, node: str, since: int) -> None:
+        """Release after a rejected Binding; what cannot be released now, the reconciler will."""
+        try:
+            await self.committer.release(pod_request.request.uid, node, since)
+        except (LedgerContended, OSError) as error:
+            text = f"cards of {node} stay allocated until the next reconciliation: {error}"
+            self.ports.events.emit(pod_request.pod, "ReleaseFailed", text, warning=True)
+
+    async def _release_elsewhere(self, uid: str, node: str) -> None:
+        """Release what earlier attempts allocated on other nodes to a pod that is bound here."""
+        for other, _ in [*self.ledgers.committed(uid)]:
+            if other != node:
+                try:
+                    await self.committer.release(uid, other)
+                except (LedgerContended, OSError):
+                    continue  # the reconciler will

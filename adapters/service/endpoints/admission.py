@@ -1,0 +1,312 @@
+"""Admission webhooks: before the API server writes a pod, and before it binds one to a node.
+
+The Binding is the commit point for every scheduler that does not bind through Dragoman. A choice
+of cards that comes with it is adopted if it is valid, corrected on the same node if it is not, and
+rejected if nothing fits there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from adapters.dialects import conversion, record
+from adapters.dialects.conversion import Inexact
+from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
+from adapters.dialects.strangers import advice
+from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.decisions import main_cause
+from adapters.service.decide.pod_requests import PodRequest, read
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.decide.service import AlreadyPlaced, Service
+from adapters.service.endpoints.closed_containers import close_containers
+from adapters.service.endpoints.conversion import PodConverter
+from adapters.service.endpoints.default_limits import add_limits
+from adapters.service.endpoints.outcomes import (
+    CONFLICT,
+    ERRORS,
+    FORBIDDEN,
+    failed,
+    unless_invalid,
+)
+from adapters.service.endpoints.required_plugins import required
+from adapters.wire import admission, body
+from adapters.wire.admission import AdmissionRequest, Binding, Patch
+from adapters.wire.decoding import Decoder
+from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
+from core.requests.grant import Grant
+from core.requests.pod_ref import PodRef
+from core.requests.reason import Reason
+
+_POD = Decoder(Pod)
+
+
+@dataclass(frozen=True, slots=True)
+class _BindingFacts:
+    """What the answer to a review of a Binding depends on.
+
+    Attributes:
+        binding: as it was sent.
+        pod_request: what the pod requests.
+        merged: the pod with the annotations that the Binding brings.
+        choice: of cards, by the scheduler that binds; empty where there is none that is readable.
+            It is in the Binding, or on the pod if the scheduler wrote it there before.
+        has_choice: whether there is one, readable or not.
+    """
+
+    binding: Binding
+    pod_request: PodRequest
+    merged: Pod
+    choice: tuple[Grant, ...]
+    has_choice: bool
+
+
+class Admission:
+    """Answers reviews, bytes in and bytes out; raises as ``KubeExtender`` does."""
+
+    def __init__(
+        self, service: Service, required_plugin: str = "", converter: PodConverter | None = None
+    ) -> None:
+        """Answer for a service.
+
+        Args:
+            service: that decides.
+            required_plugin: of the container runtime, without which it creates no container that
+                requests a share; empty to require none.
+            converter: of pods to ResourceClaims; None where none is converted.
+        """
+        self._service = service
+        self._decision_log = service.ports.decision_log
+        self._required_plugin = required_plugin
+        self._converter = converter
+
+    async def pods(self, content: bytes) -> bytes:
+        """A pod is to be created: reject invalid requests, write defaults, void the devices."""
+        review = admission.read_review(content)
+        if review.operation != "CREATE" or review.sub_resource:
+            return admission.allowed(review.uid)
+        raw = admission.object_of(review)
+        pod = _in_namespace(body.read(raw, _POD), review)
+        dialects = self._service.pod_requests.dialects
+        forged = _forged(pod, dialects, converts=self._converter is not None)
+        if forged is not None:
+            text = f"{forged}: only the scheduler may write this; remove it"
+            return self._deny_pod(pod, review, "forged", text)
+        forged = self._converter.forged(pod, review) if self._converter else None
+        if forged is not None:
+            return self._deny_pod(pod, review, "forged", forged)
+        admitted = unless_invalid(
+            self._decision_log, "admit", pod, lambda: self._read(pod, dialects)
+        )
+        if isinstance(admitted, DialectError):
+            return admission.denied(review.uid, FORBIDDEN, str(admitted))
+        pod_request, added = admitted
+        warnings = advice(pod, dialects)
+        if pod_request is None:
+            return admission.allowed(review.uid, warnings=warnings)
+        is_plain = pod_request.request.plugin is not None
+        if pod.spec.node_name and not is_plain:
+            text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
+            text += "must be scheduled; use spec.nodeSelector or node affinity"
+            return self._deny_pod(pod, review, "node_name", text)
+        too_large = self._service.quotas.too_large(pod_request.request)
+        if too_large is not None and not is_plain:
+            return self._deny_pod(pod, review, "quota", too_large)
+        dialect = pod_request.dialect.name
+        self._decision_log.record(
+            DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
+        )
+        notes = (*pod_request.request.notes, *warnings)
+        patch = self._converter.convert(pod, review) if self._converter else None
+        if isinstance(patch, Inexact):
+            notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
+        elif patch is not None:
+            return admission.allowed(review.uid, patch, notes)
+        if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
+            return admission.allowed(review.uid, warnings=notes)
+        patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
+        patch += add_limits(pod, added.limits)
+        patch += close_containers(raw, _sharers(pod_request), added.variables)
+        return admission.allowed(review.uid, patch, notes)
+
+    async def bindings(self, content: bytes) -> bytes:
+        """A pod is to be bound: commit its cards, and write them into the Binding."""
+        review = admission.read_review(content)
+        if review.operation != "CREATE":
+            return admission.allowed(review.uid)
+        self._service.check_ready()
+        binding = admission.read_binding(review)
+        pod = PodRef(
+            review.namespace or binding.metadata.namespace or "default",
+            review.name or binding.metadata.name,
+            binding.metadata.uid,
+        )
+        node = binding.target.name
+        decision = DecisionRecord("binding", Outcome.ERROR, str(pod), pod.uid, node=node)
+        try:
+            facts = await self._binding_facts(pod, binding)
+            if facts is None:
+                return admission.allowed(review.uid)
+            pod_request = facts.pod_request
+            uid, dialect = pod_request.request.uid, pod_request.dialect.name
+            decision = replace(decision, uid=uid, dialect=dialect)
+            placed_on = pod_request.pod.spec.node_name
+            if placed_on:
+                raise AlreadyPlaced(f"pod {pod} is bound to {placed_on} already")
+            self._service.check_attempts(replace(pod, uid=uid), node)
+            if review.dry_run:
+                return self._dry_run(review, node, pod_request, decision)
+            return await self._commit(review, facts, decision)
+        except ERRORS as error:
+            decision, status = failed(decision, error)
+            return self._deny(review, status, decision)
+
+    async def _commit(
+        self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
+    ) -> bytes:
+        """Commit the pod's cards; what the Binding lacks of them is the answer's patch."""
+        uid, node = facts.pod_request.request.uid, facts.binding.target.name
+        committed: Committed | Reason | None = self._service.binding_in_progress(uid, node)
+        if committed is None:
+            committed, _ = await self._service.commit(facts.pod_request, node, facts.choice)
+        if isinstance(committed, Reason):
+            text = f"{node}: {committed.text()}"
+            cause = main_cause((committed, 1))
+            decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
+            return self._deny(review, CONFLICT, decision)
+        is_complete = False
+        if committed.is_untouched:
+            outcome, is_complete = Outcome.UNTOUCHED, True
+        elif facts.choice and facts.choice == committed.placement.grants:
+            outcome = Outcome.ADOPTED if committed.choice_accepted else Outcome.BOUND
+            # Beside a slice the record states what was requested, which no grant has.
+            is_complete = not any(grant.slice for grant in facts.choice)
+        else:
+            outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
+        self._decision_log.record(replace(decision, outcome=outcome))
+        patch = None if is_complete else self._patch(facts, committed)
+        return admission.allowed(review.uid, patch)
+
+    def _dry_run(
+        self,
+        review: AdmissionRequest,
+        node: str,
+        pod_request: PodRequest,
+        decision: DecisionRecord,
+    ) -> bytes:
+        """Whether the pod fits the node; nothing is allocated."""
+        rejection = self._service.evaluate(pod_request).rejection(node)
+        if rejection is None:
+            return admission.allowed(review.uid)
+        text = rejection.reason.text()
+        decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
+        return self._deny(review, CONFLICT, decision)
+
+    async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
+        """What the answer depends on; None where the pod requests no share.
+
+        Schedulers write the choice on the pod just before they bind it, so the watch may not have
+        reported it yet: the pod is read from the API server, unless this process made the choice or
+        the Binding itself has it. So is one that is bound by the watch: it may have been created
+        again.
+        """
+        service, node = self._service, binding.target.name
+        pod_request = service.pod_requests.read(await service.find(pod))
+        if pod_request is None:
+            return None
+        brought = with_annotations(pod_request.pod, binding.metadata.annotations or {})
+        is_newest = not pod_request.pod.spec.node_name and (
+            service.chose_cards(pod_request.request.uid, node)
+            or service.evaluate(pod_request).is_untouched(node)
+            or pod_request.dialect.has_result(brought)
+        )
+        if not is_newest:
+            pod_request = service.pod_requests.read(await service.newest(pod))
+            if pod_request is None:
+                return None
+        merged = with_annotations(
+            pod_request.pod,
+            {**annotations(pod_request.pod), **(binding.metadata.annotations or {})},
+        )
+        has_choice = pod_request.dialect.has_result(merged)
+        choice = self._choice(pod_request, merged, node) if has_choice else ()
+        return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
+
+    def _choice(self, pod_request: PodRequest, merged: Pod, node: str) -> tuple[Grant, ...]:
+        """The cards that a scheduler chose; none where its record cannot be read."""
+        ledger = self._service.ledgers.ledger(node)
+        if ledger is None:
+            return ()
+        try:
+            return pod_request.dialect.read_result(merged, pod_request.request, ledger.node)
+        except DialectError:
+            return ()
+
+    def _read(
+        self, pod: Pod, dialects: Sequence[Dialect]
+    ) -> tuple[PodRequest | None, AdmissionDefaults]:
+        """What a pod requests, and what to add to it.
+
+        That is the dialect's defaults where the author wrote nothing, and the plugins that the
+        container runtime must ask.
+
+        Raises:
+            DialectError: the request is invalid, or the plugins that the pod requires are.
+        """
+        pod_request = read(pod, dialects)
+        if pod_request is None:
+            return None, NO_DEFAULTS
+        added = pod_request.dialect.admission_defaults(pod, pod_request.request)
+        if not self._required_plugin:
+            return pod_request, added
+        plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
+        return pod_request, replace(added, annotations={**added.annotations, **plugins})
+
+    def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
+        """What the Binding lacks of the result, and the results in it that are no longer true."""
+        pod_request, meta = facts.pod_request, facts.binding.metadata
+        result = self._service.result(replace(pod_request, pod=facts.merged), committed)
+        stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
+        removed: Patch = [
+            {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
+            for key in sorted(stale - result.annotations.keys())
+        ]
+        return [
+            *removed,
+            *admission.add_entries("annotations", meta.annotations, result.annotations),
+            *admission.add_entries("labels", meta.labels, result.labels),
+        ]
+
+    def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
+        decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
+        return self._deny(review, FORBIDDEN, decision)
+
+    def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
+        self._decision_log.record(decision)
+        return admission.denied(review.uid, status, decision.text)
+
+
+def _sharers(pod_request: PodRequest) -> frozenset[str]:
+    """Names of the containers that request a share."""
+    return frozenset(each.name for each in pod_request.request.containers)
+
+
+def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
+    """The pod as it will be: at its creation only the review may have its namespace and name."""
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        namespace=review.namespace or pod.metadata.namespace,
+        name=pod.metadata.name or review.name or "(generated)",
+    )
+    return msgspec.structs.replace(pod, metadata=meta)
+
+
+def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
+    """The field in which a pod's author wrote what only a scheduler or admission may write."""
+    keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
+    if not converts:
+        keys |= {conversion.KEY}
+    for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
+        for key in sorted(keys & entries.keys()):
+            return f"metadata.{field}[{key}]"
+    return None

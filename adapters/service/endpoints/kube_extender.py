@@ -1,0 +1,232 @@
+"""The extender of kube-scheduler and koord-scheduler: filter, prioritize, bind, preempt."""
+
+import asyncio
+from contextlib import suppress
+from dataclasses import replace
+from itertools import compress, repeat
+
+import numpy as np
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.decisions import main_cause, refused
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.decide.preemption import choose
+from adapters.service.decide.scores import spread
+from adapters.service.decide.service import Service
+from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid
+from adapters.wire import extender, extender_answer
+from adapters.wire.body import BodyError
+from adapters.wire.extender import ExtenderArgs
+from adapters.wire.kube import Pod, full_name
+from adapters.wire.name_index import NameList
+from adapters.wire.seen_names import SeenNames
+from core.feasibility.arrays import Mask
+from core.requests.pod_ref import PodRef
+from core.requests.reason import Reason
+
+CONCURRENT_BINDS = 48
+"""Binds in progress, past which the next filter waits for one of them to end.
+
+kube-scheduler begins as many binds as it has placed pods, and gives each up after its timeout:
+where the API server is slower than that, ever more of them would be done for nothing.
+"""
+
+FILTER_WAIT = 2.0
+"""Seconds that a filter waits for a bind at most."""
+
+Rejected = tuple[bytes, bytes]
+"""By node, why the pod does not fit, as JSON: where preemption may help, and where it cannot."""
+
+
+class KubeExtender:
+    """Answers the four calls of an extender, bytes in and bytes out.
+
+    Every method raises ``BodyError`` for a body that cannot be used, and ``NotReady`` before the
+    ledgers are known.
+    """
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._decision_log = service.ports.decision_log
+        self._seen_names = SeenNames()
+        self._recorder = service.ports.recorder
+        self._binds = 0
+        self._bind_ended = asyncio.Event()
+
+    async def filter(self, content: bytes) -> bytes:
+        """The nodes that fit; if none does, why not. Nothing is written."""
+        await self._wait_for_binds()
+        self._service.check_ready()
+        args = extender.read_args(content, self._seen_names)
+        pod = _named(args.pod)
+        names = _names(args)
+        pod_request = self._read("filter", pod)
+        if isinstance(pod_request, DialectError):
+            text = extender_answer.node_texts(
+                names.strings(), [str(pod_request)], repeat(0, len(names))
+            )
+            return _none_fits(args, (extender_answer.NO_NODES, text))
+        if pod_request is None:
+            return self._fitting(args, names, np.ones(len(names), np.bool_))
+        if (
+            args.nodes is not None
+            and pod_request.request.plugin is None
+            and self._has_no_ledger(names)
+        ):
+            problem = f"none of the {len(names)} nodes has a ledger here"
+            unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
+            self._decision_log.record(unknown)
+            return extender_answer.filter_names(b"[]", error=problem)
+        fits = await self._service.feasibility.fitting(pod_request, names)
+        self._recorder.filtered(pod_request, names, fits)
+        count = int(np.count_nonzero(fits))
+        if not count:
+            return _none_fits(args, await self._reject_all(pod_request, names))
+        self._service.waiting_pods.discard(pod_request.request.uid)
+        decision = _decision("filter", pod_request, Outcome.FITS)
+        self._decision_log.record(
+            replace(decision, nodes_fitting=count, nodes_evaluated=len(names))
+        )
+        return self._fitting(args, names, fits)
+
+    async def prioritize(self, content: bytes) -> bytes:
+        """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
+        self._service.check_ready()
+        args = extender.read_args(content, self._seen_names)
+        names = _names(args)
+        pod_request = self._read("prioritize", _named(args.pod))
+        if pod_request is None or isinstance(pod_request, DialectError):
+            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
+        ranks = self._service.feasibility.ranks(pod_request, names)
+        if ranks is None:
+            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
+        self._recorder.ranked(pod_request, names, ranks)
+        ranks = self._service.expected_pods.place(pod_request, names, ranks)
+        return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
+
+    async def bind(self, content: bytes) -> bytes:
+        """Allocate cards to the pod and bind it; an error keeps it unbound."""
+        self._service.check_ready()
+        self._binds += 1
+        try:
+            decision = await self._bind(content)
+        finally:
+            self._binds -= 1
+            self._bind_ended.set()
+        self._service.expected_pods.discard(decision.uid)
+        self._decision_log.record(decision)
+        return extender_answer.binding_result(decision.text)
+
+    async def preempt(self, content: bytes) -> bytes:
+        """For each node, the pods that must be evicted so that the pod fits.
+
+        Nodes where that does not help are left out, and nodes where no eviction is needed.
+        """
+        self._service.check_ready()
+        args = extender.read_preemption(content)
+        pod = _named(args.pod)
+        pod_request = self._read("preempt", pod)
+        if isinstance(pod_request, DialectError):
+            return extender_answer.preemption_result({})
+        if pod_request is None:
+            return extender_answer.preemption_result(args.proposals)
+        victims = await choose(self._service, pod_request, args.proposals)
+        outcome = Outcome.FITS if victims else Outcome.REFUSED
+        self._decision_log.record(
+            replace(
+                _decision("preempt", pod_request, outcome),
+                cause="" if victims else "no_victims",
+                nodes_fitting=len(victims),
+                nodes_evaluated=len(args.proposals),
+            )
+        )
+        return extender_answer.preemption_result(victims)
+
+    async def _bind(self, content: bytes) -> DecisionRecord:
+        args = extender.read_binding(content)
+        pod = PodRef(args.pod_namespace, args.pod_name, args.pod_uid)
+        decision = DecisionRecord("bind", Outcome.ERROR, str(pod), pod.uid, node=args.node)
+        try:
+            found = await self._service.find(pod)
+            pod_request = self._service.pod_requests.read(found)
+            if pod_request is None:
+                await self._service.bind_without_share(found, args.node)
+                return replace(decision, outcome=Outcome.UNTOUCHED)
+            decision = replace(decision, dialect=pod_request.dialect.name)
+            committed = await self._service.bind(pod_request, args.node)
+        except ERRORS as error:
+            return failed(decision, error)[0]
+        if isinstance(committed, Reason):
+            text = f"{args.node}: {committed.text()}"
+            cause = main_cause((committed, 1))
+            return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
+        outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
+        return replace(decision, outcome=outcome)
+
+    def _fitting(self, args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
+        """The nodes that fit, in the form of the request."""
+        if args.node_names is None and args.nodes is not None:
+            return extender_answer.filter_nodes([*compress(args.nodes.encoded(), fits.tobytes())])
+        fitting = self._service.feasibility.select(names, fits)
+        self._seen_names.expect(fitting)
+        return extender_answer.filter_names(fitting.compact)
+
+    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
+        pod_requests = self._service.pod_requests
+        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
+
+    async def _wait_for_binds(self) -> None:
+        """Wait for a while until fewer binds are in progress."""
+        if self._binds < CONCURRENT_BINDS:
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FILTER_WAIT):
+                while self._binds >= CONCURRENT_BINDS:
+                    self._bind_ended.clear()
+                    await self._bind_ended.wait()
+
+    async def _reject_all(self, pod_request: PodRequest, names: NameList) -> Rejected:
+        """Why no node fits; the pod waits until one does."""
+        self._service.waiting_pods.add(pod_request)
+        every = np.ones(len(names), np.bool_)
+        rejections = await self._service.feasibility.rejections(pod_request, names, every)
+        self._recorder.rejected(pod_request, names, rejections)
+        counted = rejections.counts()
+        self._decision_log.record(refused("filter", pod_request, counted, len(names)))
+        texts = [rejection.reason.text() for rejection in rejections.distinct]
+        resolvable = rejections.where(unresolvable=False)
+        unresolvable = rejections.where(unresolvable=True)
+        return (
+            extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
+            extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
+        )
+
+    def _has_no_ledger(self, names: NameList) -> bool:
+        """Whether the store has no record of any of the nodes."""
+        return not any(map(self._service.ledgers.has_record, names.strings()))
+
+
+def _decision(verb: str, pod_request: PodRequest, outcome: Outcome) -> DecisionRecord:
+    pod = pod_request.pod
+    dialect = pod_request.dialect.name
+    return DecisionRecord(verb, outcome, full_name(pod), pod.metadata.uid, dialect)
+
+
+def _named(pod: Pod | None) -> Pod:
+    if pod is None or not pod.metadata.name:
+        raise BodyError("Pod.metadata.name is missing")
+    return pod
+
+
+def _names(args: ExtenderArgs) -> NameList:
+    if args.node_names is not None:
+        return args.node_names
+    return NameList.of(args.nodes.names if args.nodes is not None else ())
+
+
+def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
+    """Why no node fits, in the form of the request."""
+    if args.node_names is not None or args.nodes is None:
+        return extender_answer.filter_names(b"[]", *rejected)
+    return extender_answer.filter_nodes((), *rejected)

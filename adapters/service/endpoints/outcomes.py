@@ -1,0 +1,97 @@
+"""What each error of a decision means to the scheduler that asked: one table for all endpoints."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.decisions import invalid
+from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.ports import (
+    BindError,
+    DecisionLog,
+    DecisionRecord,
+    NodeLocked,
+    Outcome,
+)
+from adapters.service.decide.service import AlreadyPlaced, UnknownPod
+from adapters.wire.kube import Pod
+
+FORBIDDEN = 403
+CONFLICT = 409
+UNAVAILABLE = 503
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What an error comes to.
+
+    Attributes:
+        outcome: of the decision.
+        cause: one word for the metric.
+        status: the HTTP status where the API server asked.
+        text: of the answer to the scheduler; ``{}`` is replaced by the error.
+    """
+
+    outcome: Outcome
+    cause: str
+    status: int
+    text: str = "{}"
+
+
+_FAILURES: tuple[tuple[type[Exception], Failure], ...] = (
+    (DialectError, Failure(Outcome.INVALID, "invalid", FORBIDDEN)),
+    (NodeLocked, Failure(Outcome.REFUSED, "locked", CONFLICT)),
+    (AlreadyPlaced, Failure(Outcome.REFUSED, "placed", CONFLICT)),
+    (UnknownPod, Failure(Outcome.ERROR, "retry", CONFLICT, "try again: {}")),
+    (LedgerContended, Failure(Outcome.ERROR, "retry", CONFLICT, "try again: {}")),
+    (
+        OSError,
+        Failure(
+            Outcome.ERROR,
+            "store",
+            UNAVAILABLE,
+            "no answer from the ledger's store or the cluster: {}",
+        ),
+    ),
+)
+
+_REFUSED_BINDING = Failure(
+    Outcome.ERROR, "binding", CONFLICT, "the API server refused the Binding: {}"
+)
+_UNCERTAIN_BINDING = Failure(
+    Outcome.ERROR,
+    "binding",
+    UNAVAILABLE,
+    "no good answer to the Binding, so that the pod may be bound: {}",
+)
+
+ERRORS: tuple[type[Exception], ...] = (BindError, *(kind for kind, _ in _FAILURES))
+"""The errors that an endpoint answers; any other is a fault of the service."""
+
+
+def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, int]:
+    """The decision as one of ``ERRORS`` ends it, and the HTTP status for the API server."""
+    failure = _failure(error)
+    text = failure.text.format(error)
+    changed = replace(decision, outcome=failure.outcome, cause=failure.cause, text=text)
+    return changed, failure.status
+
+
+def unless_invalid(
+    decision_log: DecisionLog, verb: str, pod: Pod, read: Callable[[], T]
+) -> T | DialectError:
+    """What ``read`` returns; an invalid request of the pod is recorded, and its error returned."""
+    try:
+        return read()
+    except DialectError as error:
+        decision_log.record(invalid(verb, pod, error))
+        return error
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, BindError):
+        return _REFUSED_BINDING if error.definite else _UNCERTAIN_BINDING
+    return next(failure for kind, failure in _FAILURES if isinstance(error, kind))

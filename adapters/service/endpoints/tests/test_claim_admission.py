@@ -1,0 +1,326 @@
+"""Allocations of claims, as the API server asks about them."""
+
+import json
+from base64 import b64decode
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.decide.ports import Outcome
+from adapters.service.decide.readiness import NotReady
+from adapters.service.endpoints.claim_admission import ClaimAdmission
+from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
+from adapters.service.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review
+from adapters.wire.dra import ResourceSlice
+from core.feasibility.fit import fit
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Placement
+
+CARDS = ("GPU-n1-0", "GPU-n1-1")
+NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
+SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
+
+
+class Rig:
+    def __init__(self, *slices: ResourceSlice) -> None:
+        self.bench: Bench = run(a_service(a_node("n1"), a_node("n2")))
+        self.catalog = ClaimCache(lambda _: None)
+        for each in slices or (SLICE,):
+            self.catalog.put_slice(each)
+        self.catalog.put_class(CLASS)
+        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, AskedClaims())
+
+    def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
+        review = claim_review(claim, old, verb, dry=dry)
+        answer = run(self.endpoint.statuses(review))
+        return json.loads(answer)["response"]
+
+    def held(self, node: str = "n1") -> dict[str, int]:
+        stored = run(self.bench.store.read(node))
+        assert stored is not None
+        return {
+            uid: sum(grant.memory for grant in each.grants)
+            for uid, each in stored.ledger.allocations.items()
+        }
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        return [each.outcome for each in self.bench.decision_log.decisions]
+
+
+def test_a_sound_allocation_is_committed_before_the_claim_is_written() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_share("gpu-0", memory="2Gi"))) == {"uid": "r", "allowed": True}
+
+    assert rig.held() == {"u1": 2 * GIB}
+    stored = run(rig.bench.store.read("n1"))
+    assert stored is not None
+    assert stored.ledger.allocations["u1"].since > 0
+    assert rig.outcomes == [Outcome.ADOPTED]
+
+
+def test_what_does_not_fit_is_rejected_with_403_and_a_reason() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_share("gpu-0", memory="6Gi")))
+
+    answer = rig.ask(a_claim(a_share("gpu-0", memory="4Gi"), uid="u2"))
+
+    assert not answer["allowed"]
+    assert answer["status"] == {
+        "code": 403,
+        "message": "dragoman: n1: card GPU-n1-0 cannot take team/c: memory",
+    }
+    assert rig.held() == {"u1": 6 * GIB}
+    assert rig.outcomes[-1] is Outcome.REFUSED
+
+
+def test_a_card_of_a_pod_is_not_allocated_to_a_claim() -> None:
+    rig = Rig()
+    service = rig.bench.service
+    limits = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 1000}
+    pod_request = service.pod_requests.read(read_pod(a_pod("p", limits=limits)))
+    assert pod_request is not None
+    run(service.commit(pod_request, "n1"))
+
+    assert not rig.ask(a_claim(a_result("gpu-0")))["allowed"]
+    assert not rig.ask(a_claim(a_share("gpu-0", memory="8Gi")))["allowed"]
+    assert rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]
+
+
+def test_another_attempt_holds_its_devices_beside_those_of_the_earlier_one() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_share("gpu-0", memory="2Gi")))
+
+    assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
+    assert rig.ask(a_claim(a_share("gpu-1", memory="1Gi")))["allowed"]
+
+    assert rig.held() == {"u1": 3 * GIB}
+
+
+def test_a_claim_waits_for_the_containers_of_pods_that_had_it_before() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+    stored = run(rig.bench.store.read("n1"))
+    assert stored is not None
+    kept = replace(stored.ledger.allocations["u1"], release_by=1)
+    run(rig.bench.store.write(stored.ledger.adopt(kept), stored.version))
+    run(rig.bench.sync())
+
+    answer = rig.ask(a_claim(a_result("gpu-1")))
+
+    assert answer["status"]["message"].endswith("had team/c before may still run")
+
+
+def test_a_dry_run_commits_nothing() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_result("gpu-0")), dry=True)["allowed"]
+    assert rig.held() == {}
+    rig.ask(a_claim(a_result("gpu-0")))
+    assert not rig.ask(a_claim(a_result("gpu-0"), uid="u2"), dry=True)["allowed"]
+
+
+def test_deallocations_consumers_and_other_verbs_pass() -> None:
+    rig = Rig()
+    claim = a_claim(a_result("gpu-0"))
+
+    assert rig.ask(bare(claim), old=claim)["allowed"]
+    assert rig.ask(claim, old=claim)["allowed"]
+    assert rig.ask(claim, verb="CREATE")["allowed"]
+    assert rig.held() == {}
+    assert rig.outcomes == []
+
+
+def test_a_claim_of_another_driver_passes() -> None:
+    rig = Rig()
+
+    assert rig.ask(a_claim(a_result("nic", "nic.example.com")))["allowed"]
+    assert rig.outcomes == [Outcome.UNTOUCHED]
+
+
+@pytest.mark.parametrize(
+    ("claim", "why"),
+    [
+        (a_claim(a_result("gpu-7")), "n1: no ResourceSlice describes gpu.nvidia.com/n/gpu-7"),
+        (
+            a_claim(a_result("gpu-7"), nodes=("n1", "n2")),
+            "its devices may be cards of several nodes: n1, n2",
+        ),
+    ],
+)
+def test_a_claim_that_is_not_clear_is_rejected(claim: Any, why: str) -> None:
+    rig = Rig()
+
+    answer = rig.ask(claim)
+
+    assert answer["status"] == {"code": 403, "message": f"dragoman: {why}"}
+    assert rig.held() == {}
+
+
+def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
+    rig = Rig(SLICE.__replace__(spec=SLICE.spec.__replace__(node_name="new")))
+
+    answer = rig.ask(a_claim(a_result("gpu-0"), nodes=("new",)))
+
+    assert answer["status"]["message"] == "dragoman: new has no ledger yet"
+
+
+def test_a_device_that_no_slice_describes_on_a_node_without_a_ledger_is_rejected() -> None:
+    """Its record was deleted, and pods may have the cards of the node."""
+    rig = Rig()
+
+    answer = rig.ask(a_claim(a_share("gpu-9", memory="2Gi"), nodes=("new",)))
+
+    assert answer["status"]["message"] == "dragoman: new has no ledger yet"
+
+
+def test_a_claim_waits_while_the_store_does_not_answer() -> None:
+    rig = Rig()
+
+    async def broken(ledger: NodeLedger, expected: str | None) -> str:  # noqa: ARG001
+        raise OSError("no store")
+
+    rig.bench.store.write = broken  # type: ignore[method-assign]
+
+    answer = rig.ask(a_claim(a_result("gpu-0")))
+
+    assert answer["status"]["code"] == 503
+    assert rig.outcomes == [Outcome.ERROR]
+
+
+def test_a_service_that_is_not_ready_decides_nothing() -> None:
+    rig = Rig()
+    rig.bench.service.readiness.mark_unsynced("resourceclaims")
+
+    with pytest.raises(NotReady):
+        rig.ask(a_claim(a_result("gpu-0")))
+
+
+def test_a_reservation_of_a_plan_keeps_its_cards() -> None:
+    rig = Rig()
+    limits = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 8192}
+    pod_request = rig.bench.service.pod_requests.read(read_pod(a_pod("p", limits=limits)))
+    assert pod_request is not None
+    ledger = rig.bench.service.ledgers.inventory.ledger("n1")
+    placement = fit(pod_request.request, ledger)
+    assert isinstance(placement, Placement)
+    reserved = Allocation.of(pod_request.request, placement)
+    rig.bench.service.ledgers.reserve(reserved, rig.bench.clock.now() + 10**12)
+
+    assert not rig.ask(a_claim(a_share("gpu-0", memory="1Gi")))["allowed"]
+
+
+def test_a_choice_that_is_in_use_is_corrected_on_the_same_node() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    answer = rig.ask(asking(a_claim(a_share("gpu-0", memory="2Gi"), uid="u2")))
+
+    assert answer["allowed"]
+    assert json.loads(b64decode(answer["patch"])) == [
+        {
+            "op": "replace",
+            "path": "/status/allocation/devices/results/0/device",
+            "value": "gpu-1",
+        }
+    ]
+    assert rig.held() == {"u1": 8 * GIB, "u2": 2 * GIB}
+    assert rig.outcomes == [Outcome.ADOPTED, Outcome.CORRECTED]
+
+
+def test_where_no_other_device_is_free_the_choice_is_rejected() -> None:
+    rig = Rig()
+    for device in ("gpu-0", "gpu-1"):
+        rig.ask(a_claim(a_result(device), uid=device))
+
+    answer = rig.ask(asking(a_claim(a_share("gpu-0", memory="2Gi"), uid="u3")))
+
+    assert answer["status"]["message"].endswith(
+        "card GPU-n1-0 cannot take team/c: held exclusively"
+    )
+    assert set(rig.held()) == {"gpu-0", "gpu-1"}
+
+
+def test_a_dry_run_corrects_without_a_commit() -> None:
+    rig = Rig()
+    rig.ask(a_claim(a_result("gpu-0")))
+
+    assert rig.ask(asking(a_claim(a_result("gpu-0"), uid="u2")), dry=True)["allowed"]
+    assert set(rig.held()) == {"u1"}
+
+
+MEMORY = {"default": "8Gi", "validRange": {"min": "1Mi", "max": "8Gi", "step": "1Mi"}}
+
+
+def a_shared_slice() -> ResourceSlice:
+    """Cards that claims share."""
+    devices = [
+        {
+            **a_card_device(f"gpu-{number}", CARDS[number]),
+            "allowMultipleAllocations": True,
+            "capacity": {"memory": {"value": "8Gi", "requestPolicy": MEMORY}},
+        }
+        for number in range(2)
+    ]
+    made = a_slice(*devices)
+    return made.__replace__(spec=made.spec.__replace__(node_name="n1"))
+
+
+def asking_for(memory: str, *results: object, uid: str = "u1") -> Any:
+    claim = a_claim(*results, uid=uid)
+    return asking(claim, capacity={"requests": {"memory": memory}})
+
+
+def test_a_whole_card_for_a_request_of_a_part_is_made_a_share() -> None:
+    """As koord-scheduler 1.8.0 allocates it."""
+    rig = Rig(a_shared_slice())
+
+    answer = rig.ask(asking_for("2Gi", a_result("gpu-1")))
+
+    first, second = json.loads(b64decode(answer["patch"]))
+    at = "/status/allocation/devices/results/0"
+    assert (first["op"], first["path"]) == ("add", f"{at}/shareID")
+    assert second["path"] == f"{at}/consumedCapacity"
+    assert second["value"] == {"memory": str(2 * GIB)}
+    assert rig.held() == {"u1": 2 * GIB}
+    assert rig.outcomes == [Outcome.CORRECTED]
+    assert rig.ask(asking_for("6Gi", a_result("gpu-1"), uid="u2"))["allowed"]
+    assert rig.held() == {"u1": 2 * GIB, "u2": 6 * GIB}
+
+
+def test_a_share_is_filled_in_where_administration_has_a_device_too() -> None:
+    rig = Rig(a_shared_slice())
+    admin = {**a_result("gpu-0"), "adminAccess": True}
+
+    answer = rig.ask(asking_for("2Gi", admin, a_result("gpu-1"), a_result("unknown")))
+
+    assert not answer["allowed"]
+    answer = rig.ask(asking_for("2Gi", admin, a_result("gpu-1")))
+    first, *_ = json.loads(b64decode(answer["patch"]))
+    assert first["path"] == "/status/allocation/devices/results/1/shareID"
+
+
+def test_a_filled_in_share_moves_to_a_card_with_room() -> None:
+    rig = Rig(a_shared_slice())
+    rig.ask(asking_for("7Gi", a_result("gpu-0")))
+
+    answer = rig.ask(asking_for("2Gi", a_result("gpu-0"), uid="u2"))
+
+    *_, moved = json.loads(b64decode(answer["patch"]))
+    assert moved["value"] == "gpu-1"
+    assert rig.held() == {"u1": 7 * GIB, "u2": 2 * GIB}
+
+
+def test_a_request_of_more_than_the_device_is_rejected() -> None:
+    rig = Rig(a_shared_slice())
+
+    answer = rig.ask(asking_for("9Gi", a_result("gpu-0")))
+
+    assert not answer["allowed"]
+    assert "9Gi of memory is more than a claim can have" in answer["status"]["message"]
+    assert rig.held() == {}

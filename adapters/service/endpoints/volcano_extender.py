@@ -1,0 +1,259 @@
+"""The extender of vc-scheduler: predicate, prioritize, allocate events, and evictions.
+
+Its events report plans, not facts: an allocate may be repeated for other nodes and is never
+followed by a commit. So it makes a reservation that expires, and the Binding commits
+(``admission``).
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.decisions import main_cause, refused
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.ports import SECOND, DecisionRecord, Outcome
+from adapters.service.decide.recorder import PreemptionFacts
+from adapters.service.decide.scores import scaled
+from adapters.service.decide.service import Service
+from adapters.service.endpoints.outcomes import unless_invalid
+from adapters.service.endpoints.seen_tasks import SeenTasks
+from adapters.wire import volcano
+from adapters.wire.kube import Pod, full_name
+from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
+from core.feasibility.fit import fit
+from core.feasibility.preempt import victims
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation
+from core.requests.reason import Cause, Reason
+
+MOST_SCORE = 100
+"""The best node's score; vc-scheduler adds the scores of all its plugins."""
+
+ABOVE_ALL = (1 << 31) - 1
+"""A priority above that of every pod: the scheduler decides which pods may be evicted."""
+
+Evictees = Sequence[tuple[Task, msgspec.Raw]]
+"""The tasks that may be evicted, each decoded and as it was received."""
+
+
+class VolcanoExtender:
+    """Answers the plugin's hooks, bytes in and bytes out; raises as ``KubeExtender`` does."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+        self._decision_log = service.ports.decision_log
+        self._recorder = service.ports.recorder
+        self._releasing: dict[str, int] = {}
+        self._seen = SeenTasks(service.pod_requests)
+
+    async def predicate(self, content: bytes) -> bytes:
+        """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
+        self._service.check_ready()
+        seen = self._seen.find(content)
+        if seen is None:
+            args = volcano.read_predicate(content)
+            node = args.node.name
+            found = self._read("predicate", volcano.pod_of(args.task))
+            if isinstance(found, DialectError):
+                return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
+            if found is None:
+                return volcano.FITS
+            pod_request = found
+            self._seen.note(content, pod_request)
+        else:
+            pod_request, node = seen
+        evaluation = self._service.evaluate(pod_request)
+        rejection = None if evaluation.fits(node) else evaluation.rejection(node)
+        text = "" if rejection is None else rejection.reason.text()
+        self._recorder.predicted(pod_request, node, text)
+        if rejection is None:
+            return volcano.FITS
+        decision = refused("predicate", pod_request, [(rejection, 1)], 1)
+        self._decision_log.record(replace(decision, node=node, text=text))
+        code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
+        return volcano.predicate_result(code, text)
+
+    async def prioritize(self, content: bytes) -> bytes:
+        """How good each node is, 0 to 100."""
+        self._service.check_ready()
+        args = volcano.read_prioritize(content)
+        names = [node.name for node in args.nodes or ()]
+        pod_request = self._read("prioritize", volcano.pod_of(args.task))
+        if isinstance(pod_request, DialectError):
+            return volcano.prioritize_result({}, str(pod_request))
+        if pod_request is None:
+            return volcano.prioritize_result(dict.fromkeys(names, 0))
+        evaluation = self._service.evaluate(pod_request)
+        if any(map(evaluation.is_untouched, names)):
+            return volcano.prioritize_result(dict.fromkeys(names, 0))
+        scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
+        self._recorder.scored(pod_request, scores, MOST_SCORE)
+        return volcano.prioritize_result(scores)
+
+    async def allocate(self, content: bytes) -> bytes:
+        """A task is planned onto a node: reserve its cards there, or say why not."""
+        self._service.check_ready()
+        task = volcano.read_event(content)
+        pod = volcano.pod_of(task)
+        if task.status == PredicateStatus.RUNNING:
+            self._releasing.pop(pod.metadata.uid, None)
+            return volcano.event_result()
+        pod_request = self._read("allocate", pod)
+        if isinstance(pod_request, DialectError):
+            return volcano.event_result(str(pod_request))
+        if pod_request is None:
+            return volcano.event_result()
+        if self._service.evaluate(pod_request).is_untouched(task.node_name):
+            return volcano.event_result()
+        ledger = self._service.ledgers.ledger(task.node_name)
+        if ledger is None:
+            problem = self._service.ledgers.problem(task.node_name)
+            text = problem or f"node {task.node_name} has no cards"
+            return self._refuse(pod_request, task, "no_cards", text)
+        refusal = self._service.quotas.refusal(pod_request.request)
+        if refusal is not None:
+            return self._refuse(pod_request, task, Cause.QUOTA.name.lower(), refusal)
+        if task.status == PredicateStatus.PIPELINED:
+            return self._pipeline(pod_request, task, ledger)
+        return self._reserve(pod_request, task, ledger)
+
+    async def deallocate(self, content: bytes) -> bytes:
+        """A plan is undone: end the reservation.
+
+        Or a running task is to be evicted: it keeps its cards until its containers are gone, but
+        other tasks may plan with them.
+        """
+        self._service.check_ready()
+        task = volcano.read_event(content)
+        pod = volcano.pod_of(task)
+        uid = pod.metadata.uid
+        if task.status == PredicateStatus.RELEASING:
+            if not self._service.ledgers.inventory.nodes_of(uid):
+                return volcano.event_result()  # it has no cards with which others could plan
+            now = self._service.ports.clock.now()
+            self._releasing = {key: until for key, until in self._releasing.items() if until > now}
+            self._releasing[uid] = now + self._service.hold_seconds * SECOND
+        elif self._service.ledgers.unreserve(uid, task.node_name):
+            self._decision_log.record(
+                DecisionRecord(
+                    "deallocate", Outcome.RELEASED, full_name(pod), uid, node=task.node_name
+                )
+            )
+        return volcano.event_result()
+
+    async def preemptable(self, content: bytes) -> bytes:
+        """The tasks of a node that may be evicted so that a task of the same queue fits."""
+        return self._evict("preemptable", content)
+
+    async def reclaimable(self, content: bytes) -> bytes:
+        """The tasks of a node that may be evicted so that a task of another queue fits."""
+        return self._evict("reclaimable", content)
+
+    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
+        pod_requests = self._service.pod_requests
+        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
+
+    def _reserve(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
+        uid = pod_request.request.uid
+        now = self._service.ports.clock.now()
+        stored = self._service.ledgers.stored(task.node_name)
+        if stored is not None and uid in stored.ledger.allocations:
+            return volcano.event_result()
+        placement = fit(pod_request.request, ledger)
+        self._recorder.held(pod_request, task.node_name, placement)
+        if isinstance(placement, Reason):
+            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
+        try:
+            expires = now + self._service.hold_seconds * SECOND
+            self._service.ledgers.reserve(Allocation.of(pod_request.request, placement), expires)
+        except LedgerError as error:
+            return self._refuse(pod_request, task, "ledger", str(error))
+        self._decision_log.record(_allocate_decision(Outcome.HELD, pod_request, task))
+        return volcano.event_result()
+
+    def _pipeline(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
+        """A plan with cards still in use: no bind follows in this cycle, so no reservation."""
+        now = self._service.ports.clock.now()
+        for uid in [*ledger.allocations]:
+            if self._releasing.get(uid, 0) > now:
+                ledger = ledger.release(uid)
+        placement = fit(pod_request.request, ledger)
+        if isinstance(placement, Reason):
+            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
+        return volcano.event_result()
+
+    def _evict(self, verb: str, content: bytes) -> bytes:
+        self._service.check_ready()
+        evictor, evictees = volcano.read_eviction(content)
+        pod = volcano.pod_of(evictor)
+        pod_request = self._read(verb, pod)
+        if isinstance(pod_request, DialectError):
+            return volcano.eviction_result(Vote.REJECT)
+        if pod_request is None:
+            return volcano.eviction_result(Vote.ABSTAIN)
+        chosen = self._choose(pod_request, evictees)
+        if chosen is None:
+            return volcano.eviction_result(Vote.ABSTAIN)
+        evicted = [raw for task, raw in evictees if volcano.uid_of(task) in chosen]
+        self._decision_log.record(
+            DecisionRecord(
+                verb,
+                Outcome.FITS if evicted else Outcome.REFUSED,
+                full_name(pod),
+                pod.metadata.uid,
+                pod_request.dialect.name,
+                cause="" if evicted else "no_victims",
+                nodes_fitting=len(evicted),
+                nodes_evaluated=len(evictees),
+            )
+        )
+        return volcano.eviction_result(Vote.PERMIT if evicted else Vote.REJECT, evicted)
+
+    def _choose(self, pod_request: PodRequest, evictees: Evictees) -> frozenset[str] | None:
+        """The uids of the tasks to evict; None where the pod lacks something else than cards.
+
+        On a node where the quota refuses the pod also after the evictions, none is evicted.
+
+        Tasks without cards may be evicted: they make room for something else.
+        """
+        request = replace(pod_request.request, priority=ABOVE_ALL)
+        chosen: set[str] = set()
+        lacks_cards = False
+        for node, uids in _by_node(evictees).items():
+            if self._service.evaluate(pod_request).is_untouched(node):
+                continue
+            ledger = self._service.ledgers.ledger(node)
+            if ledger is None:
+                lacks_cards = True
+                continue
+            found = victims(request, ledger, uids)
+            facts = PreemptionFacts(ledger, ABOVE_ALL, uids)
+            self._recorder.preempted(pod_request, facts, found)
+            if isinstance(found, Reason) or self._service.quotas.refusal_after(
+                request, ledger, uids if not found else [victim.uid for victim in found]
+            ):
+                lacks_cards = True
+                continue
+            lacks_cards = lacks_cards or bool(found)
+            chosen.update(uid for uid in uids if uid not in ledger.allocations)
+            chosen.update(victim.uid for victim in found)
+        return frozenset(chosen) if lacks_cards else None
+
+    def _refuse(self, pod_request: PodRequest, task: Task, cause: str, text: str) -> bytes:
+        decision = _allocate_decision(Outcome.REFUSED, pod_request, task)
+        self._decision_log.record(replace(decision, cause=cause, text=text))
+        return volcano.event_result(f"{task.node_name}: {text}")
+
+
+def _allocate_decision(outcome: Outcome, pod_request: PodRequest, task: Task) -> DecisionRecord:
+    request, dialect = pod_request.request, pod_request.dialect.name
+    return DecisionRecord("allocate", outcome, request.pod, request.uid, dialect, task.node_name)
+
+
+def _by_node(evictees: Evictees) -> Mapping[str, list[str]]:
+    nodes: dict[str, list[str]] = {}
+    for task, _ in evictees:
+        nodes.setdefault(task.node_name, []).append(volcano.uid_of(task))
+    return nodes

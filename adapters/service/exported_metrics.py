@@ -1,0 +1,94 @@
+"""Everything that a service exports for Prometheus, composed: its own metrics, cards and usage."""
+
+from collections.abc import Callable
+
+from adapters.service.decide.ports import MILLISECOND, Clock
+from adapters.service.decide.service import Service
+from adapters.service.observe.card_metrics import CardMetrics
+from adapters.service.observe.exposition import Compressor, plain
+from adapters.service.observe.metrics import Metrics
+from adapters.service.observe.namespace_metrics import NamespaceMetrics
+from adapters.service.observe.quota_metrics import QuotaMetrics
+from adapters.service.observe.usage_metrics import UsageMetrics
+
+
+class ExportedMetrics:
+    """What ``/metrics`` and ``/metrics/usage`` answer."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        service: Service,
+        clock: Clock,
+        cards: CardMetrics,
+        led_for: Callable[[], float],
+        staleness: Callable[[], float],
+    ) -> None:
+        """Register the gauges of the ledgers.
+
+        Args:
+            metrics: of the process.
+            service: whose ledgers are exported.
+            clock: of the service.
+            cards: of its ledgers.
+            led_for: seconds for which this replica has led.
+            staleness: seconds since the cache of ledgers was last up to date.
+        """
+        self._metrics = metrics
+        self._cards = cards
+        self._namespaces = NamespaceMetrics(service.ledgers)
+        self._usage = UsageMetrics(
+            service.ledgers,
+            lambda: clock.wall() // MILLISECOND,
+            lambda: clock.now() // MILLISECOND,
+            led_for,
+            staleness,
+        )
+        self._compressor = Compressor()
+        _register(metrics, service)
+
+    async def usage(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
+        """Card-seconds."""
+        families = await self._usage.families()
+        return await Compressor().compress(b"", families) if gzip else plain(b"", families)
+
+    async def all(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
+        """The process, and the cards where this replica exports them."""
+        first, families = self._metrics.text(), await self._cards.families()
+        if families:
+            families += self._namespaces.families()
+        return await self._compressor.compress(first, families) if gzip else plain(first, families)
+
+
+def _register(metrics: Metrics, service: Service) -> None:
+    ledgers, gauge = service.ledgers, metrics.gauge
+    gauge(
+        "dragoman_holds",
+        "Pods with a reservation that is not committed.",
+        ledgers.reservation_count,
+    )
+    gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
+    gauge(
+        "dragoman_nodes_unreadable",
+        "Nodes whose ledger cannot be read; the service rejects them.",
+        lambda: len(ledgers.problems()),
+    )
+    gauge("dragoman_allocations", "Pods with allocated cards.", lambda: _allocations(service))
+    gauge(
+        "dragoman_allocations_unknown",
+        "Pods whose cards are unknown; all that they may use count as allocated.",
+        lambda: _unknown(service),
+    )
+    metrics.registry.register(QuotaMetrics(service.quotas))
+
+
+def _allocations(service: Service) -> int:
+    return sum(len(ledger.allocations) for ledger in service.ledgers.inventory)
+
+
+def _unknown(service: Service) -> int:
+    return sum(
+        allocation.unread is not None
+        for ledger in service.ledgers.inventory
+        for allocation in ledger.allocations.values()
+    )

@@ -1,0 +1,248 @@
+"""What each call does. Errors are exceptions here and status codes in ``server``."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from itertools import islice
+
+from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.strangers import advice
+from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.decisions import refused
+from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.decide.service import Service
+from adapters.service.grpc import dragoman_pb2 as pb
+from adapters.service.grpc import messages
+from adapters.wire import body
+from adapters.wire.body import BodyError
+from adapters.wire.bounded import MOST_ITEMS
+from adapters.wire.decoding import Decoder
+from adapters.wire.kube import Pod, full_name
+from core.ledger.node_ledger import NodeLedger
+from core.requests.pod_ref import PodRef
+from core.requests.reason import Reason
+
+ATTEMPTS = 5
+"""Nodes that are tried when other pods take the cards between the decision and the commit."""
+
+PAGE = 500
+"""The most nodes of a page."""
+
+POLL = 0.1
+"""Seconds between two checks for changes."""
+
+_POD = Decoder(Pod)
+
+
+class NothingFitsError(RuntimeError):
+    """The pod fits no candidate; the text says why."""
+
+
+class StateError(RuntimeError):
+    """The call does not apply to the state of the pod."""
+
+
+class ElsewhereError(RuntimeError):
+    """The pod has cards of a node that is no candidate."""
+
+
+class Calls:
+    """All calls, on one service."""
+
+    def __init__(self, service: Service) -> None:
+        self._service = service
+
+    async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
+        """Allocate cards to a pod, and bind it if the request says so.
+
+        Raises:
+            NotReady, UnknownPod, DialectError, StateError, NothingFitsError, ElsewhereError,
+            LedgerContended, BindError, BodyError, OSError: see their classes.
+        """
+        service = self._service
+        service.check_ready()
+        pod = await self._find(request.pod)
+        pod_request = service.pod_requests.read(pod)
+        if pod_request is None:
+            raise StateError(f"pod {full_name(pod)} requests no share of a card")
+        if pod.spec.node_name or not may_be_bound(pod):
+            raise StateError(f"pod {full_name(pod)} is bound already, or has finished")
+        if len(request.nodes) > MOST_ITEMS:
+            raise BodyError(f"nodes has more than {MOST_ITEMS} names")
+        names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
+        for _ in range(ATTEMPTS):
+            node = self._node(pod_request, names)
+            committed = await self._commit(pod_request, node, bind=request.bind)
+            if isinstance(committed, Committed):
+                self._record(pod_request, node, bound=request.bind)
+                result = service.result(pod_request, committed)
+                return pb.AllocateResponse(
+                    node=node,
+                    grants=messages.grants(committed.placement.grants),
+                    annotations=dict(result.annotations),
+                    labels=dict(result.labels),
+                    attempt=committed.since,
+                    bound=request.bind,
+                )
+        raise LedgerContended("other pods took the cards each time")
+
+    async def release(self, request: pb.ReleaseRequest) -> pb.ReleaseResponse:
+        """Release what ``allocate`` allocated.
+
+        Raises:
+            NotReady, StateError, LedgerContended, OSError: see their classes.
+        """
+        service = self._service
+        service.check_ready()
+        found = dict(service.ledgers.committed(request.uid)).get(request.node)
+        if found is None:
+            return pb.ReleaseResponse(released=False)
+        pod = await service.ports.pods.newest(found.pod_ref)
+        if pod is not None and pod.metadata.uid == request.uid and may_use_cards(pod):
+            raise StateError(f"pod {found.pod} is bound; its cards are free when it is gone")
+        if not await service.committer.release(request.uid, request.node, request.attempt):
+            if dict(service.ledgers.committed(request.uid)).get(request.node) is None:
+                return pb.ReleaseResponse(released=False)
+            raise StateError(f"a later attempt to bind pod {found.pod} has begun")
+        service.ports.decision_log.record(
+            DecisionRecord(
+                "grpc_release",
+                Outcome.RELEASED,
+                found.pod,
+                request.uid,
+                found.dialect,
+                request.node,
+            )
+        )
+        return pb.ReleaseResponse(released=True)
+
+    async def explain(self, request: pb.ExplainRequest) -> pb.ExplainResponse:
+        """Where a pod fits, and why it does not fit the other nodes.
+
+        Raises:
+            NotReady, UnknownPod, DialectError, BodyError, OSError: see their classes.
+        """
+        service = self._service
+        service.check_ready()
+        if request.WhichOneof("of") == "manifest":
+            pod = body.read(request.manifest, _POD)
+        else:
+            pod = await self._find(request.pod)
+        pod_request = service.pod_requests.read(pod)
+        warnings = advice(pod, service.pod_requests.dialects)
+        if pod_request is None:
+            return pb.ExplainResponse(summary="requests no share of a card", notes=warnings)
+        found = await service.explain(pod_request)
+        return pb.ExplainResponse(
+            dialect=pod_request.dialect.name,
+            summary=found.summary,
+            best=found.best or "",
+            fits=found.fitting,
+            refused=found.rejected,
+            preemption_may_help=found.preemption_may_help,
+            notes=(*pod_request.request.notes, *warnings),
+        )
+
+    async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:
+        """The cards, page by page.
+
+        Raises:
+            NotReady: see its class.
+        """
+        self._service.check_ready()
+        inventory = self._service.ledgers.inventory
+        if request.node:
+            ledger = inventory.get(request.node)
+            return pb.ListCardsResponse(cards=messages.cards(ledger) if ledger else ())
+        size = min(request.page_size or PAGE, PAGE)
+        names = sorted(name for name in inventory.names() if name > request.page_token)
+        return pb.ListCardsResponse(
+            cards=[
+                card
+                for name in islice(names, size)
+                for card in messages.cards(inventory.ledger(name))
+            ],
+            next_page_token=names[size - 1] if len(names) > size else "",
+        )
+
+    async def watch_ledger(self, request: pb.WatchLedgerRequest) -> AsyncIterator[pb.LedgerChange]:
+        """Every node as it is, then each that changes, until the client cancels.
+
+        Raises:
+            NotReady: see its class.
+        """
+        self._service.check_ready()
+        ledgers, wanted = self._service.ledgers, frozenset(request.nodes)
+        sent: dict[str, NodeLedger | str] = {}
+        seen = -1
+        while True:
+            if seen != ledgers.revision:
+                first, seen = seen < 0, ledgers.revision
+                now: dict[str, NodeLedger | str] = {
+                    ledger.node.name: ledger for ledger in ledgers.inventory
+                }
+                now |= ledgers.problems()
+                for name in sorted({*now, *sent}):
+                    if now.get(name) is sent.get(name) or (wanted and name not in wanted):
+                        continue
+                    yield _change(name, now.get(name))
+                sent = now
+                if first:
+                    yield pb.LedgerChange(synced=True)
+            await asyncio.sleep(POLL)
+
+    async def _find(self, pod: pb.Pod) -> Pod:
+        return await self._service.find(PodRef(pod.namespace or "default", pod.name, pod.uid))
+
+    def _node(self, pod_request: PodRequest, names: Sequence[str]) -> str:
+        """The node for a pod: where it has cards already, else where it fits best.
+
+        Raises:
+            ElsewhereError: it has cards of a node that is no candidate.
+            NothingFitsError: it fits no candidate.
+        """
+        service = self._service
+        for node, _ in service.ledgers.committed(pod_request.request.uid):
+            if node not in names:
+                raise ElsewhereError(f"pod {pod_request.request.pod} has cards of {node} already")
+            return node
+        placement = service.decide(pod_request, names).placement
+        if placement is not None:
+            return placement.node
+        rejections = service.evaluate(pod_request).rejections(names)
+        counted = [(each, 1) for each in rejections.values()]
+        decision = refused("grpc_allocate", pod_request, counted, len(names))
+        service.ports.decision_log.record(decision)
+        raise NothingFitsError(decision.text)
+
+    async def _commit(
+        self, pod_request: PodRequest, node: str, *, bind: bool
+    ) -> Committed | Reason:
+        if bind:
+            return await self._service.bind(pod_request, node)
+        return await self._service.committer.commit(pod_request, node)
+
+    def _record(self, pod_request: PodRequest, node: str, *, bound: bool) -> None:
+        outcome = Outcome.BOUND if bound else Outcome.HELD
+        self._service.ports.decision_log.record(
+            DecisionRecord(
+                "grpc_allocate",
+                outcome,
+                pod_request.request.pod,
+                pod_request.request.uid,
+                pod_request.dialect.name,
+                node,
+            )
+        )
+
+
+def may_be_bound(pod: Pod) -> bool:
+    """Whether a pod can be bound at all: it has not finished and is not being deleted."""
+    return pod.status.phase in (None, "Pending") and pod.metadata.deletion_timestamp is None
+
+
+def _change(name: str, now: NodeLedger | str | None) -> pb.LedgerChange:
+    if isinstance(now, str):
+        return messages.change(name, None, now)
+    return messages.change(name, now, None)

@@ -1,0 +1,273 @@
+"""The gRPC port: a unix socket, or a port; health and reflection with it."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import NoReturn, TypeVar
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.ports import BindError, NodeLocked
+from adapters.service.decide.readiness import NotReady
+from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.grpc import dragoman_pb2 as pb
+from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
+from adapters.service.grpc.call_limits import CallLimits
+from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
+from adapters.service.settings import UNIX, is_local
+from adapters.wire.body import BodyError
+
+SERVICE = "dragoman.v1alpha1.Dragoman"
+"""The service name in health checks and reflection."""
+
+POLL = 0.2
+"""Seconds between two checks whether the service is ready."""
+
+SHUTDOWN_GRACE = 2.0
+"""Seconds that calls in progress may take when the service stops."""
+
+CALLS = 256
+"""Calls at a time, the streams of WatchLedger included."""
+
+IDLE_MS = 300_000
+"""Milliseconds after which a connection without a call is closed."""
+
+LONGEST = 2000
+"""Characters of an error, which may repeat a name; a client reads 8 KiB of metadata at most."""
+
+LIMITS = (
+    ("grpc.max_connection_idle_ms", IDLE_MS),
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4 << 20),
+    ("grpc.max_metadata_size", 16 << 10),
+    ("grpc.absolute_max_metadata_size", 64 << 10),
+    ("grpc.max_concurrent_streams", CALLS),
+    ("grpc.max_allowed_incoming_connections", 256),
+    ("grpc.server_handshake_timeout_ms", 5_000),
+)
+"""Source: grpc/include/grpc/impl/channel_arg_names.h."""
+
+Failed = Callable[[str, Exception], str]
+"""Logs an unexpected error of a call; returns the number of the log entry."""
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+Context = grpc.aio.ServicerContext
+
+_CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
+    (NotReady, grpc.StatusCode.UNAVAILABLE),
+    (UnknownPod, grpc.StatusCode.NOT_FOUND),
+    (DialectError, grpc.StatusCode.INVALID_ARGUMENT),
+    (BodyError, grpc.StatusCode.INVALID_ARGUMENT),
+    (NothingFitsError, grpc.StatusCode.RESOURCE_EXHAUSTED),
+    (StateError, grpc.StatusCode.FAILED_PRECONDITION),
+    (ElsewhereError, grpc.StatusCode.ALREADY_EXISTS),
+    (LedgerContended, grpc.StatusCode.ABORTED),
+    (NodeLocked, grpc.StatusCode.ABORTED),
+    (OSError, grpc.StatusCode.UNAVAILABLE),
+)
+
+
+class Servicer(pb_grpc.DragomanServicer):
+    """Answers calls; every error becomes a status code with a sentence, never an approval."""
+
+    def __init__(self, calls: Calls, failed: Failed) -> None:
+        self._calls = calls
+        self._failed = failed
+
+    async def Allocate(  # noqa: N802 - as in the proto file
+        self, request: pb.AllocateRequest, context: "Context[object, object]"
+    ) -> pb.AllocateResponse:
+        """Allocate cards to a pod."""
+        return await self._answer(self._calls.allocate, request, context)
+
+    async def Release(  # noqa: N802
+        self, request: pb.ReleaseRequest, context: "Context[object, object]"
+    ) -> pb.ReleaseResponse:
+        """Release an allocation."""
+        return await self._answer(self._calls.release, request, context)
+
+    async def Explain(  # noqa: N802
+        self, request: pb.ExplainRequest, context: "Context[object, object]"
+    ) -> pb.ExplainResponse:
+        """Where a pod fits."""
+        return await self._answer(self._calls.explain, request, context)
+
+    async def ListCards(  # noqa: N802
+        self, request: pb.ListCardsRequest, context: "Context[object, object]"
+    ) -> pb.ListCardsResponse:
+        """The cards, page by page."""
+        return await self._answer(self._calls.list_cards, request, context)
+
+    async def WatchLedger(  # noqa: N802
+        self, request: pb.WatchLedgerRequest, context: "Context[object, object]"
+    ) -> AsyncIterator[pb.LedgerChange]:
+        """Every node as it is, then each that changes."""
+        try:
+            async for change in self._calls.watch_ledger(request):
+                yield change
+        except Exception as error:
+            await self._abort("WatchLedger", error, context)
+
+    async def _answer(
+        self,
+        call: Callable[[RequestT], Awaitable[ResponseT]],
+        request: RequestT,
+        context: "Context[object, object]",
+    ) -> ResponseT:
+        try:
+            return await call(request)
+        except Exception as error:
+            await self._abort(type(request).__name__.removesuffix("Request"), error, context)
+
+    async def _abort(
+        self, call: str, error: Exception, context: "Context[object, object]"
+    ) -> NoReturn:
+        code = _code(error)
+        if code is None:
+            number = self._failed(f"{SERVICE}/{call}", error)
+            text = f"unexpected error; it is in the log with decision {number}"
+            await context.abort(grpc.StatusCode.INTERNAL, text)
+        await context.abort(code, str(error)[:LONGEST])
+
+
+def _code(error: Exception) -> grpc.StatusCode | None:
+    if isinstance(error, BindError):
+        return _binding(error)
+    return next((code for kind, code in _CODES if isinstance(error, kind)), None)
+
+
+def _binding(error: BindError) -> grpc.StatusCode:
+    if not error.definite:
+        return grpc.StatusCode.UNAVAILABLE
+    return grpc.StatusCode.NOT_FOUND if error.status == 404 else grpc.StatusCode.ABORTED
+
+
+class GrpcServer:
+    """One port."""
+
+    def __init__(
+        self,
+        service: Service,
+        listen: str,
+        failed: Failed,
+        credentials: grpc.ServerCredentials | None = None,
+        limits: CallLimits | None = None,
+    ) -> None:
+        """Bind the port.
+
+        Args:
+            service: that answers.
+            listen: ``unix:PATH`` or ``HOST:PORT``.
+            failed: called with unexpected errors.
+            credentials: of the server and its clients; without them, a host must be loopback.
+            limits: of calls; None for the default ones.
+
+        Raises:
+            OSError: the address is in use, or cannot be bound.
+        """
+        self._service = service
+        self._path = Path(listen.removeprefix(UNIX)) if listen.startswith(UNIX) else None
+        self._health = HealthServicer()
+        self._server = grpc.aio.server(
+            interceptors=(limits or CallLimits(),), options=LIMITS, maximum_concurrent_rpcs=CALLS
+        )
+        pb_grpc.add_DragomanServicer_to_server(  # type: ignore[no-untyped-call]
+            Servicer(Calls(service), failed), self._server
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection(
+            (
+                SERVICE,
+                health_pb2.DESCRIPTOR.services_by_name["Health"].full_name,
+                reflection.SERVICE_NAME,
+            ),
+            self._server,
+        )
+        self.port = self._listen(listen, credentials)
+
+    async def start(self) -> None:
+        """Begin to serve; health is NOT_SERVING until the service is ready."""
+        await self._set_health(ready=False)
+        await self._server.start()
+
+    async def run(self) -> NoReturn:
+        """Update the health until cancelled."""
+        ready = False
+        while True:
+            now = not self._service.readiness.awaited
+            if now != ready:
+                ready = now
+                await self._set_health(ready=ready)
+            await asyncio.sleep(POLL)
+
+    async def stop(self) -> None:
+        """Let calls in progress end, and close the port."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(SHUTDOWN_GRACE)
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
+
+    async def _set_health(self, *, ready: bool) -> None:
+        status = health_pb2.HealthCheckResponse
+        for name in ("", SERVICE):
+            await self._health.set(name, status.SERVING if ready else status.NOT_SERVING)
+
+    def _listen(self, listen: str, credentials: grpc.ServerCredentials | None) -> int:
+        if self._path is not None:
+            _check_free(self._path)
+        elif credentials is None and not is_local(listen):
+            raise OSError(f"grpc: {listen}: must be a loopback address, or grpcTls must be set")
+        earlier = os.umask(0o177)  # only the owner may connect
+        try:
+            where = listen if self._path is None else f"{UNIX}{self._path.absolute()}"
+            port = (
+                self._server.add_insecure_port(where)
+                if credentials is None
+                else self._server.add_secure_port(where, credentials)
+            )
+        except RuntimeError as error:
+            raise OSError(f"grpc: {listen}: cannot listen: {error}") from error
+        finally:
+            os.umask(earlier)
+        return port
+
+
+def _check_free(path: Path) -> None:
+    """Check that no other service listens on a socket; one that was left behind is removed.
+
+    Raises:
+        OSError: another service listens, or the path is no socket.
+    """
+    if not path.exists():
+        return
+    if not path.is_socket():
+        raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            path.unlink(missing_ok=True)
+            return
+    raise OSError(f"grpc: unix:{path}: another service listens there")
+
+
+def default_socket(environment: Mapping[str, str]) -> Path:
+    """The default path of the socket; its directory is created.
+
+    Source: XDG Base Directory Specification 0.8, XDG_RUNTIME_DIR; for daemons, Filesystem
+    Hierarchy Standard 3.0, section 3.15.
+
+    Raises:
+        OSError: the directory cannot be created.
+    """
+    folder = Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dragoman"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder / "grpc.sock"

@@ -1,0 +1,119 @@
+"""The ports in a cluster: from the cluster cache if it has the answer, else the API server."""
+
+from collections.abc import Callable, Mapping
+
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.objects.binding import BindingClient
+from adapters.cluster.objects.events import EventRecorder, EventSubject
+from adapters.cluster.objects.node_lock import LockedError, NodeLockClient
+from adapters.cluster.objects.pods import PodClient
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.ports import BindError, NodeLocked
+from adapters.wire.kube import KubeNode, Pod, pod_ref
+from core.requests.pod_ref import PodRef
+
+
+class ClusterBinder:
+    """Implements ``ports.Binder``."""
+
+    def __init__(self, bindings: BindingClient) -> None:
+        self._bindings = bindings
+
+    async def bind(
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
+    ) -> None:
+        """Bind a pod with one Binding; arguments as of the port.
+
+        Raises:
+            BindError: the API server did not confirm the Binding; its status is 0 where the
+                Binding may have been made all the same.
+        """
+        try:
+            await self._bindings.bind(pod, node, annotations, labels, version)
+        except ClusterError as error:
+            raise BindError(0 if error.uncertain else error.status, error.message) from error
+
+
+class ClusterPods:
+    """Implements ``ports.PodReader``."""
+
+    def __init__(self, pods: PodClient, cache: ClusterCache) -> None:
+        self._pods = pods
+        self._cache = cache
+
+    async def get(self, pod: PodRef) -> Pod | None:
+        """Return a pod from the cache; if it is not there, from the API server.
+
+        Raises:
+            OSError: the cache has no such pod, and the API server did not answer.
+        """
+        return self._cache.pod(pod.namespace, pod.name) or await self._pods.get(pod)
+
+    async def newest(self, pod: PodRef) -> Pod | None:
+        """Return a pod from the API server.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        return await self._pods.get(pod)
+
+
+class ClusterEvents:
+    """Implements ``ports.EventEmitter``."""
+
+    def __init__(self, events: EventRecorder) -> None:
+        self._events = events
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Queue an Event about a pod; the recorder writes it in the background."""
+        subject = EventSubject.pod(pod)
+        self._events.emit(subject, reason, message, kind="Warning" if warning else "Normal")
+
+
+class ClusterNodeLocks:
+    """Implements ``ports.NodeLocks``: the lock of MetaX's device plugin, for the time of a bind.
+
+    The plugin serves the pod that the lock names.
+    """
+
+    def __init__(
+        self,
+        locks: NodeLockClient,
+        cache: ClusterCache,
+        release_failed: Callable[[str, str], None],
+    ) -> None:
+        """Lock nothing yet.
+
+        Args:
+            locks: takes and releases locks.
+            cache: the nodes; a node that it does not have is not locked.
+            release_failed: called with the node and the error where a lock was not released.
+        """
+        self._locks = locks
+        self._cache = cache
+        self._release_failed = release_failed
+
+    async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
+        """Lock a node for a pod; see ``ports.NodeLocks``."""
+        kube = self._cache.nodes.get(node)
+        if kube is None or not needed(kube):
+            return False
+        try:
+            return await self._locks.acquire(node, pod_ref(pod))
+        except LockedError as error:
+            raise NodeLocked(
+                f"the device plugin of node {node} has not served pod {error.owner or 'unknown'}"
+                " yet; it serves one pod at a time"
+            ) from error
+
+    async def release(self, pod: Pod, node: str) -> None:
+        """Unlock a node; see ``ports.NodeLocks``."""
+        try:
+            await self._locks.release(node, pod_ref(pod))
+        except ClusterError as error:
+            self._release_failed(node, str(error))

@@ -1,0 +1,311 @@
+"""The service in a Kubernetes cluster: its store, its ports, and the tasks that feed them."""
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
+from time import monotonic
+from typing import Any
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.objects.binding import BindingClient
+from adapters.cluster.objects.budgets import BudgetClient
+from adapters.cluster.objects.claims import ClaimClient
+from adapters.cluster.objects.events import EventRecorder
+from adapters.cluster.objects.lease import Election
+from adapters.cluster.objects.node_lock import NodeLockClient
+from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.pods import PodClient
+from adapters.dialects import registry
+from adapters.dialects.dialect import Documents
+from adapters.service.certificates.tls_context import CertificateText
+from adapters.service.cluster_state.agent_status import AgentStatusFeed
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.ports import NodeLocks, NoLocks
+from adapters.service.decide.service import Service
+from adapters.service.in_cluster.access import check_served, credentials
+from adapters.service.in_cluster.agents import AgentQuestions
+from adapters.service.in_cluster.claim_controllers import ClaimControllers
+from adapters.service.in_cluster.pod_waker import PodWaker
+from adapters.service.in_cluster.ports import (
+    ClusterBinder,
+    ClusterEvents,
+    ClusterNodeLocks,
+    ClusterPods,
+)
+from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
+from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
+from adapters.service.in_cluster.scheduler_config import SchedulerConfig
+from adapters.service.in_cluster.watches import ClusterLedgerWatch, Watches
+from adapters.service.observe.decision_log import Logger
+from adapters.service.observe.metrics import Metrics
+from adapters.service.reconcile.controller import Reconciler, unadopted
+from adapters.service.reconcile.node_resources import NodeResourcePublisher
+from adapters.service.reconcile.quotas import QuotaReconciler
+from adapters.service.reconcile.reporter import ReconcileReporter
+from adapters.service.reconcile.requeue import PodRequeuer
+from adapters.service.reconcile.unbound import UnboundScanner
+from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.settings import Settings
+from adapters.service.tls_settings import Managed
+from adapters.service.web.routes import Routes, arbiter
+from adapters.stores.kubernetes import KubernetesStore
+from adapters.stores.kubernetes_quotas import KubernetesQuotas
+
+LEASE = "dragoman-reconciler"
+
+Task = Coroutine[Any, Any, Any]
+
+
+class InCluster:
+    """One service in a cluster.
+
+    Attributes:
+        store: the ledgers, in NodeLedger objects.
+    """
+
+    def __init__(self, settings: Settings, log: Logger) -> None:
+        """Read the credentials; send no request yet.
+
+        Raises:
+            SettingsError: there are no credentials.
+        """
+        self._settings = settings
+        self._log = log
+        self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
+        self._client = KubeClient(credentials(settings.kubeconfig))
+        self._pods = PodClient(self._client)
+        self._nodes = NodeClient(self._client)
+        self._events = EventRecorder(self._client, self._identity)
+        self._cache = ClusterCache()
+        self._watches = Watches(self._client, log)
+        agents = AgentStatusFeed(self._cache.put_hardware, self._warning("agent_status.invalid"))
+        self._ledgers = ClusterLedgerWatch(self._watches, agents)
+        self.store = KubernetesStore(self._client, self._ledgers.follow)
+        self._quotas = KubernetesQuotas(self._client)
+        self._agents = AgentQuestions(settings.agent_port)
+        self._claim_controllers = ClaimControllers(self._client, self._cache.claims, settings, log)
+
+    def cluster(self) -> Cluster:
+        """Return the ports of the service."""
+        return Cluster(
+            ClusterBinder(BindingClient(self._client)),
+            ClusterPods(self._pods, self._cache),
+            ClusterEvents(self._events),
+            self._node_locks(),
+            BudgetClient(self._client),
+            self._quotas,
+            self._cache.unbound,
+            self._agents.reader,
+        )
+
+    def tasks(self, runtime: ServiceRuntime) -> list[Task]:
+        """Return the tasks that feed a service; it is not ready before all watches have synced."""
+        service = runtime.service
+        awaited = WATCHED | CLAIMS if self._settings.dra.claims else WATCHED
+        for sync in (*awaited, Sync.ADOPTION):
+            service.readiness.mark_unsynced(sync)
+
+        reconciler = self._reconciler(runtime)
+        quotas = QuotaReconciler(service, self._quotas)
+        publisher = self._publisher(service)
+        unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
+        waker = PodWaker(self._pods, self._log)
+        requeuer = PodRequeuer(service, waker.wake, waker.failed)
+        self._cache.subscribe(reconciler.look_at)
+        self._cache.subscribe(publisher.look_at)
+        runtime.ledger_deleted = reconciler.look_at
+        runtime.ledger_changed = unbound.changed
+
+        watches = self._watches.cluster(self._cache, service)
+        host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
+        if self._settings.dra.claims:
+            watches |= self._watches.claims(self._cache.claims, service)
+        config = SchedulerConfig(
+            self._settings.scheduler_namespaces,
+            partial(self._apply_scheduler_config, runtime, host_quotas),
+            self._scheduler_config_problem,
+        )
+        election = self._election()
+        self._export(runtime.metrics, reconciler, election)
+        runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
+        runtime.staleness = self._ledgers.staleness
+        leading = [reconciler.run, publisher.run, quotas.run]
+        if self._settings.dra.shadows:
+            shadows = self._claim_controllers.shadows(service)
+            self._cache.subscribe(shadows.look_at)
+            runtime.ledger_changed = partial(_each, (unbound.changed, shadows.look_at))
+            runtime.ledger_deleted = partial(_each, (reconciler.look_at, shadows.look_at))
+            leading.append(shadows.run)
+        if self._settings.dra.conditions:
+            conditions = self._claim_controllers.conditions(service)
+            self._cache.subscribe(conditions.look_at)
+            leading.append(conditions.run)
+        policy = runtime.conversion()
+        if policy is not None:
+            conversions = self._claim_controllers.conversions(
+                service, policy, self._cache, self._events
+            )
+            leading.append(conversions.run)
+        if self._settings.dra.claims:
+            leading.append(self._claim_controllers.unused(runtime.metrics).run)
+        for name, watch in watches.items():
+            runtime.metrics.watch(name, watch.staleness)
+
+        tasks = [
+            *(each.run() for each in self._watches.scheduler_config(config)),
+            *(each.run() for each in watches.values()),
+            *self._agents.tasks(self._watches, self._settings.namespace),
+        ]
+        for kind in self._watches.kinds:
+            runtime.metrics.unreadable(kind, partial(self._watches.unreadable, kind))
+        return [
+            *tasks,
+            self._events.run(),
+            election.run(partial(self._lead, service, leading)),
+            _until_adopted(service, self._cache),
+            unbound.run(),
+            requeuer.run(),
+        ]
+
+    def routes(self, service: Service) -> Routes:
+        """Return the HTTP routes that only a service in a cluster has."""
+        if not self._settings.dra.arbiter:
+            return {}
+        return arbiter(service, self._cache.claims, ClaimClient(self._client))
+
+    def certificate(
+        self, runtime: ServiceRuntime, text: CertificateText, managed: Managed
+    ) -> Sequence[Task]:
+        """Return the tasks of a managed certificate; the service is not ready before it has one."""
+        # Imported here: cryptography takes 8 MiB, and a sidecar makes no certificate.
+        from adapters.service.in_cluster.certificate import certificate_tasks
+
+        return certificate_tasks(
+            runtime,
+            self._client,
+            self._settings.namespace,
+            self._identity,
+            text,
+            managed,
+            self._log,
+        )
+
+    async def check(self) -> None:
+        """Check that the API server serves what this service needs.
+
+        Raises:
+            SettingsError: the custom resource definition is not installed.
+        """
+        await check_served(self._client, self._log, claims=self._settings.dra.claims)
+
+    async def close(self) -> None:
+        """Close the store and the connections."""
+        await self._agents.close()
+        await self.store.close()
+        await self._client.close()
+
+    def _node_locks(self) -> NodeLocks:
+        # A published dialect has no device plugin on the nodes that could release the lock.
+        published = filter(None, map(registry.named, self._settings.publish))
+        if self._settings.node_lock == "never" or any(info.uses_node_lock for info in published):
+            return NoLocks()
+        locks = NodeLockClient(self._nodes, self._pods)
+        return ClusterNodeLocks(locks, self._cache, self._warning("node_lock.release_failed"))
+
+    def _reconciler(self, runtime: ServiceRuntime) -> Reconciler:
+        reporter = ReconcileReporter(
+            runtime.metrics.registry, self._events, self._log, self._cache.node_uid
+        )
+        return Reconciler(
+            runtime.service,
+            self._cache,
+            self.store,
+            self._pods,
+            runtime.decision_log,
+            reporter=reporter,
+            confirm_always=self._settings.confirm_stop == "always",
+            live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
+        )
+
+    def _publisher(self, service: Service) -> NodeResourcePublisher:
+        return NodeResourcePublisher(
+            self._cache,
+            self._nodes,
+            lambda: service.pod_requests.dialects,
+            self._settings.publish,
+            monotonic,
+            self._warning("node_resources.write_failed"),
+        )
+
+    def _election(self) -> Election:
+        last = ""
+
+        def failed(error: ClusterError) -> None:
+            """Log each problem once: no replica reconciles while there is one."""
+            nonlocal last
+            text = str(error)
+            if text != last:
+                last = text
+                self._log.warning("lease.failed", namespace=self._settings.namespace, text=text)
+
+        return Election(
+            self._client, self._settings.namespace, LEASE, self._identity, report=failed
+        )
+
+    def _export(self, metrics: Metrics, reconciler: Reconciler, election: Election) -> None:
+        metrics.watch("ledgers", self._ledgers.staleness)
+        metrics.gauge(
+            "dragoman_reconciler_drift",
+            "Problems between ledgers and cluster that the reconciler cannot repair;"
+            " 0 where it does not lead.",
+            lambda: reconciler.drifting,
+        )
+        metrics.gauge(
+            "dragoman_reconciler_leader",
+            "1 while this process is the leader, which reconciles.",
+            lambda: int(election.leading),
+        )
+
+    async def _lead(self, service: Service, controllers: Sequence[Callable[[], Task]]) -> None:
+        """Run the leader's controllers, after the first list of each watch."""
+        while (WATCHED | CLAIMS) & service.readiness.awaited:
+            await asyncio.sleep(0.05)
+        self._log.info("reconciler.leads", identity=self._identity)
+        await asyncio.gather(*(controller() for controller in controllers))
+
+    def _apply_scheduler_config(
+        self, runtime: ServiceRuntime, host_quotas: ResourceQuotaHandler, documents: Documents
+    ) -> None:
+        """Read pods and nodes by the schedulers' settings from now on.
+
+        Raises:
+            DialectError: a document is invalid; the service keeps the earlier ones.
+        """
+        runtime.service.readiness.mark_synced(Sync.SCHEDULER_CONFIG)
+        runtime.learn(documents)
+        host_quotas.read_again()
+        files = [f"{name}/{key}" for name, key in documents]
+        self._log.info("scheduler_config.applied", files=files)
+        self._cache.notify_all()
+
+    def _scheduler_config_problem(self, problem: str) -> None:
+        self._log.warning("scheduler_config.invalid", text=problem)
+
+    def _warning(self, event: str) -> Callable[[str, str], None]:
+        """Return a function that logs an event of a node, with a sentence about it."""
+        return lambda node, text: self._log.warning(event, node=node, text=text)
+
+
+def _each(functions: Sequence[Callable[[str], None]], node: str) -> None:
+    for function in functions:
+        function(node)
+
+
+async def _until_adopted(service: Service, cache: ClusterCache) -> None:
+    """Make the service ready when the ledgers have all bound pods of their nodes."""
+    while service.readiness.awaited != {Sync.ADOPTION} or unadopted(service, cache):
+        await asyncio.sleep(0.1)
+    service.readiness.mark_synced(Sync.ADOPTION)

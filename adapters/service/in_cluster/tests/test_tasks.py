@@ -1,0 +1,159 @@
+"""The service in a cluster: its check at the start, and all its tasks together."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+import structlog
+from structlog.testing import LogCapture
+
+from adapters.cluster.tests.objects import Objects
+from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
+from adapters.service.dra_settings import DraSettings
+from adapters.service.in_cluster.readiness import WATCHED, Sync
+from adapters.service.in_cluster.tasks import InCluster
+from adapters.service.observe.decision_log import logger
+from adapters.service.runtime import ServiceRuntime
+from adapters.service.settings import Settings, SettingsError
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    file = folder / "kubeconfig"
+    entry = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+        "users": [{"name": "c", "user": {"token": "t"}}],
+    }
+    file.write_text(json.dumps(entry))
+    return file
+
+
+def checked(folder: Path, *steps: Step, claims: bool = False) -> list[str]:
+    """Return the events that the service logs when it checks whether it can start."""
+    capture = LogCapture()
+    level = structlog.make_filtering_bound_logger("debug")
+    log = structlog.wrap_logger(None, processors=[capture], wrapper_class=level)
+
+    async def main() -> None:
+        async with serving(*steps) as server:
+            settings = Settings(
+                store="kubernetes",
+                kubeconfig=kubeconfig(folder, server.server),
+                dra=DraSettings(claims=claims),
+            )
+            in_cluster = InCluster(settings, log)
+            try:
+                await in_cluster.check()
+            finally:
+                await in_cluster.close()
+
+    asyncio.run(main())
+    return [row["event"] for row in capture.entries]
+
+
+def test_a_cluster_without_our_custom_resource_ends_the_start(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="install configs"):
+        checked(tmp_path, refusal(404, {"kind": "Status", "code": 404, "reason": "NotFound"}))
+
+
+def test_a_cluster_that_does_not_answer_the_check_is_logged_and_no_error(tmp_path: Path) -> None:
+    assert checked(tmp_path, refusal(403, {"kind": "Status", "code": 403})) == [
+        "cluster.unreachable"
+    ]
+    assert checked(tmp_path, ok({"items": []})) == []
+
+
+def test_a_server_without_the_api_of_claims_is_logged_where_claims_count(tmp_path: Path) -> None:
+    there, absent = ok({"items": []}), refusal(404, {"kind": "Status", "code": 404})
+
+    assert checked(tmp_path, there, absent, claims=True) == ["dra.unavailable"]
+    assert checked(tmp_path, there, there, claims=True) == []
+    forbidden = refusal(403, {"kind": "Status", "code": 403})
+    assert checked(tmp_path, there, forbidden, claims=True) == ["cluster.unreachable"]
+
+
+class WatchedObjects(Objects):
+    """The objects, with a watch of each collection that begins with what there is."""
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if "watch" not in request.query:
+            await super().__call__(request, reply)
+            return
+        group, _, plural = request.path.rpartition("/")
+        end = {"k8s.io/initial-events-end": "true"}
+        bookmark = {"metadata": {"resourceVersion": "1", "annotations": end}}
+        sent: dict[str, str] = {}
+        await reply.begin()
+        while True:
+            for path, thing in [*self.at.items()]:
+                version = thing["metadata"]["resourceVersion"]
+                ours = path.startswith(group) and path.split("/")[-2] == plural
+                if ours and sent.get(path) != version:
+                    sent[path] = version
+                    await reply.lines({"type": "ADDED", "object": thing})
+            if bookmark:
+                await reply.lines({"type": "BOOKMARK", "object": bookmark})
+                bookmark = {}
+            await asyncio.sleep(0.01)
+
+
+def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
+    tmp_path: Path,
+) -> None:
+    cards = "GPU-0,10,81920,NVIDIA-A100,true,hami-core:"
+    register = {"volcano.sh/node-vgpu-register": cards}
+    limits = {"volcano.sh/vgpu-number": "1"}
+    pod = {
+        "metadata": {"name": "a", "namespace": "default", "uid": "u1"},
+        "spec": {
+            "nodeName": "n1",
+            "containers": [{"name": "main", "resources": {"limits": limits}}],
+        },
+    }
+    objects = WatchedObjects()
+    objects.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "annotations": register}})
+    objects.put("/api/v1/namespaces/default/pods/a", pod)
+
+    async def main() -> tuple[frozenset[str], list[str], list[str], str, list[bool]]:
+        async with serving(objects) as server:
+            settings = Settings(store="kubernetes", kubeconfig=kubeconfig(tmp_path, server.server))
+            log = logger("error", "json")
+            in_cluster = InCluster(settings, log)
+            runtime = ServiceRuntime(settings, {}, in_cluster.store, in_cluster.cluster(), log)
+            running = [
+                asyncio.create_task(each) for each in (*in_cluster.tasks(runtime), runtime.follow())
+            ]
+            service = runtime.service
+            leads = [runtime.leads()]
+            waited_for = service.readiness.awaited
+            async with asyncio.timeout(20):
+                while (
+                    runtime.service.readiness.awaited
+                    or not runtime.service.ledgers.inventory.get("n1")
+                ):
+                    await asyncio.sleep(0.01)
+                while not runtime.leads():
+                    await asyncio.sleep(0.01)
+            leads.append(runtime.leads())
+            ledger = runtime.service.ledgers.inventory.get("n1")
+            assert ledger is not None
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await in_cluster.close()
+            uuids = [card.uuid for card in ledger.node.cards]
+            text = runtime.metrics.text().decode()
+            return waited_for, uuids, [*ledger.allocations], text, leads
+
+    waited_for, uuids, allocated, metrics, leads = asyncio.run(main())
+
+    assert waited_for == {*WATCHED, Sync.ADOPTION, "ledgers"}
+    assert (uuids, allocated) == (["GPU-0"], ["u1"])
+    assert leads == [False, True]  # only then are metrics of cards exported
+    assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
+    assert "dragoman_reconciler_drift 1.0" in metrics
+    assert 'dragoman_reconciler_repairs_total{kind="never_bound"} 0.0' in metrics

@@ -1,0 +1,216 @@
+"""The watches of the service: each reflector with its handler."""
+
+import math
+from collections.abc import Callable, Collection, Coroutine
+from functools import partial
+from typing import Any
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.paths import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    DEVICES,
+    NODE_LEDGERS,
+    NODES,
+    PODS,
+    RESOURCE_CLAIMS,
+    RESOURCE_QUOTAS,
+    RESOURCE_SLICES,
+    SHARE_QUOTAS,
+)
+from adapters.cluster.watch.event_handler import EventHandler
+from adapters.cluster.watch.object_tracker import ObjectDecoder
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
+from adapters.dialects.record import MARK
+from adapters.service.cluster_state.agent_pods import AgentPods
+from adapters.service.cluster_state.agent_status import AgentStatusFeed
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.cluster_state.cluster_cache import (
+    ClusterCache,
+    ClusterCacheHandler,
+    Delete,
+    ObjectKey,
+    Update,
+)
+from adapters.service.decide.service import Service
+from adapters.service.in_cluster.quota_handler import QuotaHandler
+from adapters.service.in_cluster.readiness import Sync
+from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
+from adapters.service.in_cluster.scheduler_config import (
+    SchedulerConfig,
+    SchedulerConfigHandler,
+    config_map_names,
+)
+from adapters.service.observe.decision_log import Logger
+from adapters.stores.watch import LedgerHandler
+from adapters.wire.agent_pod import LABELS, AgentPod
+from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
+from adapters.wire.ledger_object import LedgerObject
+from adapters.wire.marked_pod import PodDecoder
+from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.resource_quota import ResourceQuotaObject
+
+
+class Watches:
+    """Makes reflectors of one API server and logs their errors."""
+
+    def __init__(self, client: KubeClient, log: Logger) -> None:
+        self._client = client
+        self._log = log
+        self._all: dict[str, list[Reflector[Any]]] = {}
+
+    @property
+    def kinds(self) -> Collection[str]:
+        """The kinds that are watched, by their plural in the API."""
+        return self._all.keys()
+
+    def unreadable(self, kind: str) -> int:
+        """Return how many objects of a kind cannot be decoded."""
+        return sum(each.unreadable for each in self._all[kind])
+
+    def reflector(
+        self,
+        selection: Selection,
+        kind: type[Any] | ObjectDecoder[Any],
+        handler: EventHandler[Any],
+    ) -> "Reflector[Any]":
+        """Return a reflector; it lists nothing before it runs."""
+
+        def failed(error: ClusterError) -> None:
+            kind = " ".join(filter(None, (selection.resource.plural, selection.fields)))
+            self._log.warning("watch.failed", kind=kind, text=str(error))
+
+        def unreadable(what: Unreadable, problem: str) -> None:
+            self._log.warning(
+                "watch.object_unreadable",
+                kind=selection.resource.plural,
+                object=f"{what.namespace}/{what.name}",
+                text=problem,
+            )
+
+        made = Reflector(
+            self._client,
+            selection,
+            kind,
+            handler,
+            report=failed,
+            report_unreadable=unreadable,
+        )
+        self._all.setdefault(selection.resource.plural, []).append(made)
+        return made
+
+    def cluster(self, cache: ClusterCache, service: Service) -> dict[str, "Reflector[Any]"]:
+        """Return the reflectors that fill the cluster cache, by the names of their metrics."""
+
+        def pod_deleted(key: ObjectKey) -> None:
+            service.forget(key.uid)
+            cache.drop_pod(key)
+
+        handler = partial(self._handler, service)
+        pods = handler(Sync.PODS, cache.put_pod, pod_deleted, cache.put_unreadable_pod)
+        nodes = handler(Sync.NODES, cache.put_node, cache.drop_node)
+        devices = handler(Sync.DEVICES, cache.put_device, cache.drop_device)
+        quotas = QuotaHandler(
+            service.quotas,
+            lambda: service.readiness.mark_synced(Sync.QUOTAS),
+            lambda name, text: self._log.warning("quota.invalid", object=name, text=text),
+        )
+        return {
+            "pods": self.reflector(Selection(PODS), PodDecoder(MARK), pods),
+            "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
+            "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
+            "quotas": self.reflector(
+                Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject, quotas
+            ),
+        }
+
+    def resource_quotas(self, service: Service) -> "tuple[ResourceQuotaHandler, Reflector[Any]]":
+        """Return the reflector of ResourceQuotas with its handler."""
+        handler = ResourceQuotaHandler(
+            service.quotas,
+            lambda: service.pod_requests.dialects,
+            lambda: service.readiness.mark_synced(Sync.RESOURCE_QUOTAS),
+            lambda name, text: self._log.warning("resource_quota.invalid", object=name, text=text),
+        )
+        return handler, self.reflector(Selection(RESOURCE_QUOTAS), ResourceQuotaObject, handler)
+
+    def claims(self, cache: ClaimCache, service: Service) -> dict[str, "Reflector[Any]"]:
+        """Return the reflectors of ResourceClaims and their devices, by the names of their metrics.
+
+        A cluster without the API ``resource.k8s.io/v1`` has neither.
+        """
+        claims = self._handler(
+            service,
+            Sync.CLAIMS,
+            cache.put_claim,
+            lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
+            cache.put_unreadable_claim,
+        )
+        slices = self._handler(
+            service, Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name)
+        )
+        classes = self._handler(
+            service, Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name)
+        )
+        return {
+            "deviceclasses": self.reflector(
+                Selection(DEVICE_CLASSES, optional=True), DeviceClass, classes
+            ),
+            "resourceslices": self.reflector(
+                Selection(RESOURCE_SLICES, optional=True), ResourceSlice, slices
+            ),
+            "resourceclaims": self.reflector(
+                Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim, claims
+            ),
+        }
+
+    def _handler(
+        self,
+        service: Service,
+        sync: Sync,
+        update: Update[Any],
+        delete: Delete,
+        unreadable: Callable[[Unreadable, str], None] | None = None,
+    ) -> ClusterCacheHandler[Any]:
+        def synced() -> None:
+            service.readiness.mark_synced(sync)
+
+        return ClusterCacheHandler(update, delete, synced, unreadable)
+
+    def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
+        """Return the reflector of the node agents' pods."""
+        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
+
+    def scheduler_config(self, config: SchedulerConfig) -> list["Reflector[Any]"]:
+        """Return the reflectors of the schedulers' config maps, one for each name."""
+        return [
+            self.reflector(
+                Selection(CONFIG_MAPS, fields=f"metadata.name={name}"),
+                ConfigMap,
+                SchedulerConfigHandler(name, config),
+            )
+            for name in sorted(config_map_names())
+        ]
+
+
+class ClusterLedgerWatch:
+    """The watch of NodeLedgers: the store reads the spec of each, the agents' feed its status."""
+
+    def __init__(self, watches: Watches, agents: AgentStatusFeed) -> None:
+        self._watches = watches
+        self._agents = agents
+        self._reflector: Reflector[Any] | None = None
+
+    def follow(self, handler: LedgerHandler) -> Coroutine[object, object, None]:
+        """Hand all NodeLedgers and their changes to the store, until cancelled."""
+        both = self._agents.tee(handler)
+        self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, both)
+        return self._reflector.run()
+
+    def staleness(self) -> float:
+        """Return the seconds since the watch was up to date; infinite before its first list."""
+        return math.inf if self._reflector is None else self._reflector.staleness()

@@ -1,0 +1,291 @@
+"""The composition root: composes the service, serves it, and stops it in order."""
+
+import asyncio
+import os
+import resource
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import uvicorn
+
+from adapters.dialects.dialect import DialectError, Documents
+from adapters.service.background_tasks import Tasks
+from adapters.service.certificates.tls_context import (
+    CertificateFiles,
+    ServingCertificate,
+    serving,
+)
+from adapters.service.compose import Composition, Task, in_cluster, without_cluster
+from adapters.service.decide.readiness import RESTART
+from adapters.service.observe.decision_log import Logger, logger
+from adapters.service.runtime import ServiceRuntime
+from adapters.service.settings import UNIX, Settings, SettingsError, read
+from adapters.service.standalone.seed import StaticInventory
+from adapters.service.web import server
+from adapters.service.web.app import App
+from adapters.service.web.limits import PortLimits
+from adapters.service.web.routes import WEBHOOK_PATHS
+from adapters.wire.ledger import LedgerRecordError
+
+POLL = 1.0
+"""Seconds between two looks at files that may change."""
+
+OPEN_FILES = 1 << 18
+"""Open files for two ports with the most connections that can be set."""
+
+
+class StartError(RuntimeError):
+    """The service cannot start; the text says why."""
+
+
+class TaskFailedError(RuntimeError):
+    """A task of the service failed, so that the service stopped."""
+
+    def __init__(self) -> None:
+        """The log has the task's own error."""
+        super().__init__("a task failed, and the service stopped: see task.failed in its log")
+
+
+@dataclass(frozen=True, slots=True)
+class StartOptions:
+    """How the service is started.
+
+    Attributes:
+        config: the settings file; None for the defaults.
+        overrides: settings that win over file and environment, by the names of variables.
+        inventory: nodes and pods, where there is no cluster.
+        documents: the schedulers' own settings files.
+        announce: called with the URL of each port once it accepts requests.
+    """
+
+    config: Path | None = None
+    overrides: Mapping[str, str] = field(default_factory=dict)
+    inventory: StaticInventory = field(default_factory=StaticInventory)
+    documents: Documents = field(default_factory=dict)
+    announce: Callable[[str], None] = lambda _: None
+
+    def settings(self) -> Settings:
+        """Read the settings as they are now.
+
+        Raises:
+            SettingsError: a setting is invalid.
+        """
+        return read(self.config, {**os.environ, **self.overrides})
+
+
+def serve(options: StartOptions) -> None:
+    """Serve until SIGTERM or SIGINT.
+
+    Raises:
+        StartError: the service cannot start, or cannot go on.
+        TaskFailedError: a task failed.
+    """
+    sys.setswitchinterval(0.0005)
+    _allow_open_files()
+    try:
+        settings = options.settings()
+        log = logger(settings.log.level, settings.log.format)
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_serve(options, settings, log))
+    except (SettingsError, DialectError, LedgerRecordError, OSError) as error:
+        raise StartError(str(error)) from error
+
+
+async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None:
+    async with AsyncExitStack() as stack:
+        ports = _open_ports(settings)
+        for port in ports:
+            stack.callback(port.listener.close)
+        certificates = [port.certificate for port in ports if port.certificate is not None]
+        composition = await _compose(options, settings, certificates, log, stack)
+        runtime = composition.runtime
+        stack.callback(runtime.service.committer.close)
+        stack.callback(runtime.recorder.close)
+        servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
+        stop = partial(_stop, servers)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, stop)
+
+        def fail() -> None:
+            runtime.service.readiness.mark_unsynced(RESTART)
+            stop()
+
+        tasks = Tasks(log, fail)
+        stack.push_async_callback(tasks.stop)
+        for task in (*composition.tasks, runtime.follow(), runtime.tick()):
+            tasks.start(task)
+        tasks.start(_follow_settings(options, runtime, log))
+        for task in await _start_grpc(settings, runtime, stack, log):
+            tasks.start(task)
+        for certificate in certificates:
+            if isinstance(certificate, CertificateFiles):
+                tasks.start(server.renew(certificate, POLL, _unusable(log)))
+
+        await asyncio.gather(
+            *(
+                each.serve(sockets=[port.listener])
+                for each, port in zip(servers, ports, strict=True)
+            )
+        )
+        log.info("service.stopped")
+    if tasks.failed:
+        raise TaskFailedError
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """An open HTTP port.
+
+    Attributes:
+        listener: the socket.
+        certificate: for TLS; None for plaintext.
+        webhooks_only: another port serves the rest; this one is open to every pod.
+    """
+
+    listener: socket.socket
+    certificate: ServingCertificate | None
+    webhooks_only: bool = False
+
+    @property
+    def address(self) -> str:
+        """The URL."""
+        return server.address(self.listener, self.certificate)
+
+
+def _open_ports(settings: Settings) -> list[Port]:
+    if settings.tls is None:
+        return [Port(server.listener(settings.listen), None)]
+    certificate = serving(settings.tls)
+    if settings.tls.listen is None:
+        return [Port(server.listener(settings.listen), certificate)]
+    plaintext = Port(server.listener(settings.listen), None)
+    secure = Port(server.listener(settings.tls.listen), certificate, webhooks_only=True)
+    return [plaintext, secure]
+
+
+async def _compose(
+    options: StartOptions,
+    settings: Settings,
+    certificates: Sequence[ServingCertificate],
+    log: Logger,
+    stack: AsyncExitStack,
+) -> Composition:
+    if settings.store == "kubernetes":
+        return await in_cluster(settings, options.documents, certificates, log, stack)
+    return await without_cluster(settings, options.documents, options.inventory, log, stack)
+
+
+def _http_servers(
+    ports: Sequence[Port], app: App, options: StartOptions, settings: Settings, log: Logger
+) -> list[uvicorn.Server]:
+    def started(address: str) -> None:
+        log.info("service.started", address=address, store=settings.store)
+        options.announce(address)
+
+    webhooks = app.restricted_to(WEBHOOK_PATHS)
+    limits = PortLimits.of(settings.limits)
+    return [
+        server.server(
+            webhooks if port.webhooks_only else app,
+            port.certificate,
+            partial(started, port.address),
+            limits,
+        )
+        for port in ports
+    ]
+
+
+def _stop(servers: Sequence[uvicorn.Server]) -> None:
+    for each in servers:
+        each.should_exit = True
+
+
+async def _start_grpc(
+    settings: Settings, runtime: ServiceRuntime, stack: AsyncExitStack, log: Logger
+) -> Sequence[Task]:
+    """Start the gRPC server, if there is to be one; return the tasks that it needs.
+
+    Raises:
+        OSError, SettingsError: the port in the settings cannot be opened.
+    """
+    if settings.grpc == "off":
+        return ()
+    try:
+        from adapters.service.grpc import credentials  # slow to import, and an optional extra
+        from adapters.service.grpc import server as grpc_server
+    except ModuleNotFoundError as missing:
+        text = f"{missing.name} is not installed: pip install 'dragoman[grpc]', or set grpc: off"
+        if settings.grpc != "auto":
+            raise SettingsError(f"grpc: {settings.grpc!r}: {text}") from missing
+        log.info("grpc.off", text=text)
+        return ()
+    tls = settings.grpc_tls
+    proof = None if tls is None else credentials.credentials(tls, _unusable(log))
+    listen = settings.grpc
+    try:
+        if listen == "auto":
+            listen = f"{UNIX}{grpc_server.default_socket(os.environ)}"
+        started = grpc_server.GrpcServer(
+            runtime.service, listen, runtime.decision_log.failed, proof
+        )
+    except OSError as error:
+        if settings.grpc != "auto":
+            raise
+        log.info("grpc.off", text=f"{error}; set grpc to unix:PATH, or to off")
+        return ()
+    await started.start()
+    stack.push_async_callback(started.stop)
+    log.info("grpc.started", address=listen)
+    return (started.run(),)
+
+
+def _unusable(log: Logger) -> Callable[[str], None]:
+    return lambda text: log.error("certificate.unusable", text=text)
+
+
+async def _follow_settings(options: StartOptions, runtime: ServiceRuntime, log: Logger) -> None:
+    """Apply the settings file when it changes; most settings take effect at a restart only."""
+    applied = _modified(options.config)
+    while True:
+        await asyncio.sleep(POLL)
+        now = _modified(options.config)
+        if now == applied:
+            continue
+        applied = now
+        try:
+            runtime.configure(options.settings())
+        except (SettingsError, DialectError) as error:
+            log.warning("settings.invalid", text=f"the earlier settings stay in use: {error}")
+        else:
+            log.info("settings.applied")
+
+
+def _modified(file: Path | None) -> int | None:
+    """Return when a file was written, in nanoseconds; None without one."""
+    try:
+        return None if file is None else file.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _allow_open_files() -> None:
+    """Raise the limit of open files, of which each connection is one, as far as it may be."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's factory where it is installed: it is faster, and does nothing else."""
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

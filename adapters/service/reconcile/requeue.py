@@ -1,0 +1,86 @@
+"""Makes schedulers retry rejected pods as soon as a node may have room for them.
+
+kube-scheduler and koord-scheduler retry an unschedulable pod when the pod changes. They do not see
+what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
+After a change of ledgers or quotas each waiting pod is evaluated once, in the order of the
+rejections. Only a few are woken at a time: the first of them may take the room of all.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import NoReturn
+
+from adapters.service.decide.service import Service
+from adapters.wire.kube import Pod
+
+EVERY = 0.5
+"""Seconds between two rounds."""
+
+WOKEN = 20
+"""Pods woken in a round; up to ``STEP`` more."""
+
+EVALUATED = 200
+"""Pods evaluated in a round."""
+
+STEP = 10
+"""Pods evaluated before the event loop gets its turn."""
+
+Wake = Callable[[Pod, str], Awaitable[None]]
+"""Changes a pod; the text is a new one each time."""
+
+
+class PodRequeuer:
+    """Evaluates the waiting pods again after each change of the ledgers."""
+
+    def __init__(
+        self, service: Service, wake: Wake, failed: Callable[[Pod, OSError], bool]
+    ) -> None:
+        """Wake no pod yet.
+
+        Args:
+            service: has the waiting pods.
+            wake: changes a pod.
+            failed: called when that failed; returns whether to try again.
+        """
+        self._service = service
+        self._wake = wake
+        self._failed = failed
+        self._revision = (-1, -1)
+        self._to_evaluate = 0
+
+    async def run(self) -> NoReturn:
+        """Run rounds until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.round()
+
+    async def round(self) -> int:
+        """Wake the pods that have room now.
+
+        Returns:
+            how many were woken.
+        """
+        service = self._service
+        if service.readiness.awaited:
+            return 0
+        if service.revision != self._revision:
+            self._revision, self._to_evaluate = service.revision, len(service.waiting_pods)
+        woken: list[Pod] = []
+        evaluated = 0
+        while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
+            woken += service.waiting_pods.pop_fitting(STEP, service.fits_any)
+            evaluated += STEP
+            self._to_evaluate = max(0, self._to_evaluate - STEP)
+            await asyncio.sleep(0)
+        for pod in woken:
+            await self._one(pod)
+        return len(woken)
+
+    async def _one(self, pod: Pod) -> None:
+        pod_request = self._service.pod_requests.get(pod.metadata.uid)
+        try:
+            await self._wake(pod, "{}-{}".format(*self._revision))
+        except OSError as error:
+            if self._failed(pod, error) and pod_request is not None:
+                self._service.waiting_pods.add(pod_request)
+                self._to_evaluate += 1

@@ -1,0 +1,127 @@
+"""Keeps shadow claims equal to the ledgers; runs in the elected leader only.
+
+A new claim is created before an older one is deleted: for a moment both count, so that schedulers
+see less than is free, never more. An allocation cannot be changed.
+"""
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+from adapters.dialects.dra.shadow_claims import ShadowClaim, shadow_claims
+from adapters.service.cluster_state.claim_cache import ClaimCache
+from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.reconcile.work_queue import WorkQueue
+
+EVERY = 1.0
+"""Seconds between two writes for one node."""
+
+AGAIN = 5.0
+"""Seconds until the next attempt for a node that failed."""
+
+POLL = 0.5
+"""Seconds between two looks at the queue while no node changes."""
+
+
+class ShadowWriter(Protocol):
+    """Writes the claims of one namespace."""
+
+    async def create(self, claim: ShadowClaim) -> None:
+        """Create a claim with its allocation; no effect where it is there.
+
+        Raises:
+            OSError: the API server rejected the write, or did not answer.
+        """
+        ...
+
+    async def delete(self, name: str, uid: str) -> None:
+        """Delete a claim; no effect where there is none of this uid.
+
+        Raises:
+            OSError: the API server rejected the write, or did not answer.
+        """
+        ...
+
+
+class ShadowPublisher:
+    """Writes the claims of nodes as their ledgers change, a few nodes at a time."""
+
+    def __init__(
+        self,
+        ledgers: LedgerCache,
+        claims: ClaimCache,
+        writer: ShadowWriter,
+        namespace: str,
+        clock: Callable[[], float],
+        failed: Callable[[str, str], None],
+    ) -> None:
+        """Write nothing yet.
+
+        Args:
+            ledgers: all ledgers.
+            claims: the claims and slices of the cluster.
+            writer: writes claims.
+            namespace: of all shadow claims.
+            clock: monotonic seconds.
+            failed: called with the node and the error of a write that failed.
+        """
+        self._ledgers = ledgers
+        self._claims = claims
+        self._writer = writer
+        self._namespace = namespace
+        self._clock = clock
+        self._failed = failed
+        self._queue = WorkQueue(clock)
+        self._written: dict[str, float] = {}
+
+    def look_at(self, node: str) -> None:
+        """Check a node soon: what others have of its devices may have changed."""
+        left = self._written.get(node, -EVERY) + EVERY - self._clock()
+        if left > 0:
+            self._queue.add_after(node, left)
+        else:
+            self._queue.add(node)
+
+    async def run(self) -> NoReturn:
+        """Publish until cancelled."""
+        for node in {*self._ledgers.inventory.names(), *self._claims.shadows.nodes()}:
+            self._queue.add(node)
+        while True:
+            await self._queue.work(self._one, POLL)
+
+    async def _one(self, node: str) -> None:
+        self._queue.take(node)
+        try:
+            await self.publish(node)
+        except OSError as error:
+            self._failed(node, str(error))
+            self._queue.add_after(node, AGAIN)
+
+    async def publish(self, node: str) -> None:
+        """Write the claims of a node where they differ from its ledger.
+
+        Those of a node whose ledger cannot be read stay as they are.
+
+        Raises:
+            OSError: the API server rejected a write, or did not answer.
+        """
+        stored = self._ledgers.stored(node)
+        if stored is None and self._ledgers.has_record(node):
+            return
+        devices = () if stored is None else self._claims.shadowed(stored.ledger)
+        wanted = {each.name: each for each in shadow_claims(self._namespace, node, devices)}
+        present = self._claims.shadows.of_node(node, self._namespace)
+        missing = [
+            each
+            for name, each in wanted.items()
+            if name not in present or not present[name].is_allocated
+        ]
+        extra = [each for name, each in present.items() if name not in wanted]
+        if not missing and not extra:
+            if stored is None:
+                self._written.pop(node, None)
+            return
+        self._written[node] = self._clock()
+        for each in missing:
+            await self._writer.create(each)
+        for known in extra:
+            await self._writer.delete(known.name, known.uid)

@@ -1,0 +1,112 @@
+"""Rejected pods are woken when a node has room: all of them, in order, a few at a time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any
+
+from adapters.service.reconcile.requeue import STEP, WOKEN, PodRequeuer
+from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod
+from adapters.wire.kube import Pod
+
+
+@dataclass
+class Woken:
+    bench: Bench
+    names: list[str] = field(default_factory=list)
+    failures: int = 0
+    again: bool = True
+
+    def __post_init__(self) -> None:
+        self.requeuer = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
+
+    async def wake(self, pod: Pod, turn: str) -> None:
+        assert turn
+        if self.failures:
+            self.failures -= 1
+            raise OSError("no answer")
+        self.names.append(pod.metadata.name)
+
+    def refuse(self, *names: str, memory: int = 8000) -> None:
+        for name in names:
+            asking = self.bench.service.pod_requests.read(read_pod(a_pod(name, memory=memory)))
+            assert asking is not None
+            self.bench.service.waiting_pods.add(asking)
+
+
+def on_one_card(test: Callable[[Woken], Coroutine[Any, Any, None]]) -> None:
+    async def main() -> None:
+        await test(Woken(await a_service(a_node("n1", cards=1))))
+
+    asyncio.run(main())
+
+
+async def fill(bench: Bench) -> None:
+    asking = bench.service.pod_requests.read(read_pod(a_pod("first", memory=8000)))
+    assert asking is not None
+    await bench.service.committer.commit(asking, "n1")
+
+
+def test_no_pod_is_woken_before_there_is_room_and_each_once_then() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        await fill(woken.bench)
+        woken.refuse("a", "b")
+        assert await woken.requeuer.round() == 0
+
+        await woken.bench.service.release("uid-first")
+
+        assert await woken.requeuer.round() == 2
+        assert await woken.requeuer.round() == 0
+        assert woken.names == ["a", "b"]
+
+
+def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        woken.refuse(*(f"big{number}" for number in range(500)), memory=9000)
+        woken.refuse("small")
+
+        for _ in range(3):
+            await woken.requeuer.round()
+
+        assert woken.names == ["small"]
+        assert len(woken.bench.service.waiting_pods) == 500
+
+
+def test_many_that_fit_are_woken_a_few_at_a_time_and_in_order() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        names = [f"p{number:03}" for number in range(100)]
+        woken.refuse(*names)
+
+        counts = [await woken.requeuer.round() for _ in range(6)]
+
+        assert max(counts) < WOKEN + STEP
+        assert woken.names == names
+
+
+def test_a_pod_that_could_not_be_woken_is_retried_unless_it_was_deleted() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        woken.refuse("a")
+        woken.failures = 1
+        await woken.requeuer.round()
+        await woken.requeuer.round()
+        assert woken.names == ["a"]
+
+        woken.refuse("b")
+        woken.failures, woken.again = 1, False
+        woken.bench.service.ledgers.revision += 1
+        await woken.requeuer.round()
+        await woken.requeuer.round()
+        assert woken.names == ["a"]
+
+
+def test_no_pod_is_woken_before_the_watches_have_synced() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        woken.refuse("a")
+        woken.bench.service.readiness.mark_unsynced("pods")
+
+        assert await woken.requeuer.round() == 0

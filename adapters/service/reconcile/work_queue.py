@@ -1,0 +1,58 @@
+"""Nodes that wait for the reconciler; as client-go's delaying queue, without its goroutines."""
+
+from asyncio import Event, timeout
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+from adapters.service.reconcile.concurrency import for_each_limited
+
+
+class WorkQueue:
+    """Node names, each with the time from which on it is due; a name is in it at most once."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        """Begin empty.
+
+        Args:
+            clock: monotonic seconds.
+        """
+        self._clock = clock
+        self._due: dict[str, float] = {}
+        self._added = Event()
+
+    def add(self, node: str) -> None:
+        """Make a node due now, and wake ``wait``."""
+        self._due[node] = 0.0
+        self._added.set()
+
+    def add_after(self, node: str, seconds: float) -> None:
+        """Make a node due later, unless it is in the queue already."""
+        self._due.setdefault(node, self._clock() + seconds)
+
+    def due(self) -> list[str]:
+        """Return the nodes that are due; they stay in the queue until ``take``."""
+        now = self._clock()
+        return [node for node, when in self._due.items() if when <= now]
+
+    def take(self, node: str) -> None:
+        """Remove a node whose work begins; a change from now on adds it again."""
+        self._due.pop(node, None)
+
+    async def work(self, one: Callable[[str], Awaitable[None]], longest: float) -> None:
+        """Work on the nodes that are due, a few at a time; where none is, wait for one.
+
+        Args:
+            one: works on a node, which it takes from the queue.
+            longest: seconds to wait at most.
+        """
+        due = self.due()
+        await for_each_limited(one, due)
+        if not due:
+            await self.wait(longest)
+
+    async def wait(self, longest: float) -> None:
+        """Wait until a node is added, for at most so many seconds."""
+        self._added.clear()
+        with suppress(TimeoutError):
+            async with timeout(longest):
+                await self._added.wait()

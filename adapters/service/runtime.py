@@ -1,0 +1,261 @@
+"""One running service: its ports' values, its metrics, and the tasks that keep it up to date."""
+
+import asyncio
+import gc
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from time import monotonic
+from typing import NoReturn
+
+from adapters.dialects.dialect import Dialect, Documents
+from adapters.dialects.registry import dialects
+from adapters.service.clock import SystemClock
+from adapters.service.decide.conversion_policy import ConversionPolicy
+from adapters.service.decide.ports import (
+    Binder,
+    BudgetReader,
+    EventEmitter,
+    NoBudgets,
+    NodeLocks,
+    NoLocks,
+    PodReader,
+    Ports,
+)
+from adapters.service.decide.readiness import LEDGERS
+from adapters.service.decide.service import Service
+from adapters.service.endpoints.conversion import PodConverter
+from adapters.service.exported_metrics import ExportedMetrics
+from adapters.service.memory import FreedMemory
+from adapters.service.observe.card_metrics import CardMetrics
+from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
+from adapters.service.observe.metrics import Metrics
+from adapters.service.observe.recording import recorder
+from adapters.service.settings import Settings
+from adapters.service.web.app import App, Route
+from adapters.service.web.body_budget import BodyBudget
+from adapters.service.web.dashboard.agents import AgentReader, NoAgents
+from adapters.service.web.dashboard.routes import dashboard
+from adapters.service.web.limits import PortLimits
+from adapters.service.web.routes import exposition, people, schedulers
+from adapters.stores.quotas import MemoryQuotas, QuotaStore
+from adapters.stores.store import Store
+from adapters.wire.kube import Pod
+
+TICK = 1.0
+"""Seconds between two checks for expired reservations."""
+
+RETRY = 2.0
+"""Seconds between two attempts to watch the store after an error."""
+
+BATCH = 64
+"""Changes of ledgers that are applied before the event loop gets its turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The service's ports to a cluster.
+
+    Attributes:
+        binder: binds pods.
+        pods: reads pods.
+        events: emits Events.
+        locks: locks nodes for device plugins that need it.
+        budgets: reads the PodDisruptionBudgets of preemption victims.
+        quotas: of namespaces.
+        unbound: the pods that no scheduler has bound, for people.
+        agents: asks the node agents what is used, for people.
+    """
+
+    binder: Binder
+    pods: PodReader
+    events: EventEmitter
+    locks: NodeLocks = field(default_factory=NoLocks)
+    budgets: BudgetReader = field(default_factory=NoBudgets)
+    quotas: QuotaStore = field(default_factory=MemoryQuotas)
+    unbound: Callable[[], Sequence[Pod]] = tuple
+    agents: AgentReader = field(default_factory=NoAgents)
+
+
+class ServiceRuntime:
+    """A service with its metrics, its HTTP application and its tasks.
+
+    Attributes:
+        service: decides.
+        metrics: of this process.
+        decision_log: of the service.
+        recorder: of its decisions.
+        ledger_deleted: called with the name of a node whose ledger was deleted.
+        ledger_changed: called with the name of a node whose ledger was written.
+        leads: whether this replica does what only one of them must do.
+        led_for: seconds for which it has led; 0 where it does not.
+        staleness: seconds since the cache of ledgers was last up to date.
+    """
+
+    def __init__(
+        self, settings: Settings, documents: Documents, store: Store, cluster: Cluster, log: Logger
+    ) -> None:
+        """Compose it.
+
+        Raises:
+            DialectError: a scheduler's settings file is invalid.
+        """
+        self._documents = documents
+        self._settings = settings
+        self._store = store
+        self._log = log
+        self._budget = BodyBudget(PortLimits.of(settings.limits).body_bytes, monotonic)
+        self._freed = FreedMemory()
+        self.metrics = Metrics()
+        self.decision_log = StructuredDecisionLog(log, self.metrics)
+        clock = SystemClock()
+        started = clock.wall() / 1e9
+        self.metrics.gauge(
+            "dragoman_start_timestamp_seconds",
+            "When this process started, in seconds since 1970.",
+            lambda: started,
+        )
+        self.recorder = recorder(settings.decisions.record, settings.decisions.record_mib, log)
+        ports = Ports(
+            store,
+            cluster.binder,
+            cluster.pods,
+            cluster.events,
+            clock,
+            self.decision_log,
+            cluster.locks,
+            cluster.budgets,
+            cluster.quotas,
+            self.recorder,
+        )
+        self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
+        self.ledger_deleted: Callable[[str], None] = lambda _: None
+        self.ledger_changed: Callable[[str], None] = lambda _: None
+        self.leads: Callable[[], bool] = lambda: True
+        self.led_for: Callable[[], float] = lambda: inf
+        self.staleness: Callable[[], float] = lambda: 0.0
+        self._exported = ExportedMetrics(
+            self.metrics,
+            self.service,
+            clock,
+            CardMetrics(
+                self.service.ledgers, peers=settings.peer_metrics, exported=self._exports_cards
+            ),
+            lambda: self.led_for(),
+            lambda: self.staleness(),
+        )
+        self._unbound, self._agents = cluster.unbound, cluster.agents
+        self._required_plugin = settings.required_plugin
+        self._updated = monotonic()
+        self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
+
+    def app(self, more: Mapping[tuple[str, str], Route] | None = None) -> App:
+        """Return the HTTP application.
+
+        Args:
+            more: routes that only this composition has.
+        """
+        policy = self.conversion()
+        converter = None if policy is None else PodConverter(self.service, policy)
+        routes = {
+            **schedulers(self.service, self._required_plugin, converter),
+            **people(self.service, self._exported.all, self.decision_log.latest),
+            **dashboard(self.service, self.decision_log, self._unbound, self._agents),
+            ("GET", "/metrics/usage"): exposition(self._exported.usage),
+            **(more or {}),
+        }
+        hosts = [name.lower() for name in self._settings.hosts]
+        return App(routes, self.decision_log, self._budget, hosts)
+
+    def conversion(self) -> ConversionPolicy | None:
+        """Return which pods are converted to claims; None where none is."""
+        dra = self._settings.dra
+        policy = ConversionPolicy(self.service, dra.convert_namespaces, dra.convert_schedulers)
+        return policy if dra.convert else None
+
+    def configure(self, settings: Settings) -> None:
+        """Apply the settings that need no restart.
+
+        Raises:
+            DialectError: the settings are invalid and were not applied.
+        """
+        configured = self._dialects(settings)
+        self._settings = settings
+        self.service.pod_requests.configure(configured)
+        self.service.hold_seconds = settings.hold_seconds
+
+    def learn(self, documents: Documents) -> None:
+        """Apply the schedulers' own settings files.
+
+        Raises:
+            DialectError: the settings are invalid and were not applied.
+        """
+        configured = self._configured(documents, self._settings)
+        self._documents = documents
+        self.service.pod_requests.configure(configured)
+
+    async def load(self) -> None:
+        """Load all ledgers from the store.
+
+        Raises:
+            OSError: the store did not answer.
+        """
+        self.service.ledgers.load(await self._store.load())
+        self._updated = monotonic()
+        self.service.readiness.mark_synced(LEDGERS)
+        settle()
+
+    async def follow(self) -> NoReturn:
+        """Load all ledgers if that was not done, and apply every change, until cancelled."""
+        count = 0
+        while True:
+            try:
+                if LEDGERS in self.service.readiness.awaited:
+                    await self.load()
+                async for change in self._store.changes():
+                    self.service.ledgers.apply(change)
+                    if change.problem is not None:
+                        self._log.error("ledger.unreadable", node=change.node, text=change.problem)
+                    elif change.stored is None:
+                        self.ledger_deleted(change.node)
+                    else:
+                        self.ledger_changed(change.node)
+                    self._updated = monotonic()
+                    count += 1
+                    if count % BATCH == 0:
+                        await asyncio.sleep(0)
+            except OSError as error:
+                self._log.warning("store.unavailable", text=str(error))
+            await asyncio.sleep(RETRY)
+
+    async def tick(self) -> NoReturn:
+        """Release expired reservations, and freed memory, until cancelled."""
+        while True:
+            await asyncio.sleep(TICK)
+            over = self.service.ledgers.expire(self.service.ports.clock.now())
+            if over:
+                self._log.info("reservations.expired", count=over)
+            await self._freed.give_back()
+
+    def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
+        return self._configured(self._documents, settings)
+
+    def _configured(self, documents: Documents, settings: Settings) -> tuple[Dialect, ...]:
+        defaults = settings.policy.defaults()
+        configured = dialects(documents, defaults)
+        self.recorder.configured(defaults, documents)
+        return configured
+
+    def _exports_cards(self) -> bool:
+        return self._settings.card_metrics == "always" or self.leads()
+
+
+def settle() -> None:
+    """Freeze long-lived objects out of the garbage collector and raise its thresholds.
+
+    A full collection over 500,000 objects stops the process for 0.2 seconds; this way the longest
+    stop is 5 ms.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)

@@ -1,0 +1,181 @@
+"""A cluster for one process without Kubernetes: a table of pods in its memory.
+
+It replaces the API server for ``dragoman serve`` with an inventory from files: Bindings write into
+the table, and clients create and delete pods over HTTP.
+"""
+
+import uuid
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import orjson
+
+from adapters.service.decide.ports import BindError
+from adapters.service.decide.service import Service
+from adapters.service.web.app import Answer, Call, Route, pod_named, problem
+from adapters.wire import body
+from adapters.wire.admission import Binding
+from adapters.wire.body import BodyError
+from adapters.wire.decoding import Decoder
+from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
+from core.requests.pod_ref import PodRef
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
+"""A pod without a uid gets one in this namespace: the same for the same namespace and name."""
+
+_POD = Decoder(Pod)
+_BINDING = Decoder(Binding)
+
+
+def with_uid(pod: Pod) -> Pod:
+    """The pod with a uid and a namespace, those that it lacks added."""
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        namespace=pod.metadata.namespace or "default",
+        uid=pod.metadata.uid or str(uuid.uuid5(NAMESPACE, full_name(pod))),
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+class LocalCluster:
+    """The table of pods; implements ``Binder``, ``PodReader`` and ``EventEmitter``."""
+
+    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+        self._pods = {full_name(pod): with_uid(pod) for pod in pods}
+        self.events: list[tuple[str, str, str]] = []
+
+    def pods(self) -> list[Pod]:
+        """All pods."""
+        return list(self._pods.values())
+
+    def unbound(self) -> list[Pod]:
+        """The pods that no scheduler has bound."""
+        return [pod for pod in self._pods.values() if not pod.spec.node_name]
+
+    def put(self, pod: Pod) -> Pod:
+        """Create a pod, or replace the one of that name."""
+        made = with_uid(pod)
+        self._pods[full_name(made)] = made
+        return made
+
+    def remove(self, name: str) -> Pod | None:
+        """Delete a pod, by ``namespace/name``."""
+        return self._pods.pop(name, None)
+
+    async def get(self, pod: PodRef) -> Pod | None:
+        """A pod of the table, by namespace and name."""
+        return self._pods.get(str(pod))
+
+    async def newest(self, pod: PodRef) -> Pod | None:
+        """The same as ``get``: the table is no cache."""
+        return await self.get(pod)
+
+    async def bind(
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
+    ) -> None:
+        """Write the node, the annotations and the labels into the table.
+
+        Raises:
+            BindError: the pod is bound already, does not exist, or has another uid or version.
+        """
+        name = str(pod)
+        found = self._pods.get(name)
+        if found is None:
+            raise BindError(404, f"pods {name!r} not found")
+        if pod.uid not in ("", found.metadata.uid):
+            raise BindError(409, f"pod {name} has another uid")
+        if version not in ("", found.metadata.resource_version):
+            raise BindError(409, f"pod {name} has been modified")
+        if found.spec.node_name:
+            raise BindError(409, f"pod {name} is already assigned to node {found.spec.node_name}")
+        self._pods[name] = _bound(found, node, annotations, labels)
+
+    def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
+        """Keep the last hundred Events."""
+        del warning
+        self.events = [*self.events[-99:], (full_name(pod), reason, message)]
+
+
+def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Route]:
+    """Routes in place of the API server: create, bind, show and delete pods."""
+
+    async def create(call: Call) -> Answer:
+        pod = body.read(call.body, _POD)
+        if not pod.metadata.name or not pod.spec.containers:
+            raise BodyError("metadata.name or spec.containers is missing")
+        made = cluster.put(pod)
+        return Answer(orjson.dumps(_shown(made)), 201)
+
+    async def bind(call: Call) -> Answer:
+        binding = body.read(call.body, _BINDING)
+        meta = binding.metadata
+        try:
+            await cluster.bind(
+                PodRef(meta.namespace or "default", meta.name, meta.uid),
+                binding.target.name,
+                meta.annotations or {},
+                meta.labels or {},
+            )
+        except BindError as error:
+            return problem(error.status, error.message)
+        return Answer(b"{}", 201)
+
+    async def show(call: Call) -> Answer:
+        if not call.rest:
+            return Answer(orjson.dumps([_shown(pod) for pod in cluster.pods()]))
+        pod = await cluster.get(pod_named(call.rest))
+        return problem(404, "no such pod") if pod is None else Answer(orjson.dumps(_shown(pod)))
+
+    async def delete(call: Call) -> Answer:
+        service.check_ready()
+        full = str(pod_named(call.rest))
+        pod = cluster.remove(full)
+        uids = {
+            held.uid
+            for one in service.ledgers.inventory
+            for held in one.allocations.values()
+            if held.pod == full
+        }
+        if pod is None and not uids:
+            return problem(404, f"no pod {full}")
+        freed = [node for uid in uids for node in await service.release(uid)]
+        return Answer(orjson.dumps({"deleted": full, "freed": freed}))
+
+    return {
+        ("POST", "/local/pods"): Route(create),
+        ("POST", "/local/bindings"): Route(bind),
+        ("GET", "/local/pods"): Route(show),
+        ("GET", "/local/pods/"): Route(show),
+        ("DELETE", "/local/pods/"): Route(delete),
+    }
+
+
+def _bound(pod: Pod, node: str, added: Mapping[str, str], added_labels: Mapping[str, str]) -> Pod:
+    pod = with_annotations(pod, {**annotations(pod), **added})
+    return msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(
+            pod.metadata, labels={**labels(pod), **added_labels} or None
+        ),
+        spec=msgspec.structs.replace(pod.spec, node_name=node),
+    )
+
+
+def _shown(pod: Pod) -> object:
+    return _present(msgspec.to_builtins(pod))
+
+
+def _present(value: object) -> object:
+    """A value without the fields that are not set."""
+    match value:
+        case dict():
+            return {key: _present(each) for key, each in value.items() if each is not None}
+        case list() | tuple():
+            return [_present(each) for each in value]
+        case _:
+            return value

@@ -1,0 +1,70 @@
+"""Writes the ledgers of an inventory that comes from files."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import time_ns
+
+from adapters.service.decide.ports import MILLISECOND
+from adapters.stores.store import Conflict, Store
+from adapters.wire.kube import Pod
+from adapters.wire.ledger import LedgerRecordError
+from core.ledger.consumption import metered
+from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
+
+ATTEMPTS = 20
+"""Writes of one ledger that may lose to another writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class StaticInventory:
+    """The content of the files.
+
+    Attributes:
+        ledgers: of all nodes, with everything that is allocated.
+        pods: bound ones have their cards, the others wait to be scheduled.
+        quotas: of namespaces; what their pods have is counted by the ledgers.
+        problems: what could not be read or is inconsistent, as sentences.
+    """
+
+    ledgers: Sequence[NodeLedger] = ()
+    pods: Sequence[Pod] = ()
+    quotas: Sequence[Quota] = ()
+    problems: Sequence[str] = ()
+
+
+async def seed(ledgers: Sequence[NodeLedger], store: Store) -> None:
+    """Write ledgers; allocations that the store already has stay.
+
+    Raises:
+        LedgerRecordError: a record of the store cannot be read.
+        OSError: the store did not answer.
+    """
+    for ledger in ledgers:
+        await _write(ledger, store)
+
+
+async def _write(given: NodeLedger, store: Store) -> None:
+    for _ in range(ATTEMPTS):
+        stored = await store.read(given.node.name)
+        before = None if stored is None else stored.ledger
+        ledger = given if before is None else _joined(before, given)
+        if ledger is before:
+            return
+        ledger = metered(ledger, before, time_ns() // MILLISECOND)
+        try:
+            await store.write(ledger, stored.version if stored else None)
+        except Conflict:
+            continue
+        return
+    raise LedgerRecordError(f"the ledger of node {given.node.name} changes all the time")
+
+
+def _joined(ledger: NodeLedger, given: NodeLedger) -> NodeLedger:
+    """A ledger with the node and the allocations of another one that it lacks."""
+    if ledger.node != given.node:
+        ledger = ledger.with_node(given.node)
+    for uid, allocation in given.allocations.items():
+        if uid not in ledger.allocations:
+            ledger = ledger.adopt(allocation)
+    return ledger

@@ -1,0 +1,104 @@
+"""ResourceClaims whose scheduler has allocated devices, and the reviews of their status."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from adapters.service.tests.builders import body
+from adapters.wire.dra import (
+    CelSelector,
+    DeviceClass,
+    DeviceClassSpec,
+    DeviceSelector,
+    DeviceTaintRule,
+    ResourceClaim,
+)
+from adapters.wire.kube import Metadata
+from core.requests.pod_ref import PodRef
+
+CLASS = DeviceClass(
+    Metadata(name="cards"),
+    DeviceClassSpec((DeviceSelector(CelSelector("device.driver == 'gpu.nvidia.com'")),)),
+)
+
+
+def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -> Any:
+    """``team/c`` with these devices."""
+    field = {"key": "metadata.name", "operator": "In", "values": list(nodes)}
+    return {
+        "metadata": {"name": "c", "namespace": "team", "uid": uid},
+        "status": {
+            "allocation": {
+                "devices": {"results": list(results)},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]},
+            }
+        },
+    }
+
+
+def a_claim_of_one_card(*results: object, uid: str = "u1", **exactly: object) -> Any:
+    """The same with its request: one device of the class."""
+    return asking(a_claim(*results, uid=uid), **exactly)
+
+
+def asking(claim: Any, **exactly: object) -> Any:
+    """The claim with a request of one device of the class."""
+    request = {"name": "r", "exactly": {"deviceClassName": "cards", **exactly}}
+    return {**claim, "spec": {"devices": {"requests": [request]}}}
+
+
+class LiveClaims:
+    """An API server's claims.
+
+    Attributes:
+        failure: of all reads; None where the server answers.
+        rules: that taint devices.
+    """
+
+    def __init__(self, *claims: Any) -> None:
+        self.failure: OSError | None = None
+        self.rules: tuple[DeviceTaintRule, ...] = ()
+        self._by_name: dict[str, ResourceClaim] = {}
+        for each in claims:
+            self.put(each)
+
+    def put(self, claim: Any) -> None:
+        found = msgspec.json.decode(body(claim), type=ResourceClaim)
+        self._by_name[f"{found.metadata.namespace}/{found.metadata.name}"] = found
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        if self.failure is not None:
+            raise self.failure
+        return self._by_name.get(str(claim))
+
+    async def taint_rules(self) -> tuple[DeviceTaintRule, ...]:
+        return self.rules
+
+
+class AskedClaims(LiveClaims):
+    """An API server that has each claim that is asked about, without devices."""
+
+    async def get(self, claim: PodRef) -> ResourceClaim | None:
+        metadata = Metadata(name=claim.name, namespace=claim.namespace, uid=claim.uid)
+        return await super().get(claim) or ResourceClaim(metadata)
+
+
+def bare(claim: Any) -> Any:
+    """The claim without an allocation."""
+    return {"metadata": claim["metadata"]}
+
+
+def claim_review(claim: Any, old: Any = None, verb: str = "UPDATE", *, dry: bool = False) -> bytes:
+    """The review of its status; before, it had no allocation."""
+    request = {
+        "uid": "r",
+        "operation": verb,
+        "subResource": "status",
+        "dryRun": dry,
+        "object": claim,
+        "oldObject": bare(claim) if old is None else old,
+    }
+    return body(
+        {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
+    )

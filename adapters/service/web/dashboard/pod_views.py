@@ -1,0 +1,148 @@
+"""Pods with cards, one pod, and pods that wait for cards with their reasons."""
+
+from asyncio import sleep
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.pod_requests import PodRequestCache
+from adapters.service.web.dashboard.fleet_index import FleetIndex
+from adapters.service.web.dashboard.history import DecisionHistory, of_pod
+from adapters.service.web.dashboard.node_views import COMPARED, DECISIONS
+from adapters.service.web.dashboard.pod_row import pod_rows
+from adapters.service.web.dashboard.query import Window, words
+from adapters.wire.kube import Pod, full_name
+from core.hardware.quantity import MIB
+from core.requests.request import ContainerRequest, Request
+
+View = dict[str, object]
+
+READ = 200
+"""Pods whose request is read before the event loop gets its turn."""
+
+
+async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
+    """The pods with cards: ``q``, ``namespace``, ``dialect`` and ``node`` choose among them.
+
+    Raises:
+        QueryError: a parameter is invalid.
+    """
+    sought, window, namespace = words(query), Window.of(query), query.get("namespace", "")
+    found: list[tuple[str, str]] = []
+    by_name = {row.name: row for row in await index.rows()}
+    for number, row in enumerate(by_name.values()):
+        if number % COMPARED == 0:
+            await sleep(0)
+        if row.ledger is None or query.get("node", row.name) != row.name:
+            continue
+        found += [
+            (each.pod, row.name)
+            for each in row.ledger.allocations.values()
+            if query.get("dialect", each.dialect) == each.dialect
+            if not namespace or each.pod.startswith(f"{namespace}/")
+            if all(word in f"{each.pod}\n{row.name}".lower() for word in sought)
+        ]
+    found.sort()
+    shown = window.part(found)
+    views = {
+        (str(view["pod"]), name): view
+        for name in dict.fromkeys(name for _, name in shown)
+        if (ledger := by_name[name].ledger) is not None
+        for view in pod_rows(ledger)
+    }
+    return {"total": len(found), "rows": [views[each] for each in shown]}
+
+
+async def pod(
+    index: FleetIndex, history: DecisionHistory, unbound: Sequence[Pod], name: str
+) -> View | None:
+    """One pod by ``namespace/name``; None where nothing is known of it."""
+    held = [
+        view
+        for row in await index.rows()
+        if name in row.pods and row.ledger is not None
+        for view in pod_rows(row.ledger)
+        if view["pod"] == name
+    ]
+    decided = of_pod(history, name)
+    waits = any(full_name(each) == name for each in unbound)
+    if not (held or decided or waits):
+        return None
+    return {
+        "pod": name,
+        "pending": waits,
+        "allocations": held,
+        "decisions": list(islice(decided, DECISIONS)),
+    }
+
+
+async def pending(
+    requests: PodRequestCache,
+    history: DecisionHistory,
+    unbound: Callable[[], Sequence[Pod]],
+    query: Mapping[str, str],
+) -> View:
+    """The pods that request a share and have no node, each with the latest reason.
+
+    Raises:
+        QueryError: a parameter is invalid.
+    """
+    sought, window = words(query), Window.of(query)
+    found: list[View] = []
+    for number, each in enumerate(sorted(unbound(), key=full_name)):
+        if number % READ == 0:
+            await sleep(0)
+        view = _pending(requests, history, each)
+        if view is not None and _matches(view, query, sought):
+            found.append(view)
+    return {"total": len(found), "rows": window.part(found)}
+
+
+def _matches(view: View, query: Mapping[str, str], sought: Sequence[str]) -> bool:
+    text = f"{view['pod']}\n{view['reason']}".lower()
+    namespace = str(view["pod"]).partition("/")[0]
+    return (
+        query.get("namespace", namespace) == namespace
+        and query.get("dialect", view["dialect"]) == view["dialect"]
+        and all(word in text for word in sought)
+    )
+
+
+def _pending(requests: PodRequestCache, history: DecisionHistory, pod: Pod) -> View | None:
+    """One pod; None where it requests no share."""
+    last = history.refusal(pod.metadata.uid) or {}
+    view: View = {
+        "pod": full_name(pod),
+        "uid": pod.metadata.uid,
+        "scheduler": pod.spec.scheduler_name or "default-scheduler",
+        "priority": pod.spec.priority or 0,
+        "time": last.get("time"),
+    }
+    try:
+        read = requests.read(pod)
+    except DialectError as error:
+        return {**view, "dialect": "", "containers": [], "valid": False, "reason": str(error)}
+    if read is None:
+        return None
+    return {
+        **view,
+        "dialect": read.dialect.name,
+        "containers": _containers(read.request),
+        "valid": True,
+        "reason": last.get("text", ""),
+    }
+
+
+def _containers(request: Request) -> list[View]:
+    return [_container(each) for each in request.containers]
+
+
+def _container(container: ContainerRequest) -> View:
+    return {
+        "name": container.name,
+        "cards": container.count,
+        "memoryMiB": None if container.memory is None else container.memory // MIB,
+        "memoryPercent": container.memory_percent,
+        "compute": container.compute,
+        "exclusive": container.exclusive,
+    }

@@ -1,0 +1,136 @@
+"""The routes of the dashboard: its files, and its questions below ``/api/dashboard``."""
+
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.web.app import Answer, Call, Route, pod_named, problem
+from adapters.service.web.dashboard import node_views, pod_views
+from adapters.service.web.dashboard.agents import AgentReader
+from adapters.service.web.dashboard.conditional import ConditionalView
+from adapters.service.web.dashboard.explanation_view import grouped
+from adapters.service.web.dashboard.fleet_index import FleetIndex
+from adapters.service.web.dashboard.history import DecisionHistory, decisions
+from adapters.service.web.dashboard.query import QueryError
+from adapters.service.web.dashboard.static_files import StaticFiles
+from adapters.service.web.dashboard.used_view import used
+from adapters.wire.kube import Pod
+from adapters.wire.quota import limited_amounts
+
+Unbound = Callable[[], Sequence[Pod]]
+View = Callable[[Call], Awaitable[object]]
+
+
+class NotFoundError(LookupError):
+    """There is no such node or pod."""
+
+
+def dashboard(
+    service: Service, history: DecisionHistory, unbound: Unbound, agents: AgentReader
+) -> dict[tuple[str, str], Route]:
+    """The routes.
+
+    Args:
+        service: whose ledgers are shown.
+        history: the decision log.
+        unbound: the pods that no scheduler has bound.
+        agents: asks the node agents what is used.
+    """
+    index, static = FleetIndex(service.ledgers), StaticFiles()
+
+    async def summary(_: Call) -> object:
+        return {**await node_views.summary(index), "awaited": service.readiness.text()}
+
+    async def nodes(call: Call) -> object:
+        return await node_views.nodes(index, call.query)
+
+    async def node(call: Call) -> object:
+        name = call.query.get("name", "")
+        return _known(await node_views.node(index, history, name), f"node {name[:80]!r}")
+
+    def quota(call: Call) -> dict[str, object]:
+        """That of the chosen namespace."""
+        stored = service.quotas.get(call.query.get("namespace", ""))
+        return {"quota": None if stored is None else limited_amounts(stored.quota)}
+
+    async def pods(call: Call) -> object:
+        return {**await pod_views.pods(index, call.query), **quota(call)}
+
+    async def pod(call: Call) -> object:
+        name = str(pod_named(call.query.get("name", "")))
+        return _known(await pod_views.pod(index, history, unbound(), name), f"pod {name[:200]!r}")
+
+    async def pending(call: Call) -> object:
+        found = await pod_views.pending(service.pod_requests, history, unbound, call.query)
+        return {**found, **quota(call)}
+
+    async def decided(call: Call) -> object:
+        return decisions(history, call.query)
+
+    def ledgers() -> Hashable:
+        return index.version(), service.readiness.awaited
+
+    def ledgers_and_decisions() -> Hashable:
+        return index.version(), history.recorded
+
+    def ledgers_and_quotas() -> Hashable:
+        return index.version(), service.quotas.revision
+
+    views: dict[str, tuple[Callable[[], Hashable], View]] = {
+        "summary": (ledgers, summary),
+        "nodes": (ledgers, nodes),
+        "node": (ledgers_and_decisions, node),
+        "pods": (ledgers_and_quotas, pods),
+        "pod": (_unknown, pod),
+        "pending": (_unknown, pending),
+        "used": (_unknown, lambda call: used(index, agents, call.query)),
+        "decisions": (lambda: history.recorded, decided),
+        "explain": (_unknown, lambda call: _explained(service, call)),
+    }
+    return {
+        ("GET", "/"): Route(static.page),
+        ("GET", "/static/"): Route(static.file),
+        **{
+            ("GET", f"/api/dashboard/{name}"): Route(_answered(ConditionalView(*each).answer))
+            for name, each in views.items()
+        },
+    }
+
+
+def _unknown() -> Hashable:
+    """The version of what other components change too."""
+    return None
+
+
+def _known(view: dict[str, object] | None, what: str) -> object:
+    if view is None:
+        raise NotFoundError(f"{what} is not known to this service")
+    return view
+
+
+async def _explained(service: Service, call: Call) -> object:
+    """A pod against all nodes as they are now; nothing is allocated."""
+    service.check_ready()
+    pod = await service.find(pod_named(call.query.get("name", "")))
+    pod_request = service.pod_requests.read(pod)
+    if pod_request is None:
+        return {"dialect": None}
+    return {
+        "dialect": pod_request.dialect.name,
+        "notes": pod_request.request.notes,
+        **grouped(await service.explain(pod_request)),
+    }
+
+
+def _answered(handler: Callable[[Call], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:
+    async def answer(call: Call) -> Answer:
+        try:
+            return await handler(call)
+        except QueryError as error:
+            return problem(400, str(error))
+        except (NotFoundError, UnknownPod) as error:
+            return problem(404, str(error))
+        except DialectError as error:
+            return problem(422, str(error))
+
+    return answer

@@ -1,0 +1,374 @@
+"""The questions of the dashboard, over HTTP and without a socket."""
+
+import gzip
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.observe.decision_log import StructuredDecisionLog, logger
+from adapters.service.observe.metrics import Metrics
+from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
+from adapters.service.web.app import App
+from adapters.service.web.dashboard.agents import NoAgents
+from adapters.service.web.dashboard.routes import dashboard
+from adapters.service.web.dashboard.tests import fleet
+from adapters.service.web.tests.calls import Got, app_of, call
+from adapters.stores.quotas import StoredQuota
+from adapters.stores.store import Change, Stored
+from core.hardware.quantity import GIB
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
+
+NODES = 40
+TOO_LARGE = a_pod("large", memory=90_000)
+AT = "/api/dashboard"
+
+
+async def a_fleet() -> tuple[Bench, App]:
+    """Two empty nodes of the bench, forty of the fleet, and those with a problem."""
+    bench = await a_service(
+        a_node("n1"), a_node("n2"), pods=[a_pod("p"), TOO_LARGE, a_pod("cpu", limits={"cpu": 1})]
+    )
+    numbers = [*range(NODES), *(int(name[-5:]) for name in (fleet.OVER, fleet.UNREAD, fleet.SICK))]
+    for number in numbers:
+        ledger = fleet.ledger(number)
+        name = ledger.node.name
+        bench.service.ledgers.put(Change(name, Stored(ledger, str(ledger.version))))
+    bench.service.ledgers.put(Change(fleet.BROKEN, None, "the record cannot be read"))
+    return bench, await app_of(bench)
+
+
+def ask(*paths: str) -> list[Json]:
+    async def work() -> list[Json]:
+        _, app = await a_fleet()
+        return [(await get(app, path)).json for path in paths]
+
+    return run(work())
+
+
+async def get(app: App, path: str, headers: Mapping[bytes, bytes] | None = None) -> Got:
+    got = await call(app, "GET", f"{AT}/{path}", headers=[*(headers or {}).items()])
+    assert got is not None
+    return got
+
+
+def names(found: Json) -> list[str]:
+    return [row["name"] for row in found["rows"]]
+
+
+def test_the_summary_counts_everything_and_names_the_values_of_the_filters() -> None:
+    (found,) = ask("summary")
+
+    assert found["nodes"] == 2 + NODES + 4
+    assert found["cards"] == 2 * 2 + (NODES + 3) * fleet.CARDS
+    assert found["unhealthyCards"] == 1
+    assert found["nodesWithProblems"] == 4
+    assert {each["name"] for each in found["models"]} == {*fleet.MODELS, "A10"}
+    assert [each["name"] for each in found["namespaces"]] == sorted(fleet.NAMESPACES)
+    assert found["awaited"] == ""
+
+
+def test_nodes_with_problems_are_first_and_the_rest_is_by_name() -> None:
+    (found,) = ask("nodes?limit=6")
+
+    assert found["total"] == 2 + NODES + 4
+    assert names(found)[:4] == [fleet.OVER, fleet.UNREAD, fleet.SICK, fleet.BROKEN]
+    assert names(found)[4:] == ["n1", "n2"]
+    assert [row["readable"] for row in found["rows"][:4]] == [True, True, True, False]
+    over, unread, sick = (row["cards"] for row in found["rows"][:3])
+    assert over[0]["over"]
+    assert (unread[1]["freeMiB"], unread[1]["shares"][-1]["blocked"]) == (0, True)
+    assert [card["healthy"] for card in sick].count(False) == 1
+
+
+def test_every_node_is_on_exactly_one_page() -> None:
+    pages = ask(*(f"nodes?sort=name&limit=10&offset={offset}" for offset in range(0, 50, 10)))
+
+    listed = [name for page in pages for name in names(page)]
+    assert len(listed) == len(set(listed)) == 2 + NODES + 4
+    assert listed == sorted(listed)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("q=NODE-02345", [fleet.UNREAD]),
+        ("q=gpu-node-01234-7", [fleet.OVER]),
+        ("q=research+job-node-02345-92", [fleet.UNREAD]),
+        ("q=nothing", []),
+        ("node=n2", ["n2"]),
+        ("node=n", []),
+        ("model=A10", ["n1", "n2"]),
+        ("health=problems&sort=name", [fleet.OVER, fleet.UNREAD, fleet.SICK, fleet.BROKEN]),
+        ("health=healthy&node=node-03456", []),
+        ("namespace=none", []),
+        ("dialect=metax", []),
+        ("freeMiB=81921", []),
+    ],
+)
+def test_a_filter_finds(query: str, expected: list[str]) -> None:
+    (found,) = ask(f"nodes?{query}")
+
+    assert names(found) == expected
+    assert found["total"] == len(expected)
+
+
+def test_filters_and_orders_compare_what_they_name() -> None:
+    by_free, by_granted, reverse, free = ask(
+        "nodes?sort=free&limit=200",
+        "nodes?sort=granted&limit=200",
+        "nodes?sort=granted&order=reverse&limit=200",
+        "nodes?freeMiB=70000&limit=200",
+    )
+
+    largest = [row["largestMiB"] for row in by_free["rows"]]
+    granted = [row["grantedMiB"] for row in by_granted["rows"]]
+    assert largest == sorted(largest, reverse=True)
+    assert granted == sorted(granted, reverse=True)
+    assert names(reverse) == names(by_granted)[::-1]
+    assert 0 < free["total"] == sum(each >= 70_000 for each in largest)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("nodes?limit=201", "limit: '201': must be a whole number from 0 to 200"),
+        ("nodes?offset=-1", "offset: '-1': must be a whole number"),
+        ("nodes?freeMiB=1e3", "freeMiB: '1e3': must be a whole number"),
+        ("nodes?offset=" + "9" * 5000, "offset: '999"),
+        ("nodes?sort=size", "sort: 'size': must be one of problems, name, free"),
+        ("nodes?health=ill", "health: 'ill': must be one of any, problems, healthy"),
+        ("pods?q=" + "x" * 300, "q: 300 characters: must be 253 or fewer"),
+        ("decisions?outcome=maybe", "outcome: 'maybe': must be one of any, no, yes"),
+    ],
+)
+def test_an_invalid_parameter_is_named_with_what_is_valid(path: str, text: str) -> None:
+    async def work() -> Got:
+        _, app = await a_fleet()
+        return await get(app, path)
+
+    got = run(work())
+
+    assert got.status == 400
+    assert got.json["error"].startswith(text)
+
+
+def test_a_node_has_all_its_problems_pods_and_decisions() -> None:
+    over, broken, missing = ask(
+        f"node?name={fleet.OVER}", f"node?name={fleet.BROKEN}", "node?name=none"
+    )
+
+    assert over["problemCount"] == len(over["problems"]) == 1
+    assert {each["pod"] for each in over["holders"]} == {
+        share["pod"] for card in over["cards"] for share in card["shares"]
+    }
+    assert broken["problems"] == ["the record cannot be read"]
+    assert missing["error"] == "node 'none' is not known to this service"
+
+
+def test_pods_are_found_by_name_namespace_dialect_and_node() -> None:
+    every, research, one, hami, unread = ask(
+        "pods?limit=200",
+        "pods?namespace=research&limit=200",
+        f"pods?q=job+{fleet.OVER}-90",
+        f"pods?dialect=hami&node={fleet.OVER}",
+        f"pods?node={fleet.UNREAD}&q=-92",
+    )
+
+    listed = [row["pod"] for row in every["rows"]]
+    assert listed == sorted(listed)
+    assert 0 < research["total"] < every["total"]
+    assert all(row["pod"].startswith("research/") for row in research["rows"])
+    assert [row["node"] for row in one["rows"]] == [fleet.OVER]
+    assert {row["dialect"] for row in hami["rows"]} <= {"hami"}
+    assert "no list of devices" in unread["rows"][0]["unread"]
+
+
+async def _scheduled() -> App:
+    """A pod that was bound and one that was refused."""
+    bench, app = await a_fleet()
+    refused = {"Pod": TOO_LARGE, "NodeNames": ["n1", "n2"]}
+    await call(app, "POST", "/extender/filter", body(refused))
+    bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n1"}
+    bound = await call(app, "POST", "/extender/bind", body(bind))
+    assert bound is not None
+    log = StructuredDecisionLog(logger("error", "json"), Metrics())
+    claim = DecisionRecord("claim", Outcome.REFUSED, "team/c", "c", consumers=("team/p",))
+    for decision in (*bench.decision_log.decisions, claim):
+        log.record(decision)
+    return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents()), log)
+
+
+def scheduled(*paths: str) -> list[Json]:
+    async def work() -> list[Json]:
+        app = await _scheduled()
+        return [(await get(app, path)).json for path in paths]
+
+    return run(work())
+
+
+def test_a_pending_pod_has_its_request_and_the_reason_of_its_latest_refusal() -> None:
+    found, none = scheduled("pending", "pending?q=nothing")
+
+    (row,) = found["rows"]
+    assert (row["pod"], row["dialect"], row["valid"]) == ("default/large", "volcano", True)
+    assert row["containers"][0]["memoryMiB"] == 90_000
+    assert row["reason"].startswith("0 of 2 nodes fit: 2 nodes: ")
+    assert row["time"].endswith("+00:00")
+    assert none["total"] == 0
+
+
+def test_an_invalid_pending_pod_has_its_error_as_the_reason() -> None:
+    async def work() -> Json:
+        bench = await a_service(pods=[a_pod("bad", cores=150)])
+        return (await get(await app_of(bench), "pending?namespace=default")).json
+
+    (row,) = run(work())["rows"]
+
+    assert not row["valid"]
+    assert "volcano.sh/vgpu-cores" in row["reason"]
+
+
+def test_a_pod_has_its_allocation_and_its_decisions_or_waits() -> None:
+    bound, waits, missing = scheduled(
+        "pod?name=default/p", "pod?name=default/large", "pod?name=default/none"
+    )
+
+    (allocation,) = bound["allocations"]
+    assert (allocation["node"], allocation["memoryMiB"], bound["pending"]) == ("n1", 4000, False)
+    assert bound["decisions"][0]["outcome"] == "bound"
+    assert (waits["allocations"], waits["pending"]) == ([], True)
+    assert missing["error"] == "pod 'default/none' is not known to this service"
+
+
+def test_decisions_are_searched_and_filtered() -> None:
+    every, yes, no, pod, node = scheduled(
+        "decisions?q=default",
+        "decisions?outcome=yes&pod=default/p",
+        "decisions?outcome=no&q=large",
+        "decisions?pod=default/p",
+        "decisions?node=n1&q=bind",
+    )
+
+    assert every["total"] >= 2
+    assert yes["rows"][0]["outcome"] == "bound"
+    assert {row["outcome"] for row in no["rows"]} == {"refused"}
+    assert {row["pod"] for row in pod["rows"]} == {"default/p"}
+    assert {row["node"] for row in node["rows"]} == {"n1"}
+
+
+def test_a_decision_about_a_claim_is_found_by_the_pod_of_the_claim() -> None:
+    pod, claim, chosen, sought = scheduled(
+        "pod?name=team/p", "pod?name=team/c", "decisions?pod=team/p", "decisions?q=team/p"
+    )
+
+    (decision,) = pod["decisions"]
+    assert (decision["verb"], decision["pod"], decision["consumers"]) == (
+        "claim",
+        "team/c",
+        ["team/p"],
+    )
+    assert claim["decisions"] == chosen["rows"] == sought["rows"] == [decision]
+
+
+def test_an_explanation_groups_the_nodes_by_reason() -> None:
+    found, plain, missing = scheduled(
+        "explain?name=default/large", "explain?name=default/cpu", "explain?name=default/none"
+    )
+
+    assert found["fitting"] == 0
+    assert found["rejected"] == 2 + NODES + 4
+    assert sum(group["nodes"] for group in found["groups"]) == found["rejected"]
+    assert found["reasons"] == len(found["groups"]) < 12
+    counts = [group["nodes"] for group in found["groups"]]
+    assert counts == sorted(counts, reverse=True)
+    assert plain == {"dialect": None}
+    assert "is not known" in missing["error"]
+
+
+def test_an_explanation_of_an_invalid_pod_is_its_error() -> None:
+    async def work() -> Got:
+        app = await app_of(await a_service(pods=[a_pod("bad", cores=150)]))
+        return await get(app, "explain?name=default/bad")
+
+    assert run(work()).status == 422
+
+
+QUESTIONS = ["summary", "nodes", "pods", "pending", "decisions", f"node?name={fleet.OVER}"]
+
+
+@pytest.mark.parametrize("path", QUESTIONS)
+def test_the_same_answer_is_a_304_without_a_body(path: str) -> None:
+    async def work() -> tuple[Got, Got, Got]:
+        _, app = await a_fleet()
+        first = await get(app, path)
+        known = {b"if-none-match": b'"other", ' + first.headers[b"etag"]}
+        other = {b"if-none-match": b'W/"other"'}
+        return first, await get(app, path, known), await get(app, path, other)
+
+    first, same, other = run(work())
+
+    assert (first.status, same.status, other.status) == (200, 304, 200)
+    assert same.content == b""
+    assert b"content-length" not in same.headers
+    assert same.headers[b"etag"] == first.headers[b"etag"]
+    assert first.headers[b"cache-control"] == b"private, no-cache"
+    assert first.headers[b"x-content-type-options"] == b"nosniff"
+
+
+def test_a_changed_ledger_is_another_answer() -> None:
+    async def work() -> list[Got]:
+        _, app = await a_fleet()
+        before = await get(app, "nodes?node=n1")
+        bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n1"}
+        await call(app, "POST", "/extender/bind", body(bind))
+        tag = {b"if-none-match": before.headers[b"etag"]}
+        return [before, await get(app, "nodes?node=n1", tag), await get(app, "nodes?node=n2", tag)]
+
+    before, after, _ = run(work())
+
+    assert after.status == 200
+    assert (before.json["rows"][0]["pods"], after.json["rows"][0]["pods"]) == (0, 1)
+
+
+def test_a_large_answer_is_compressed_for_clients_that_can_read_it() -> None:
+    async def work() -> tuple[Got, Got]:
+        _, app = await a_fleet()
+        return await get(app, "nodes"), await get(
+            app, "nodes", {b"accept-encoding": b"gzip, deflate, br"}
+        )
+
+    plain, packed = run(work())
+
+    assert b"content-encoding" not in plain.headers
+    assert packed.headers[b"content-encoding"] == b"gzip"
+    assert packed.headers[b"vary"] == b"accept-encoding"
+    assert json.loads(gzip.decompress(packed.content)) == plain.json
+    assert len(packed.content) < len(plain.content) / 5
+
+
+def test_hundred_different_questions_are_all_answered() -> None:
+    async def work() -> list[int]:
+        _, app = await a_fleet()
+        return [(await get(app, f"nodes?offset={number}")).status for number in range(100)]
+
+    assert set(run(work())) == {200}
+
+
+def test_the_pods_of_a_namespace_come_with_its_quota() -> None:
+    async def work() -> tuple[Json, Json, Json]:
+        bench, app = await a_fleet()
+        limits = QuotaLimits(memory=24 * GIB)
+        quota = Quota("default", limits)
+        before = (await get(app, "pods?namespace=default")).json
+        bench.service.quotas.put(StoredQuota(quota, "1", "u"))
+        asked = (await get(app, "pods?namespace=default")).json
+        return before, asked, (await get(app, "pending")).json
+
+    before, asked, all_pending = run(work())
+
+    assert before["quota"] is None
+    assert asked["quota"] == {"memoryMiB": {"used": 0, "limit": 24 * 1024}}
+    assert all_pending["quota"] is None

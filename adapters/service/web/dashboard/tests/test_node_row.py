@@ -1,0 +1,29 @@
+"""The largest free share of a node is what the engine would allocate."""
+
+import pytest
+
+from adapters.service.web.dashboard.node_row import NodeRow
+from adapters.service.web.dashboard.tests import fleet
+from core.feasibility.fragmentation import free_shares
+
+NUMBERS = [*range(60), *(int(name[-5:]) for name in (fleet.OVER, fleet.UNREAD, fleet.SICK))]
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_the_largest_share_is_the_one_that_top_lists(number: int) -> None:
+    ledger = fleet.ledger(number)
+
+    row = NodeRow.of(ledger)
+
+    assert row.largest == max(left.largest for left in free_shares(ledger))
+    assert row.granted == sum(use.memory for use in ledger.usages)
+
+
+def test_a_card_that_is_not_healthy_has_no_free_share() -> None:
+    row = NodeRow.of(fleet.ledger(int(fleet.SICK[-5:])))
+
+    cards = row.view()["cards"]
+
+    assert isinstance(cards, list)
+    assert cards[3]["freeMiB"] == 0
+    assert row.has_problem

@@ -1,0 +1,182 @@
+"""All routes over HTTP."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+import orjson
+
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.strangers import advice
+from adapters.service.decide.ports import LiveResources
+from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.endpoints.admission import Admission
+from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
+from adapters.service.endpoints.conversion import PodConverter
+from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.endpoints.volcano_extender import VolcanoExtender
+from adapters.service.web import views
+from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
+from adapters.service.web.limits import MIB
+from adapters.wire import body
+from adapters.wire.decoding import Decoder
+from adapters.wire.kube import Pod, full_name
+
+Endpoint = Callable[[bytes], Awaitable[bytes]]
+Routes = dict[tuple[str, str], Route]
+
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+WEBHOOK_PATHS = frozenset(
+    {"/admission/pods", "/admission/bindings", "/admission/claims", "/livez", "/readyz"}
+)
+"""What the API server's port serves; every pod of the cluster may reach that port."""
+
+MAX_DIGITS = 10
+"""Digits of a number that is larger than any cluster."""
+
+_POD = Decoder(Pod)
+
+
+def schedulers(
+    service: Service, required_plugin: str = "", converter: PodConverter | None = None
+) -> Routes:
+    """Routes for schedulers and the API server.
+
+    Args:
+        service: that decides.
+        required_plugin: as ``Admission`` takes it.
+        converter: as ``Admission`` takes it.
+    """
+    kube, volcano = KubeExtender(service), VolcanoExtender(service)
+    admission = Admission(service, required_plugin, converter)
+    return {
+        # A body with 5,000 whole nodes has 64 MiB, one with 12,500 has 160 MiB.
+        ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),
+        ("POST", "/extender/prioritize"): _endpoint(kube.prioritize, "prioritize", 256),
+        ("POST", "/extender/preempt"): _endpoint(kube.preempt, "preempt", 256),
+        ("POST", "/extender/bind"): _endpoint(kube.bind, "bind", 1),
+        ("POST", "/volcano/predicate"): _endpoint(volcano.predicate, "predicate", 64),
+        # All nodes that passed, each with all its pods; the budget of body bytes is a bound too.
+        ("POST", "/volcano/prioritize"): _endpoint(volcano.prioritize, "prioritize", 1024),
+        ("POST", "/volcano/allocate"): _endpoint(volcano.allocate, "allocate", 8),
+        ("POST", "/volcano/deallocate"): _endpoint(volcano.deallocate, "deallocate", 8),
+        ("POST", "/volcano/preemptable"): _endpoint(volcano.preemptable, "preemptable", 256),
+        ("POST", "/volcano/reclaimable"): _endpoint(volcano.reclaimable, "reclaimable", 256),
+        # An object and the object before it, 1.5 MiB each in etcd, as JSON.
+        ("POST", "/admission/pods"): _endpoint(admission.pods, "admit", 8),
+        ("POST", "/admission/bindings"): _endpoint(admission.bindings, "binding", 8),
+    }
+
+
+def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Routes:
+    """The route by which the API server asks about allocations of ResourceClaims.
+
+    Args:
+        service: that decides.
+        catalog: of the cluster's devices.
+        live: the claims as the API server has them.
+    """
+    claims = ClaimAdmission(service, catalog, live)
+    return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
+
+
+def people(
+    service: Service,
+    metrics: Callable[[bool], Awaitable[bytes]],
+    decisions: Callable[[], list[Mapping[str, object]]],
+) -> Routes:
+    """Routes for people, probes and Prometheus.
+
+    Args:
+        service: whose ledgers are shown.
+        metrics: all metrics as text, compressed with gzip or not.
+        decisions: the latest decisions, newest first.
+    """
+    ledgers = service.ledgers
+
+    async def live(_: Call) -> Answer:
+        return Answer(b"ok\n", kind="text/plain")
+
+    async def ready(_: Call) -> Answer:
+        if awaited := service.readiness.text():
+            return Answer(f"{awaited}\n".encode(), 503, "text/plain")
+        return Answer(b"ok\n", kind="text/plain")
+
+    async def explain(call: Call) -> Answer:
+        return await _explain(service, call)
+
+    return {
+        ("GET", "/metrics"): exposition(metrics),
+        ("GET", "/livez"): Route(live),
+        ("GET", "/readyz"): Route(ready),
+        ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(ledgers))),
+        ("GET", "/api/cards"): Route(_view(lambda call: _cards(service, call))),
+        ("GET", "/api/pods"): Route(_view(lambda _: views.pods(ledgers))),
+        ("GET", "/api/decisions"): Route(_view(lambda _: decisions())),
+        ("GET", "/api/explain"): Route(explain),
+        ("POST", "/api/explain"): Route(explain),
+    }
+
+
+def exposition(metrics: Callable[[bool], Awaitable[bytes]]) -> Route:
+    """The route of metrics, which are compressed for clients that read gzip."""
+
+    async def answer(call: Call) -> Answer:
+        text = await metrics(call.gzip)
+        packed = ((b"content-encoding", b"gzip"),) if call.gzip else ()
+        return Answer(text, kind=TEXT, headers=((b"vary", b"accept-encoding"), *packed))
+
+    return Route(answer)
+
+
+def _endpoint(endpoint: Endpoint, verb: str, max_mib: int) -> Route:
+    async def answer(call: Call) -> Answer:
+        return Answer(await endpoint(call.body), kind=JSON)
+
+    return Route(answer, verb, max_mib * MIB)
+
+
+def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]:
+    async def answer(call: Call) -> Answer:
+        return Answer(orjson.dumps(view(call)))
+
+    return answer
+
+
+def _cards(service: Service, call: Call) -> list[views.View]:
+    """Of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes; any other number means all."""
+    first = call.query.get("first", "")
+    is_number = first.isdecimal() and len(first) < MAX_DIGITS
+    return views.cards(service.ledgers, call.query.get("node"), int(first) if is_number else None)
+
+
+async def _explain(service: Service, call: Call) -> Answer:
+    """Where a pod fits, and why it does not fit the other nodes; nothing is allocated.
+
+    The pod is in the body, or ``?pod=NAMESPACE/NAME`` names one that the service knows.
+    """
+    service.check_ready()
+    try:
+        if call.body:
+            pod = body.read(call.body, _POD)
+        else:
+            named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
+            pod = await service.find(named)
+        pod_request = service.pod_requests.read(pod)
+    except (DialectError, UnknownPod) as error:
+        return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
+    warnings = advice(pod, service.pod_requests.dialects)
+    if pod_request is None:
+        nothing = {"pod": full_name(pod), "dialect": None, "notes": warnings}
+        return Answer(orjson.dumps(nothing))
+    found = await service.explain(pod_request)
+    shown = {
+        "pod": full_name(pod),
+        "dialect": pod_request.dialect.name,
+        "summary": found.summary,
+        "best": found.best,
+        "fits": found.fitting,
+        "nodes": found.rejected,
+        "preemptionMayHelp": found.preemption_may_help,
+        "notes": (*pod_request.request.notes, *warnings),
+    }
+    return Answer(orjson.dumps(shown))

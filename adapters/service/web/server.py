@@ -1,0 +1,140 @@
+"""The port: uvicorn with a raw ASGI application, one process, one loop."""
+
+import asyncio
+import errno
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import uvicorn
+
+from adapters.service import settings
+from adapters.service.certificates.tls_context import CertificateFiles, ServingCertificate
+from adapters.service.web.acceptor import Acceptor
+from adapters.service.web.app import App
+from adapters.service.web.limits import PortLimits
+
+KEEP_ALIVE = 120
+"""Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
+
+DEFAULT_LIMITS = PortLimits()
+
+SHUTDOWN_GRACE = 10
+"""Seconds that calls in progress may take when the service stops."""
+
+
+class WebServer(uvicorn.Server):
+    """A server that leaves signals to the composition root, and accepts connections itself."""
+
+    def __init__(
+        self, config: uvicorn.Config, acceptor: Acceptor, started: Callable[[], None]
+    ) -> None:
+        super().__init__(config)
+        self._acceptor = acceptor
+        self._started = started
+        self._accepting: list[asyncio.Task[None]] = []
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Handle no signal: the composition root stops the server and its other tasks."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await super().startup([])
+        for each in sockets or ():
+            accepting = self._acceptor.run(each, self.config, self.server_state)
+            self._accepting.append(asyncio.create_task(accepting))
+        await asyncio.sleep(0)  # each socket listens from the first step of its task
+        self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Accept no further connection, and let the requests in progress end."""
+        for task in self._accepting:
+            task.cancel()
+        await asyncio.gather(*self._accepting, return_exceptions=True)
+        await super().shutdown(sockets)
+
+
+_REMEDIES = {
+    errno.EADDRINUSE: "; stop the process that has it, or listen on another port",
+    errno.EADDRNOTAVAIL: "; listen on an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+    errno.EACCES: "; listen on a port from 1024 on",
+}
+
+
+def listener(listen: str) -> socket.socket:
+    """A socket on ``HOST:PORT``.
+
+    Raises:
+        OSError: the address is in use, or does not exist.
+    """
+    host, port = settings.address(listen)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        remedy = _REMEDIES.get(error.errno or 0, "")
+        raise OSError(f"listen: {listen}: {error.strerror}{remedy}") from error
+    return bound
+
+
+def address(listening: socket.socket, certificate: ServingCertificate | None) -> str:
+    """The URL of a socket."""
+    host, port = listening.getsockname()[:2]
+    scheme = "https" if certificate else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+
+
+def server(
+    app: App,
+    certificate: ServingCertificate | None,
+    started: Callable[[], None],
+    limits: PortLimits = DEFAULT_LIMITS,
+) -> WebServer:
+    """A server for an application.
+
+    Args:
+        app: the application.
+        certificate: for TLS; None for plain HTTP.
+        started: called when the server listens.
+        limits: of the port.
+    """
+    config = uvicorn.Config(
+        app,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE,
+        backlog=2048,
+        ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
+    )
+    return WebServer(config, Acceptor(limits, app.refused), started)
+
+
+async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:
+    """Reload the certificate whenever its files change, until cancelled.
+
+    Args:
+        certificate: of the server.
+        every: seconds between two checks.
+        failed: called with a new problem of the files; the earlier certificate stays.
+    """
+    reported = ""
+    while True:
+        await asyncio.sleep(every)
+        try:
+            certificate.renew()
+            reported = ""
+        except ValueError as error:
+            if str(error) != reported:
+                reported = str(error)
+                failed(reported)
