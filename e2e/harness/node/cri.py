@@ -17,6 +17,9 @@ RUNTIME, IMAGES = "/runtime.v1.RuntimeService", "/runtime.v1.ImageService"
 # The network of the node, and processes of its own for each container.
 NAMESPACES = api.NamespaceOption(network=api.NODE, pid=api.CONTAINER)
 
+PATIENCE = 60
+"""Seconds until an answer counts as missing, on a machine that does much else."""
+
 AnswerT = TypeVar("AnswerT", bound=Message)
 
 
@@ -156,7 +159,7 @@ class Cri:
         Raises:
             CriError: it fails.
         """
-        asked = api.ExecSyncRequest(container_id=container, cmd=words, timeout=10)
+        asked = api.ExecSyncRequest(container_id=container, cmd=words, timeout=PATIENCE)
         answer = self._call("ExecSync", asked, api.ExecSyncResponse)
         if answer.exit_code:
             printed = (answer.stderr + answer.stdout).decode(errors="replace")
@@ -221,7 +224,7 @@ class Cri:
             f"{service}/{method}"
         )
         try:
-            answer = call(asked.SerializeToString(), timeout=30)
+            answer = call(asked.SerializeToString(), timeout=PATIENCE + 10)
         except grpc.RpcError as error:
             raise CriError(f"{method}: {error.details()}") from error
         return answers.FromString(answer)
