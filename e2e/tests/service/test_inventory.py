@@ -36,7 +36,8 @@ from e2e.testbed import cache
 
 pytestmark = pytest.mark.local
 
-MANY = 1000
+MANY = 200
+"""Nodes; bench/scale.py makes thousands."""
 
 
 @pytest.fixture(scope="module")
@@ -131,8 +132,7 @@ def test_metax_cards_of_which_only_the_number_is_known_are_whole(plane: ControlP
     assert len({card.uuid for card in node.cards}) == 8
 
 
-@pytest.mark.timeout(400)
-def test_a_thousand_nodes_are_made_and_read(plane: ControlPlane) -> None:
+def test_many_nodes_are_made_at_once_and_read(plane: ControlPlane) -> None:
     sayings = (volcano, koordinator, metax)
     rows = [
         described(name, sayings[number % 3](gpus(name, 8)))
@@ -144,7 +144,7 @@ def test_a_thousand_nodes_are_made_and_read(plane: ControlPlane) -> None:
 
     add_inventory(plane.api, rows)
     made = time.monotonic() - started
-    wait_for_nodes(plane.api, patience=MANY * 0.3)  # the controllers see to one after the other
+    wait_for_nodes(plane.api)  # the controllers see to one after the other
     ready = time.monotonic() - started
     read = [node for name, node in read_all(plane.api).items() if name.startswith("many-")]
     reading = time.monotonic() - started - ready
