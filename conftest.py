@@ -1,8 +1,9 @@
-"""What every test shares: how hard hypothesis tries, golden files, parts that are not built."""
+"""What every test shares: how hard hypothesis tries, golden files, tests that are left out."""
 
 import os
 import sys
 import threading
+from collections import Counter
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
@@ -12,8 +13,9 @@ from hypothesis import settings
 from e2e.testbed.cache import NotBuiltError
 
 # deadline=None: a slow machine is not a wrong answer, and pytest-timeout catches what hangs.
+# The gate and the loop of a change have a small budget; more is what make fuzz is for.
 settings.register_profile("dev", max_examples=100, deadline=None)
-settings.register_profile("ci", max_examples=300, deadline=None, derandomize=True)
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=100_000, deadline=None)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
@@ -86,6 +88,17 @@ def pytest_runtest_call() -> Generator[None]:
     """Skip a test that itself needs what is not built."""
     with _skipped_if_not_built():
         yield
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say at the end how many tests were left out; the reasons say how to get what they need."""
+    skipped = terminalreporter.getreports("skipped")
+    reasons = Counter(row.longrepr[2] for row in skipped if isinstance(row.longrepr, tuple))
+    for reason, count in reasons.most_common():
+        tests = "test" if count == 1 else "tests"
+        terminalreporter.write_line(
+            f"left out: {count} {tests}: {reason.removeprefix('Skipped: ')}"
+        )
 
 
 @contextmanager

@@ -98,7 +98,7 @@ def test_the_histories_find_a_quota_that_is_exceeded_where_ledgers_have_no_fence
     monkeypatch.setattr(NodeLedger, "fenced", lambda ledger, *_: ledger)
 
     async def run() -> None:
-        for seed in range(6000):
+        for seed in range(20 * settings().max_examples):
             await history(seed, LIMITS)
 
     with pytest.raises(AssertionError, match="the quota is exceeded"):

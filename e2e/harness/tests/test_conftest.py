@@ -11,6 +11,16 @@ from e2e.harness.processes.run import REPOSITORY
 
 INTERRUPTED = "def test_that_is_interrupted():\n    raise KeyboardInterrupt\n"
 PLACED = "def test_on_a_node(place):\n    pass\n"
+LEFT_OUT = """
+import pytest
+
+@pytest.mark.parametrize("view", ["nodes", "pods"])
+def test_in_a_browser(view):
+    pytest.skip("no browser: apt-get install one")
+
+def test_without_one():
+    pass
+"""
 
 
 def pytest_says(folder: Path, text: str, **environment: str) -> tuple[int, str]:
@@ -18,7 +28,7 @@ def pytest_says(folder: Path, text: str, **environment: str) -> tuple[int, str]:
     (folder / "test_given.py").write_text(text)
     rules = ["-p", "conftest", "-p", "e2e.conftest", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-rs", *rules, str(folder / "test_given.py")],
+        [sys.executable, "-m", "pytest", "--quiet", *rules, str(folder / "test_given.py")],
         cwd=REPOSITORY,
         env={name: value for name, value in os.environ.items() if name != "CI"}
         | {"DRAGOMAN_TESTBED": str(folder / "empty")}
@@ -47,3 +57,10 @@ def test_a_runtime_that_is_not_built_skips_and_is_an_error_on_ci(tmp_path: Path)
     assert "containerd-1 is not built; make testbed builds it" in here[1]
     assert on_ci[0] == pytest.ExitCode.TESTS_FAILED
     assert "3 errors" in on_ci[1]
+
+
+def test_a_run_ends_with_how_many_tests_were_left_out_and_how_to_get_them(tmp_path: Path) -> None:
+    status, said = pytest_says(tmp_path, LEFT_OUT)
+
+    assert status == pytest.ExitCode.OK
+    assert "left out: 2 tests: no browser: apt-get install one\n" in said
