@@ -22,7 +22,7 @@ from adapters.service.certificates.tls_context import (
     serving,
 )
 from adapters.service.compose import Composition, Task, in_cluster, without_cluster
-from adapters.service.decide.readiness import RESTART
+from adapters.service.decide.state.readiness import RESTART
 from adapters.service.observe.decision_log import Logger, logger
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings import UNIX, Settings, SettingsError, read

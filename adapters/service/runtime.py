@@ -22,8 +22,8 @@ from adapters.service.decide.ports import (
     PodReader,
     Ports,
 )
-from adapters.service.decide.readiness import LEDGERS
 from adapters.service.decide.service import Service
+from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.exported_metrics import ExportedMetrics
 from adapters.service.memory import FreedMemory

@@ -11,9 +11,9 @@ from adapters.dialects import record, restate
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
 from adapters.dialects.dra.claims import Claim
-from adapters.service.decide import validate
-from adapters.service.decide.claim_choice import ClaimRefusal
-from adapters.service.decide.committer import Committer
+from adapters.service.decide.commit import validate
+from adapters.service.decide.commit.claim_choice import ClaimRefusal
+from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.reconcile.controller import Reconciler

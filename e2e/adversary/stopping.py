@@ -19,7 +19,7 @@ from types import FrameType
 
 from adapters.cli.main import main as command
 from adapters.service.clock import SystemClock
-from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.admission import Admission

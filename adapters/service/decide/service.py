@@ -11,20 +11,20 @@ from functools import partial
 from adapters.dialects import record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
-from adapters.service.decide import binding
-from adapters.service.decide.card_choice import Committed
-from adapters.service.decide.committer import Committer
-from adapters.service.decide.expected_pods import ExpectedPods
-from adapters.service.decide.explain import Explanation, explain
-from adapters.service.decide.feasibility import Feasibility
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.advice.expected_pods import ExpectedPods
+from adapters.service.decide.advice.explain import Explanation, explain
+from adapters.service.decide.advice.feasibility import Feasibility
+from adapters.service.decide.commit import binding
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.committer import Committer
+from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.commit.quota_holds import QuotaClaims
 from adapters.service.decide.pod_requests import PodRequest, PodRequestCache
 from adapters.service.decide.ports import SECOND, BindError, PodChangedError, Ports
-from adapters.service.decide.quota_claims import QuotaClaims
-from adapters.service.decide.quotas import Quotas
-from adapters.service.decide.readiness import Readiness
-from adapters.service.decide.waiting_pods import WaitingPods
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
+from adapters.service.decide.state.readiness import Readiness
+from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import NodeSelection

@@ -14,7 +14,7 @@ from adapters.dialects import conversion, record
 from adapters.dialects.conversion import Inexact
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.strangers import advice
-from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.service.decide.ports import DecisionRecord, Outcome

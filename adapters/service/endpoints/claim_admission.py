@@ -17,8 +17,8 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
-from adapters.service.decide.claim_choice import IN_USE, ClaimRefusal
-from adapters.service.decide.claim_holdings import holdings, node_without_ledger, unclear
+from adapters.service.decide.commit.claim_choice import IN_USE, ClaimRefusal
+from adapters.service.decide.commit.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.service.decide.ports import DecisionRecord, LiveResources, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_shares import Pool, all_results, with_shares

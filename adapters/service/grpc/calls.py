@@ -6,9 +6,9 @@ from itertools import islice
 
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.strangers import advice
-from adapters.service.decide.card_choice import Committed
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
-from adapters.service.decide.ledger_writer import LedgerContended
 from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service

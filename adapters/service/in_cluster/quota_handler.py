@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.quotas import Quotas
 from adapters.stores.quotas import stored_quota
 from adapters.wire.kube import Unreadable
 from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject

@@ -11,9 +11,9 @@ from typing import NoReturn, Protocol
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.decide.claim_choice import ClaimRefusal
-from adapters.service.decide.claim_holdings import holdings, node_without_ledger, unclear
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.claim_choice import ClaimRefusal
+from adapters.service.decide.commit.claim_holdings import holdings, node_without_ledger, unclear
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.work_queue import WorkQueue

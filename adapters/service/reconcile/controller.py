@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from adapters.dialects.dra import DRA
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import MILLISECOND, SECOND, DecisionLog, LiveClaims
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.late import late_pods

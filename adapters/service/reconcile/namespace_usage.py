@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import held
 from core.quota.quota import ClaimKey, QuotaClaim

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import SECOND
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.namespace_usage import NamespaceUsage

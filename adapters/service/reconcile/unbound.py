@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn
 
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 
 EVERY = 5.0
 """Seconds between two scans. A Binding usually follows its ledger within one second."""

@@ -21,7 +21,7 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.departures import DEFAULT_GRACE, MARGIN
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import SECOND, BindError, DecisionRecord, Ports
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.controller import RELEASED, Reconciler

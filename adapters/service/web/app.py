@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from adapters.service.decide.readiness import NotReady
+from adapters.service.decide.state.readiness import NotReady
 from adapters.service.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.service.web.body_budget import BodyBudget, BudgetError, HeldBody
 from adapters.service.web.browsers import is_foreign, is_from_a_page, is_loopback

@@ -3,8 +3,8 @@
 import msgspec
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.quota_handler import QuotaHandler
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.quota import ShareQuotaObject

@@ -1,8 +1,8 @@
 """Counts of decisions, conflicts and requests."""
 
-from adapters.service.decide.ledger_cache import LedgerCache
 from adapters.service.decide.ports import DecisionRecord, Outcome
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.metrics import Metrics
 from adapters.service.observe.quota_metrics import QuotaMetrics
 from adapters.stores.quotas import StoredQuota

@@ -7,7 +7,7 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exposition import plain
 from adapters.service.observe.usage_metrics import MARGIN, UsageMetrics
 from adapters.service.tests.builders import run, stored

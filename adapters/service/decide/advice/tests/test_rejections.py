@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import given
 
-from adapters.service.decide.rejections import reject
+from adapters.service.decide.advice.rejections import reject
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
 from core.feasibility.cache import FeasibilityCache

@@ -7,7 +7,7 @@ decides (``claims``).
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.quotas import StoredQuota
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger

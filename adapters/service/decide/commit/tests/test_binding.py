@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import Result
-from adapters.service.decide.binding import bind
+from adapters.service.decide.commit.binding import bind
 from adapters.service.decide.ports import BindError
 from adapters.service.tests.builders import CountingCluster, a_pod, read_pod, run
 from core.requests.pod_ref import PodRef

@@ -11,9 +11,9 @@ import asyncio
 from collections import defaultdict
 from dataclasses import dataclass
 
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock
-from adapters.service.decide.quotas import Quotas, not_counted
+from adapters.service.decide.state.quotas import Quotas, not_counted
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
 from adapters.wire.quota import QuotaRecordError

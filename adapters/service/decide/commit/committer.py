@@ -19,9 +19,9 @@ is added here needs the same: who counts it, and what releases it.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from adapters.service.decide.attempt import AnswerT, Attempt, Decided, LedgerView
-from adapters.service.decide.card_choice import Committed, PodAttempt
-from adapters.service.decide.claim_choice import (
+from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
+from adapters.service.decide.commit.card_choice import Committed, PodAttempt
+from adapters.service.decide.commit.claim_choice import (
     IN_USE,
     QUOTA,
     ClaimAttempt,
@@ -29,13 +29,14 @@ from adapters.service.decide.claim_choice import (
     added,
     conflict,
 )
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.commit.quota_holds import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
 from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import Clock
-from adapters.service.decide.quota_claims import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
-from adapters.service.decide.quotas import Quotas
 from adapters.service.decide.recorder import Recorder
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, held
 from core.requests.grant import Allocation, Grant, Placement
@@ -90,11 +91,11 @@ class Committer:
         attempt = PodAttempt(pod_request, node, tuple(choice))
         planned = self._plan(attempt)
         if planned is not None and attempt.holder.uid not in planned.view.stored.allocations:
-            self._recorder.reserved(pod_request, attempt.choice, planned.view, planned.answer)
+            self._record_cards(attempt, planned, is_written=False)
         with self._reserved(attempt, planned):
             decided = await self._write(attempt, planned)
         if isinstance(decided, Decided):
-            self._recorder.committed(pod_request, attempt.choice, decided.view, decided.answer)
+            self._record_cards(attempt, decided, is_written=True)
             return decided.answer
         if decided is not None:
             return decided
@@ -311,10 +312,17 @@ class Committer:
         reserved = self._ledgers.with_reservations(stored)
         return LedgerView(stored, reserved, self._ledgers.reservation(uid))
 
+    def _record_cards(
+        self, attempt: PodAttempt, decided: Decided[Committed | Reason], *, is_written: bool
+    ) -> None:
+        pod, choice = attempt.pod_request, attempt.choice
+        self._recorder.record(CardsChosen(pod, choice, decided.view, decided.answer, is_written))
+
     def _record_claim(
         self, asked: Allocation, view: LedgerView, refusal: ClaimRefusal | None
     ) -> None:
-        self._recorder.claimed(asked, view, None if refusal is None else refusal.text)
+        problem = None if refusal is None else refusal.text
+        self._recorder.record(ClaimDecided(asked, view, problem))
 
 
 def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaClaimNeeded:

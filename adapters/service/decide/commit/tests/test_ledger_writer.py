@@ -3,8 +3,8 @@
 import asyncio
 from dataclasses import replace
 
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.ledger_writer import BURST, WRITE_INTERVAL_NS, LedgerWriter
+from adapters.service.decide.commit.ledger_writer import BURST, WRITE_INTERVAL_NS, LedgerWriter
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.tests.builders import CountingStore, FakeClock, RecordingDecisionLog, run
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

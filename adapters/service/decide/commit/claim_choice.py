@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.holders import enlarged
-from adapters.service.decide.attempt import Decided, LedgerView
+from adapters.service.decide.commit.attempt import Decided, LedgerView
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef

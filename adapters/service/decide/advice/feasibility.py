@@ -5,10 +5,10 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.advice.rejections import NodeRejections, reject
 from adapters.service.decide.pod_requests import CACHED_BYTES, PodRequest
-from adapters.service.decide.quotas import Quotas
-from adapters.service.decide.rejections import NodeRejections, reject
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.name_index import NameIndex, NameList
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.cache import FeasibilityCache

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from adapters.service.decide.explain import Explanation
-from adapters.service.decide.feasibility import STEP
+from adapters.service.decide.advice.explain import Explanation
+from adapters.service.decide.advice.feasibility import STEP
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
 

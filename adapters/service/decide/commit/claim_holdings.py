@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.devices import Devices, means_cards
 from adapters.dialects.dra.holders import holding
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.requests.grant import Allocation
 
 
