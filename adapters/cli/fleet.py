@@ -10,6 +10,10 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.node_view import NodeView
+from adapters.accounting.repair_plan import reconcile
+from adapters.accounting.repairs import Repair, repaired
 from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
 from adapters.cli.input.host_quotas import read_host_quotas
 from adapters.cli.input.manifests import Manifests
@@ -19,10 +23,6 @@ from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugin_nodes import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.cluster_state.node_view import NodeView
-from adapters.service.reconcile.plan import reconcile
-from adapters.service.reconcile.repairs import Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire import hardware
 from adapters.wire.dra import ResourceClaim

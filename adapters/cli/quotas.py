@@ -3,14 +3,13 @@
 from collections.abc import Iterable, Mapping
 
 from adapters.cli.fleet import Fleet
-from adapters.service.reconcile.namespace_usage import claims_of
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import held, least
-from core.quota.quota import Quota, QuotaClaim
+from core.quota.quota import Quota, QuotaClaim, claims_of
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
+from adapters.accounting.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
 from adapters.cli.device_plugins import DeviceFit, PluginDevices, devices_text
 from adapters.cli.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.candidates import CandidateChoice, Candidates
@@ -27,7 +28,6 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
 from adapters.dialects.strangers import advice
-from adapters.service.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind

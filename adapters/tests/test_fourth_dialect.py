@@ -29,7 +29,7 @@ from adapters.service import settings as service_settings
 from adapters.service.compose import open_store
 from adapters.service.in_cluster.scheduler_config import config_map_names
 from adapters.service.observe.decision_log import logger
-from adapters.service.reconcile.node_resources import amounts
+from adapters.service.reconcile.nodes.node_resources import amounts
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.standalone.cluster import LocalCluster, routes
 from adapters.service.standalone.seed import seed

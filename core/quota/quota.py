@@ -4,16 +4,18 @@ A claim is made before the allocation is written, and dropped only when that all
 in the ledger and cannot come any more: a sum of claims within the limits bounds the ledgers.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import (
     NO_LIMITS,
     NOTHING,
     QuotaAmounts,
     QuotaLimits,
     format_cards,
+    held,
     text,
     total,
 )
@@ -184,3 +186,9 @@ class Quota:
         for claim in self.claims.values():
             pods[claim.uid] = pods.get(claim.uid, NOTHING).most(claim.amounts)
         return pods
+
+
+def claims_of(ledger: NodeLedger) -> Iterable[QuotaClaim]:
+    """What each pod has on one node, as claims without a number."""
+    for uid, allocation in ledger.allocations.items():
+        yield QuotaClaim(uid, allocation.pod, ledger.node.name, held(allocation, ledger.node))

@@ -7,6 +7,7 @@ product has no switch for them.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from adapters.accounting.repairs import Repair
 from adapters.dialects import record, restate
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
@@ -16,8 +17,7 @@ from adapters.service.decide.commit.claim_choice import ClaimRefusal
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_admission import ClaimAdmission
-from adapters.service.reconcile.controller import Reconciler
-from adapters.service.reconcile.repairs import Repair
+from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
 from adapters.wire.kube import Pod

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
 from adapters.service.decide.advice.rejections import reject
@@ -10,7 +11,6 @@ from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.commit.attempt import LedgerView
 from adapters.service.decide.commit.card_choice import Committed, choose_cards
 from adapters.service.decide.commit.claim_choice import conflict
-from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.wire import ledger as ledgers
 from adapters.wire import recording
 from adapters.wire.grant import GrantRecord, grant_record, read_grant

@@ -14,6 +14,7 @@ from adapters.dialects import record
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.volcano import keys
 from adapters.wire.kube import Pod, annotations
+from core.durations import SECOND
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
@@ -21,7 +22,6 @@ from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Phase, Request
 
-_SECOND = 1_000_000_000
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<slice>[^\s\[\]-]+-[0-9]{1,3})\])?", re.ASCII)
 
@@ -55,7 +55,7 @@ def write_result(
         )
         for wanted in request.containers
     )
-    seconds = str(now // _SECOND)
+    seconds = str(now // SECOND)
     written = {
         keys.NODE: placement.node,
         keys.TIME: seconds,

@@ -9,11 +9,11 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects import record
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.cluster_state.departures import Departures
+from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, Unreadable, UnreadPod

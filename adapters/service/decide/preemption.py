@@ -5,9 +5,9 @@ Pods that a PodDisruptionBudget protects are chosen last.
 
 from collections.abc import Mapping, Sequence
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.advice.recorded import Victims, VictimsSelected
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal

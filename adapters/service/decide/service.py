@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
+from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.dialects import record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
@@ -19,13 +20,13 @@ from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import QuotaClaims
-from adapters.service.decide.pod_requests import PodRequest, PodRequestCache
-from adapters.service.decide.ports import SECOND, BindError, PodChangedError, Ports
+from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.decide.state.readiness import Readiness
 from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
+from core.durations import SECOND
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import NodeSelection
 from core.requests.decision import Decision

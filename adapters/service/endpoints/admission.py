@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import conversion, record
 from adapters.dialects.conversion import Inexact
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.strangers import advice
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.decisions import main_cause
-from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
 from adapters.service.endpoints.closed_containers import close_containers

@@ -7,11 +7,11 @@ from itertools import compress, repeat
 
 import numpy as np
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.recorded import NodesFiltered, NodesRanked, NodesRejected
 from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service

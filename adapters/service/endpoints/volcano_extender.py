@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import msgspec
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.recorded import (
     NodePredicted,
@@ -19,14 +20,14 @@ from adapters.service.decide.advice.recorded import (
 )
 from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.decisions import main_cause, refused
-from adapters.service.decide.pod_requests import PodRequest
-from adapters.service.decide.ports import SECOND, DecisionRecord, Outcome
+from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import unless_invalid
 from adapters.service.endpoints.seen_tasks import SeenTasks
 from adapters.wire import volcano
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
+from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import LedgerError, NodeLedger

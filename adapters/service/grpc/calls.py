@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.strangers import advice
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.grpc import dragoman_pb2 as pb

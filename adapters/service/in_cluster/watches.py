@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
@@ -26,7 +27,6 @@ from adapters.cluster.watch.selection import Selection
 from adapters.dialects.record import MARK
 from adapters.service.cluster_state.agent_pods import AgentPods
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import Defaults, Documents
 from adapters.service.decide.advice.recorded import (
     NodePredicted,
@@ -19,7 +20,6 @@ from adapters.service.decide.advice.recorded import (
 )
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.recorder import NoRecorder, RecordedDecision, Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas

@@ -1,11 +1,10 @@
 """What the pods of each namespace have on each node, by the ledgers as the store has them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import held
-from core.quota.quota import ClaimKey, QuotaClaim
+from core.quota.quota import ClaimKey, QuotaClaim, claims_of
 
 
 class NamespaceUsage:
@@ -40,9 +39,3 @@ class NamespaceUsage:
     def _drop(self, ledger: NodeLedger) -> None:
         for claim in claims_of(ledger):
             self._by_namespace.get(claim.pod.partition("/")[0], {}).pop(claim.key, None)
-
-
-def claims_of(ledger: NodeLedger) -> Iterable[QuotaClaim]:
-    """What each pod has on one node."""
-    for uid, allocation in ledger.allocations.items():
-        yield QuotaClaim(uid, allocation.pod, ledger.node.name, held(allocation, ledger.node))

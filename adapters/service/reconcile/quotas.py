@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.ports import SECOND
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.namespace_usage import NamespaceUsage
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
 from adapters.wire.quota import QuotaRecordError
+from core.durations import SECOND
 from core.quota.amounts import NOTHING, QuotaAmounts
 from core.quota.quota import ClaimKey, Quota, QuotaClaim
 

@@ -3,10 +3,10 @@
 import shutil
 from pathlib import Path
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.cli.tests.command import command
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
 from adapters.service.decide.advice.recorded import NodePredicted
-from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.recording import FileRecorder
 from adapters.service.observe.recording_file import OLDER, RecordingFile

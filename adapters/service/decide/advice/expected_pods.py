@@ -12,10 +12,11 @@ This is advice: no node is excluded, and no bind refused, because of a pod that 
 from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 
-from adapters.service.decide.pod_requests import PodRequest
-from adapters.service.decide.ports import SECOND, Clock
+from adapters.accounting.pod_requests import PodRequest
+from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.name_index import NameList
+from core.durations import SECOND
 from core.feasibility.arrays import Numbers
 from core.feasibility.cache import request_signature
 from core.feasibility.fit import fit

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.rejection import rejection_text
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.decisions import summary
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.name_index import NameList
 

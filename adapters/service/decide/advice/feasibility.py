@@ -5,8 +5,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections, reject
-from adapters.service.decide.pod_requests import CACHED_BYTES, PodRequest
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.name_index import NameIndex, NameList

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.recorder import RecordedDecision
 from adapters.wire.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers

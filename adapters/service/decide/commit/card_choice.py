@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import Decided, LedgerView
 from adapters.service.decide.commit.validate import answers, is_valid
-from adapters.service.decide.pod_requests import PodRequest
 from core.feasibility.fit import fit
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef

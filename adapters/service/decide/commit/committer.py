@@ -19,6 +19,7 @@ is added here needs the same: who counts it, and what releases it.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
 from adapters.service.decide.commit.card_choice import Committed, PodAttempt
 from adapters.service.decide.commit.claim_choice import (
@@ -32,7 +33,6 @@ from adapters.service.decide.commit.claim_choice import (
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
 from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache

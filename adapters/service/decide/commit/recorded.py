@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import LedgerView
 from adapters.service.decide.commit.card_choice import Committed
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.recorder import RecordedDecision
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Reason

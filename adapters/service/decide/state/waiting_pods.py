@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adapters.service.decide.pod_requests import CACHED_BYTES, PodRequest, size_of
+from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of
 from adapters.wire.kube import Pod
 
 LIMIT = 10_000

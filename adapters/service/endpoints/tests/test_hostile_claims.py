@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.decide.commit.claim_holdings import holdings
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_service, body, run

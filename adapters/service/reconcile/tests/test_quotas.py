@@ -1,9 +1,9 @@
 """The leader makes the claims of a quota agree with the ledgers."""
 
-from adapters.service.decide.ports import SECOND
 from adapters.service.reconcile.quotas import GRACE, QuotaReconciler
 from adapters.service.tests.builders import Bench, a_node, a_service, run
 from adapters.stores.quotas import MemoryQuotas
+from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts, QuotaLimits

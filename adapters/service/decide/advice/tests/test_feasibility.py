@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest
 from adapters.service.decide.advice import feasibility as feasibility_module
-from adapters.service.decide.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
 from adapters.wire.name_index import NameList

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.card_choice import Committed
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope
 from core.ledger.node_ledger import NodeLedger

@@ -3,10 +3,11 @@
 import msgspec
 import pytest
 
-from adapters.service.decide.ports import SECOND, BindError
+from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import MAX_AGE
 from adapters.service.tests.builders import Bench, a_pod, a_service, read_pod, run
 from adapters.wire.kube import Pod
+from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.service.decide.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest, read
+from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest, read
 from adapters.service.decide.state import waiting_pods
 from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod

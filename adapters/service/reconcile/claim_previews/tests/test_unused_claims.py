@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import dataclass, field
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import NVIDIA, a_claim, a_result, with_status
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.reconcile.unused_claims import AGAIN, UnusedClaims
+from adapters.service.reconcile.claim_previews.unused_claims import AGAIN, UnusedClaims
 from core.requests.pod_ref import PodRef
 
 OWN = "gpu.dragoman.dev"

@@ -8,17 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from adapters.dialects.dra import DRA
-from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.ports import MILLISECOND, SECOND, DecisionLog, LiveClaims
-from adapters.service.decide.service import Service
-from adapters.service.reconcile.late import late_pods
-from adapters.service.reconcile.node_reader import NodeReader
-from adapters.service.reconcile.plan import drift, reconcile
-from adapters.service.reconcile.pod_annotator import PodAnnotator
-from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporter
-from adapters.service.reconcile.repairs import (
+from adapters.accounting.bound_without_service import late_pods
+from adapters.accounting.repair_plan import drift, reconcile
+from adapters.accounting.repairs import (
     Adopt,
     Allocate,
     Annotate,
@@ -29,10 +21,19 @@ from adapters.service.reconcile.repairs import (
     Repair,
     repaired,
 )
+from adapters.dialects.dra import DRA
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.ports import DecisionLog, LiveClaims
+from adapters.service.decide.service import Service
+from adapters.service.reconcile.nodes.node_reader import NodeReader
+from adapters.service.reconcile.nodes.pod_annotator import PodAnnotator
+from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporter
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod, UnreadPod
 from adapters.wire.ledger import LedgerRecordError
+from core.durations import MILLISECOND, SECOND
 from core.hardware.node import Node
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger

@@ -2,8 +2,8 @@
 
 import pytest
 
-from adapters.service.cluster_state import departures
-from adapters.service.cluster_state.departures import (
+from adapters.service.cluster_state import deleted_pods as departures
+from adapters.service.cluster_state.deleted_pods import (
     DEFAULT_GRACE,
     MARGIN,
     UNKNOWN,

@@ -18,10 +18,10 @@ from adapters.dialects.dra.tests.builders import (
     with_status,
 )
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.reconcile.controller import Reconciler
-from adapters.service.reconcile.tests.pods import NODE, a_wish, bound, placed, written
-from adapters.service.reconcile.tests.test_claims import FakeClaims, pod_named
-from adapters.service.reconcile.tests.test_controller import FakePods, RecordingReporter
+from adapters.service.reconcile.nodes.controller import Reconciler
+from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed, written
+from adapters.service.reconcile.nodes.tests.test_claims import FakeClaims, pod_named
+from adapters.service.reconcile.nodes.tests.test_controller import FakePods, RecordingReporter
 from adapters.service.tests.builders import (
     RecordingDecisionLog,
     a_node,

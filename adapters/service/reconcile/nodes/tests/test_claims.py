@@ -14,16 +14,16 @@ from adapters.dialects.dra.tests.builders import (
     a_slice,
     with_status,
 )
-from adapters.service.cluster_state.departures import DEFAULT_GRACE, MARGIN
-from adapters.service.decide.ports import SECOND
-from adapters.service.reconcile.controller import GRACE, Reconciler, unadopted
-from adapters.service.reconcile.tests.pods import NODE, a_wish, bound, placed
-from adapters.service.reconcile.tests.test_controller import Rig, a_rig
+from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
+from adapters.service.reconcile.nodes.controller import GRACE, Reconciler, unadopted
+from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed
+from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.hardware import DeallocatedClaim, NodeHardware
 from adapters.wire.kube import Metadata, Pod
+from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef

@@ -11,7 +11,7 @@ from adapters.dialects.conversion import KEY, Conversion, convert, stated
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.service.decide.conversion_policy import ConversionPolicy
-from adapters.service.reconcile.conversions import AGAIN, Conversions, needs_a_look
+from adapters.service.reconcile.claim_previews.conversions import AGAIN, Conversions, needs_a_look
 from adapters.service.tests.builders import DIALECTS, Json, a_pod, a_service, read_pod, run
 from adapters.wire.kube import Pod, full_name
 from core.requests.pod_ref import PodRef

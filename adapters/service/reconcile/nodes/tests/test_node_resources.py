@@ -10,9 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.accounting.published_resources import MARK, written
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.reconcile.node_resources import LONGEST, NodeResourcePublisher, amounts, patch
-from adapters.service.reconcile.published_resources import MARK, written
+from adapters.service.reconcile.nodes.node_resources import (
+    LONGEST,
+    NodeResourcePublisher,
+    amounts,
+    patch,
+)
 from adapters.service.settings import read
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node
 from adapters.service.tests.settling import run_settling, settled

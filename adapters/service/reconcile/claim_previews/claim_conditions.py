@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NoReturn, Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.decide.commit.claim_choice import ClaimRefusal
 from adapters.service.decide.commit.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.service.decide.commit.ledger_writer import LedgerContended

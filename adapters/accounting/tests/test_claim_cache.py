@@ -2,6 +2,7 @@
 
 from collections.abc import Collection
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import (
     a_card_device,
     a_claim,
@@ -9,7 +10,6 @@ from adapters.dialects.dra.tests.builders import (
     a_slice,
     with_status,
 )
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_card, a_node
 

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adoption.adopt import adopt
-from adapters.service.cluster_state.node_view import NodeView
-from adapters.service.decide.ports import SECOND
-from adapters.service.reconcile.plan import drift, reconcile
-from adapters.service.reconcile.repairs import (
+from adapters.accounting.node_view import NodeView
+from adapters.accounting.repair_plan import drift, reconcile
+from adapters.accounting.repairs import (
     Adopt,
     Annotate,
     Describe,
@@ -21,7 +19,8 @@ from adapters.service.reconcile.repairs import (
     Repair,
     repaired,
 )
-from adapters.service.reconcile.tests.pods import (
+from adapters.dialects.adoption.adopt import adopt
+from adapters.service.reconcile.nodes.tests.pods import (
     GARBLED,
     NODE,
     SMALLER,
@@ -33,6 +32,7 @@ from adapters.service.reconcile.tests.pods import (
 )
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.wire.kube import Pod, annotations
+from core.durations import SECOND
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.conditions import COMMITTED, REJECTED, reported
 from adapters.dialects.dra.tests.builders import a_card_device, a_claim, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.reconcile.claim_conditions import AGAIN, ClaimConditions
+from adapters.service.reconcile.claim_previews.claim_conditions import AGAIN, ClaimConditions
 from adapters.service.tests.builders import Bench, a_node, a_service
 from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.dra import DeviceResult, ResourceClaim

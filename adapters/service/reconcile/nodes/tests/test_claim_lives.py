@@ -11,9 +11,9 @@ import pytest
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.conditions import COMMITTED, REJECTED
 from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device, a_result, with_status
-from adapters.service.reconcile.tests.pods import NODE, bound
-from adapters.service.reconcile.tests.test_claims import pod_named
-from adapters.service.reconcile.tests.test_other_nodes import (
+from adapters.service.reconcile.nodes.tests.pods import NODE, bound
+from adapters.service.reconcile.nodes.tests.test_claims import pod_named
+from adapters.service.reconcile.nodes.tests.test_other_nodes import (
     FIRST,
     OWN,
     SECOND_CARD,

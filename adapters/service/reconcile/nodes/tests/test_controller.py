@@ -9,11 +9,10 @@ import pytest
 
 from adapters.dialects.adoption.adopt import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.departures import DEFAULT_GRACE, MARGIN
-from adapters.service.decide.ports import SECOND
+from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.reconcile.concurrency import LIMIT
-from adapters.service.reconcile.controller import AGAIN, GRACE, Reconciler
-from adapters.service.reconcile.tests.pods import (
+from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, Reconciler
+from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
     a_wish,
     allocated,
@@ -36,6 +35,7 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.wire.hardware import DeviceHolding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod
+from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Placement
 from core.requests.pod_ref import PodRef

@@ -6,8 +6,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.dialects.dialect import Dialect, DialectError
-from adapters.service.decide.pod_requests import (
+from adapters.accounting.pod_requests import (
     CACHED_BYTES,
     LARGEST_POD,
     LONGEST_TEMPLATE,
@@ -18,6 +17,7 @@ from adapters.service.decide.pod_requests import (
     read,
     template_of,
 )
+from adapters.dialects.dialect import Dialect, DialectError
 from adapters.service.tests.builders import DIALECTS, a_pod, a_service, run
 from adapters.wire.kube import Pod
 
@@ -144,7 +144,7 @@ def test_a_pod_like_the_one_before_is_not_read(monkeypatch: pytest.MonkeyPatch) 
     def unread(*_: object) -> None:
         raise AssertionError("the pod was read")
 
-    monkeypatch.setattr("adapters.service.decide.pod_requests.read", unread)
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", unread)
     second = cache.read(msgspec.convert(a_pod("second"), Pod))
 
     assert first is not None
@@ -163,7 +163,7 @@ def test_pods_of_workloads_that_come_in_turns_are_read_once(
         reads.append(pod.metadata.name)
         return read(pod, dialects)
 
-    monkeypatch.setattr("adapters.service.decide.pod_requests.read", counted)
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", counted)
     pods, workloads = AlikePods(DIALECTS), TEMPLATES + 1
 
     for replica in range(2):
@@ -181,7 +181,7 @@ def test_a_pod_of_a_long_template_is_not_kept(monkeypatch: pytest.MonkeyPatch) -
     pods = AlikePods(DIALECTS)
     assert read_by(pods, a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
 
-    monkeypatch.setattr("adapters.service.decide.pod_requests.read", lambda *_: None)
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", lambda *_: None)
 
     assert read_by(pods, a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
 

@@ -9,7 +9,7 @@ from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import enlarged, holding
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.departures import UNKNOWN, release_by
+from adapters.service.cluster_state.deleted_pods import UNKNOWN, release_by
 from adapters.service.decide.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

@@ -9,8 +9,8 @@ import asyncio
 from collections.abc import Callable, Collection
 from typing import NoReturn, Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.claims import Claim
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from core.requests.pod_ref import PodRef
 
 POLL = 1.0

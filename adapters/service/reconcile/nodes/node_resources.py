@@ -13,11 +13,11 @@ from typing import Protocol
 
 import msgspec
 
+from adapters.accounting.published_resources import MARK, mark, states, withdrawn
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.reconcile.concurrency import for_each_limited
-from adapters.service.reconcile.published_resources import MARK, mark, states, withdrawn
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
 

@@ -1,8 +1,8 @@
 """Writes on a bound pod which cards it has, where its annotations do not say so."""
 
+from adapters.accounting.repair_plan import rewrite
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.node_reader import has_finished
-from adapters.service.reconcile.plan import rewrite
+from adapters.service.reconcile.nodes.node_reader import has_finished
 from adapters.service.reconcile.ports import LivePods
 from adapters.stores.store import Store
 from adapters.wire.kube import Pod, pod_ref

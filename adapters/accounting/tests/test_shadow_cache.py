@@ -5,10 +5,10 @@ from collections.abc import Collection
 
 import msgspec
 
+from adapters.accounting.shadow_cache import KnownShadow, ShadowCache
 from adapters.dialects.dra.shadow_claims import shadow_claims
 from adapters.dialects.dra.shadows import ShadowDevice
 from adapters.dialects.dra.tests.builders import a_claim, a_result
-from adapters.service.cluster_state.shadow_cache import KnownShadow, ShadowCache
 from adapters.wire.dra import ResourceClaim
 
 (MADE,) = shadow_claims("system", "n1", [ShadowDevice(("d", "p", "gpu-0"))])

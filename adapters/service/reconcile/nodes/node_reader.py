@@ -3,25 +3,26 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from adapters.accounting.node_view import NodeView
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.adoption_cache import AdoptionCache
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.departures import release_by
-from adapters.service.cluster_state.node_view import NodeView
-from adapters.service.decide.ports import SECOND, Clock, LiveClaims
-from adapters.service.reconcile.claim_reader import (
+from adapters.service.cluster_state.deleted_pods import release_by
+from adapters.service.decide.ports import Clock, LiveClaims
+from adapters.service.reconcile.nodes.claim_reader import (
     ClaimLingers,
     ClaimReader,
     lingering_of_claim,
     lingering_of_moved,
 )
-from adapters.service.reconcile.orphans import OrphanTracker
+from adapters.service.reconcile.nodes.orphans import OrphanTracker
 from adapters.service.reconcile.ports import LivePods, NoClaims, RepairReporter
 from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
+from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

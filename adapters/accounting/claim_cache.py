@@ -3,13 +3,13 @@
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator
 
+from adapters.accounting.shadow_cache import ShadowCache
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import Claim, allocated, unread_claim
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.inventory import described
 from adapters.dialects.dra.shadows import ShadowDevice, shadows
-from adapters.service.cluster_state.shadow_cache import ShadowCache
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import Metadata, Unreadable
 from core.hardware.node import Node

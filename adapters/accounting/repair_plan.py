@@ -9,18 +9,9 @@ from dataclasses import replace
 
 import msgspec
 
-from adapters.dialects import record
-from adapters.dialects.adoption.adopt import adopt, unclear_cards
-from adapters.dialects.adoption.disagreement import disagreements
-from adapters.dialects.adoption.kubelet import adopt_from_kubelet
-from adapters.dialects.dialect import Dialect, DialectError, Result
-from adapters.dialects.dra import DRA
-from adapters.dialects.dra.holders import enlarged
-from adapters.dialects.matching import dialect_of
-from adapters.service.cluster_state.node_view import NOT_REFUSED, Compare, NodeView, Read
-from adapters.service.decide.ports import SECOND
-from adapters.service.reconcile.late import Late, allocate_late, late_pods, waiting_pods
-from adapters.service.reconcile.repairs import (
+from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
+from adapters.accounting.repairs import (
     Adopt,
     Allocate,
     Annotate,
@@ -31,7 +22,16 @@ from adapters.service.reconcile.repairs import (
     Repair,
     repaired,
 )
+from adapters.dialects import record
+from adapters.dialects.adoption.adopt import adopt, unclear_cards
+from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.kubelet import adopt_from_kubelet
+from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.holders import enlarged
+from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name, labels
+from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind

@@ -6,11 +6,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from adapters.accounting.bound_without_service import late_pods
 from adapters.dialects.record import MARK
-from adapters.service.reconcile.controller import unadopted
-from adapters.service.reconcile.late import late_pods
-from adapters.service.reconcile.tests.pods import GARBLED, NODE, a_wish, bound
-from adapters.service.reconcile.tests.test_controller import Rig, a_rig
+from adapters.service.reconcile.nodes.controller import unadopted
+from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, bound
+from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.hardware import NodeHardware
