@@ -8,13 +8,13 @@ allocation. So such a pod has no card yet, and gets one here, if its node has ro
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects import record, registry
+from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.wire.hardware import is_reported
 from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.marked_pod import has_variable
+from adapters.wire.records.hardware import is_reported
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
@@ -131,7 +131,7 @@ def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
     marked = {
         member.container.name
         for member in pod_containers(pod)
-        if has_variable(member.container, record.MARK)
+        if has_variable(member.container, allocation_record.MARK)
     }
     statuses = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
     created = {status.name for status in statuses if status.container_id}

@@ -7,8 +7,8 @@ from types import MappingProxyType
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.dialect import Dialect
-from adapters.wire.hardware import DeallocatedClaim, DeviceHolding
 from adapters.wire.kube import Pod
+from adapters.wire.records.hardware import DeallocatedClaim, DeviceHolding
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse
 

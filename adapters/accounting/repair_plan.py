@@ -22,7 +22,7 @@ from adapters.accounting.repairs import (
     Repair,
     repaired,
 )
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.adoption.adopt import adopt, unclear_cards
 from adapters.dialects.adoption.disagreement import disagreements
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
@@ -297,7 +297,7 @@ def _written(
     if any(grant.container not in requesting for grant in allocation.grants):
         return None
     result = dialect.write_result(pod, request, placement, node, wall)
-    return record.update(pod, result, allocation.grants)
+    return allocation_record.update(pod, result, allocation.grants)
 
 
 def _with(pod: Pod, result: Result) -> Pod:

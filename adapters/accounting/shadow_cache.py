@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadow_claims import NODE
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import ClaimStatus, ResourceClaim
-from adapters.wire.partial_decoder import PartialDecoder
 
 _STATUS = PartialDecoder(ClaimStatus)
 

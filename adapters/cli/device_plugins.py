@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from adapters.cli.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
-from adapters.dialects.device_plugin_nodes import PluginNode, read_plugin_node
+from adapters.dialects.device_plugins.nodes import PluginNode, read_plugin_node
+from adapters.dialects.device_plugins.resources import plugin_amounts
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.plugin_resources import plugin_amounts
 from adapters.wire.kube import Pod
 from core.feasibility.inventory import NodeSelection
 from core.feasibility.plugin import is_not_ours, kubelet_chooses

@@ -20,17 +20,17 @@ from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
-from adapters.dialects.device_plugin_nodes import read_plugin_node
+from adapters.dialects.device_plugins.nodes import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.merge import read_node
 from adapters.stores.store import stored_of
-from adapters.wire import hardware
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.kube import KubeNode, Pod, full_name
-from adapters.wire.ledger import LedgerRecordError
-from adapters.wire.ledger_object import LedgerObject
-from adapters.wire.quota import QuotaRecordError, read_quota
+from adapters.wire.records import hardware
+from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
+from adapters.wire.records.ledger import LedgerRecordError
+from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.quota import QuotaRecordError, read_quota
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

@@ -22,12 +22,12 @@ from adapters.cli.output.report import (
 )
 from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
+from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
-from adapters.dialects.strangers import advice
+from adapters.dialects.unread_keys import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind

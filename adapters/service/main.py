@@ -31,7 +31,7 @@ from adapters.service.web import server
 from adapters.service.web.app import App
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""

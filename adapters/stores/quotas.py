@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from adapters.stores.store import Conflict
-from adapters.wire.quota import ShareQuotaObject, read_quota
+from adapters.wire.records.quota import ShareQuotaObject, read_quota
 from core.quota.quota import Quota
 
 

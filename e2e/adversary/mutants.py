@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from adapters.accounting.repairs import Repair
-from adapters.dialects import record, restate
+from adapters.dialects import allocation_record, choice_amounts
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
 from adapters.dialects.dra.claims import Claim
@@ -123,7 +123,7 @@ def _restate() -> None:
     def stated(request: Request, choice: Iterable[Grant], node: Node) -> tuple[Grant, ...]:  # noqa: ARG001
         return tuple(choice)
 
-    for module in (restate, record, validate):
+    for module in (choice_amounts, allocation_record, validate):
         module.restate = stated  # type: ignore[attr-defined]
     adopt.at_least = stated  # type: ignore[attr-defined,assignment]
 

@@ -7,15 +7,15 @@ import msgspec
 import pytest
 
 from adapters.accounting.bound_without_service import late_pods
-from adapters.dialects.record import MARK
+from adapters.dialects.allocation_record import MARK
 from adapters.service.reconcile.nodes.controller import unadopted
 from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, bound
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.stores.quotas import MemoryQuotas
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import ContainerStatus, Pod
 from adapters.wire.marked_pod import PodDecoder
+from adapters.wire.records.hardware import NodeHardware
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota

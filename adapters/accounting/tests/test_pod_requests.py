@@ -31,7 +31,7 @@ def read_by(pods: AlikePods, pod: Pod) -> PodRequest | None:
     return pods.read(pod, template_of(pod))
 
 
-GOLDEN = sorted((Path(__file__).parents[3] / "dialects").glob("*/tests/golden/*.in.json"))
+GOLDEN = sorted((Path(__file__).parents[2] / "dialects").glob("*/tests/golden/*.in.json"))
 
 
 class _Example(msgspec.Struct):

@@ -9,7 +9,7 @@ from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
-from core.feasibility.relax import ChangeKind, RequestChange
+from core.feasibility.smallest_change import ChangeKind, RequestChange
 from core.hardware.quantity import MIB
 from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest

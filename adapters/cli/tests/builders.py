@@ -11,7 +11,7 @@ from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.main import app
 from adapters.dialects.dialect import Defaults
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 
 Plain = dict[str, Any]
 

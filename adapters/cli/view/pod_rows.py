@@ -18,7 +18,7 @@ from adapters.cli.view.used import used, used_fields
 from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
-from adapters.wire.quota import limited_amounts
+from adapters.wire.records.quota import limited_amounts
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.usage import CardShare

@@ -13,7 +13,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import KubeNode, Text, annotations
 from core.durations import SECOND
 from core.hardware.node import Node

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.volcano import keys
 from adapters.wire.kube import Pod, annotations
@@ -28,7 +28,7 @@ _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<slice>[^\s\[\]-]+-[0-9]{1,3})\])
 
 def has_result(pod: Pod) -> bool:
     """Whether a pod has a record."""
-    return keys.ASSIGNED in annotations(pod) or record.KEY in annotations(pod)
+    return keys.ASSIGNED in annotations(pod) or allocation_record.KEY in annotations(pod)
 
 
 def write_result(
@@ -65,7 +65,7 @@ def write_result(
         keys.BIND_TIME: seconds,
     }
     if not _positional(pod, request):
-        written[record.KEY] = record.encode(placement.grants)
+        written[allocation_record.KEY] = allocation_record.encode(placement.grants)
     return Result(annotations=written, labels={})
 
 
@@ -82,8 +82,8 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
         DialectError: the record cannot be parsed.
     """
     written = annotations(pod)
-    if record.KEY in written:
-        return record.read(written[record.KEY], request, node)
+    if allocation_record.KEY in written:
+        return allocation_record.read(written[allocation_record.KEY], request, node)
     text = written[keys.ASSIGNED]
     cards = {card.uuid: card for card in node.cards}
     lists = text.split(";")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.dialects import record, registry
+from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
 from adapters.service.decide.advice.expected_pods import ExpectedPods
@@ -176,7 +176,7 @@ class Service:
         result = pod_request.dialect.write_result(
             pod_request.pod, pod_request.request, placement, node, self.ports.clock.wall()
         )
-        return record.update(pod_request.pod, result, placement.grants)
+        return allocation_record.update(pod_request.pod, result, placement.grants)
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()

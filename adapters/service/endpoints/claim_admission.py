@@ -23,9 +23,10 @@ from adapters.service.decide.ports import DecisionRecord, LiveResources, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_shares import Pool, all_results, with_shares
 from adapters.service.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import DeviceClass, RequestedClaim, ResourceClaim, ResourceSlice
 from core.requests.grant import Allocation
 

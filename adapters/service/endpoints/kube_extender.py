@@ -17,11 +17,11 @@ from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid
 from adapters.wire import extender, extender_answer
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.name_index import NameList
-from adapters.wire.seen_names import SeenNames
+from adapters.wire.names.name_index import NameList
+from adapters.wire.names.seen_names import SeenNames
 from core.feasibility.arrays import Mask
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason

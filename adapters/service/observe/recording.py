@@ -25,12 +25,12 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.recording_file import RecordingFile
-from adapters.wire import ledger as ledgers_of
-from adapters.wire import recording
-from adapters.wire.grant import GrantRecord, grant_record
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.ledger_records import AllocationRecord
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
+from adapters.wire.records import ledger as ledgers_of
+from adapters.wire.records import recording
+from adapters.wire.records.grant import GrantRecord, grant_record
+from adapters.wire.records.ledger_records import AllocationRecord
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason

@@ -18,7 +18,7 @@ from adapters.service.decide.service import Service
 from adapters.service.reconcile.namespace_usage import NamespaceUsage
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
-from adapters.wire.quota import QuotaRecordError
+from adapters.wire.records.quota import QuotaRecordError
 from core.durations import SECOND
 from core.quota.amounts import NOTHING, QuotaAmounts
 from core.quota.quota import ClaimKey, Quota, QuotaClaim

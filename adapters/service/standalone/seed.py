@@ -6,7 +6,7 @@ from time import time_ns
 
 from adapters.stores.store import Conflict, Store
 from adapters.wire.kube import Pod
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger

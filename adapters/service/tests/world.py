@@ -30,9 +30,9 @@ from adapters.service.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
 from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Change, Conflict, Stored, StoreError
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Container, KubeNode, Metadata, Pod, PodSpec, Resources
-from adapters.wire.ledger import decode, encode
+from adapters.wire.records.hardware import NodeHardware
+from adapters.wire.records.ledger import decode, encode
 from core.durations import SECOND
 from core.hardware.card import Card
 from core.hardware.node import Node

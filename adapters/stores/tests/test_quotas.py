@@ -10,7 +10,7 @@ import pytest
 from adapters.stores.kubernetes_quotas import KubernetesQuotas
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, StoreError
-from adapters.wire.quota import QuotaRecordError
+from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 

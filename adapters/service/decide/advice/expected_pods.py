@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 from core.durations import SECOND
 from core.feasibility.arrays import Numbers
 from core.feasibility.cache import request_signature

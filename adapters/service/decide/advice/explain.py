@@ -10,7 +10,7 @@ from adapters.dialects.rejection import rejection_text
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.decisions import summary
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections, reject
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.wire.name_index import NameIndex, NameList
+from adapters.wire.names.name_index import NameIndex, NameList
 from core.feasibility.arrays import Mask, Numbers, Rows
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation

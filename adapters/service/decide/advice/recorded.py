@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.recorder import RecordedDecision
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 from core.feasibility.arrays import Mask, Numbers
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement

@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 from adapters.service.decide.ports import Clock, DecisionLog
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.store import Change, Conflict, Store, Stored
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger

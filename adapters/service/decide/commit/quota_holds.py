@@ -16,7 +16,7 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.quotas import Quotas, not_counted
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
-from adapters.wire.quota import QuotaRecordError
+from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import NOTHING, QuotaAmounts
 from core.quota.quota import QuotaClaim, Shortage
 from core.requests.pod_ref import PodRef

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from adapters.dialects.restate import ChoiceError, restate
+from adapters.dialects.choice_amounts import ChoiceError, restate
 from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node

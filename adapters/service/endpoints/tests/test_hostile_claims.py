@@ -27,7 +27,7 @@ from adapters.service.tests.claims import (
     asking,
     claim_review,
 )
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant

@@ -20,7 +20,7 @@ from adapters.service.tests.builders import (
     decoded,
     run,
 )
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 
 
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])

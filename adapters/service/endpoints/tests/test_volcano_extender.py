@@ -19,7 +19,7 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.quotas import MemoryQuotas
 from adapters.wire import volcano
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 from adapters.wire.volcano import PredicateStatus
 from core.durations import SECOND
 from core.hardware.quantity import GIB

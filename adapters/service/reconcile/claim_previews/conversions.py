@@ -7,8 +7,8 @@ claims are there. Each claim is owned by its pod, so that it is deleted with it.
 from collections.abc import Callable, Mapping
 from typing import NoReturn, Protocol
 
-from adapters.dialects.conversion import Inexact, converted, is_converted
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.translation.conversion import Inexact, converted, is_converted
 from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.service import Service

@@ -32,7 +32,7 @@ from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporte
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod, UnreadPod
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND, SECOND
 from core.hardware.node import Node
 from core.ledger.consumption import metered

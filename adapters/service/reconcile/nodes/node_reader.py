@@ -20,8 +20,8 @@ from adapters.service.reconcile.nodes.claim_reader import (
 )
 from adapters.service.reconcile.nodes.orphans import OrphanTracker
 from adapters.service.reconcile.ports import LivePods, NoClaims, RepairReporter
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
+from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

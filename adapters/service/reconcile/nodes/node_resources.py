@@ -18,8 +18,8 @@ from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.reconcile.concurrency import for_each_limited
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
+from adapters.wire.records.hardware import NodeHardware
 
 FIRST = 1.0
 """Seconds after a write before the same write is repeated; doubled after each repetition."""

@@ -9,7 +9,7 @@ from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodReque
 from adapters.service.decide.advice import feasibility as feasibility_module
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 
 
 def a_request_of(bench: Bench, memory: int = 1000) -> PodRequest:

@@ -11,7 +11,7 @@ from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Conflict, StoreError
-from adapters.wire.quota import QuotaRecordError
+from adapters.wire.records.quota import QuotaRecordError
 from core.hardware.quantity import GIB
 from core.quota.amounts import NOTHING, QuotaLimits
 from core.quota.quota import Quota

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from adapters.dialects.conversion import KEY, Conversion, convert, stated
+from adapters.dialects.translation.conversion import KEY, Conversion, convert, stated
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.service.decide.conversion_policy import ConversionPolicy

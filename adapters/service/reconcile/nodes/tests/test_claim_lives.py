@@ -23,8 +23,8 @@ from adapters.service.reconcile.nodes.tests.test_other_nodes import (
     a_slice,
 )
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.hardware import DeallocatedClaim, NodeHardware
 from adapters.wire.kube import Metadata, Pod
+from adapters.wire.records.hardware import DeallocatedClaim, NodeHardware
 
 RESERVED = [{"resource": "pods", "name": "p", "uid": "u-pod"}]
 

@@ -21,8 +21,8 @@ from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.hardware import DeallocatedClaim, NodeHardware
 from adapters.wire.kube import Metadata, Pod
+from adapters.wire.records.hardware import DeallocatedClaim, NodeHardware
 from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation

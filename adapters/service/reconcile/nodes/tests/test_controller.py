@@ -33,8 +33,8 @@ from adapters.service.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
-from adapters.wire.hardware import DeviceHolding, NodeHardware
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Placement

@@ -21,8 +21,8 @@ from adapters.service.reconcile.nodes.node_resources import (
 from adapters.service.settings import read
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node
 from adapters.service.tests.settling import run_settling, settled
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, NodeStatus
+from adapters.wire.records.hardware import NodeHardware
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB
 from core.tests.builders import a_card, like_cards

@@ -29,8 +29,8 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.memory import MemoryStore
 from adapters.wire.dra import ResourceClaim, ResourceSlice
-from adapters.wire.hardware import DeallocatedClaim, DeviceHolding, NodeHardware
 from adapters.wire.kube import Metadata
+from adapters.wire.records.hardware import DeallocatedClaim, DeviceHolding, NodeHardware
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
