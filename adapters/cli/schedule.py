@@ -5,8 +5,9 @@ from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
 from adapters.accounting.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
-from adapters.cli.device_plugins import DeviceFit, PluginDevices, devices_text
-from adapters.cli.fleet import Fleet, NodeState, read_fleet
+from adapters.cli.fleet.device_plugins import DeviceFit, PluginDevices, devices_text
+from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
+from adapters.cli.fleet.quotas import NamespaceQuotas
 from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.node_texts import NodeTexts
@@ -20,7 +21,6 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.dialect import Defaults, DialectError

@@ -25,7 +25,7 @@ from adapters.service.compose import Composition, Task, in_cluster, without_clus
 from adapters.service.decide.state.readiness import RESTART
 from adapters.service.observe.decision_log import Logger, logger
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings import UNIX, Settings, SettingsError, read
+from adapters.service.settings.settings import UNIX, Settings, SettingsError, read
 from adapters.service.standalone.seed import StaticInventory
 from adapters.service.web import server
 from adapters.service.web.app import App

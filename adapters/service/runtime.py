@@ -31,7 +31,7 @@ from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.metrics import Metrics
 from adapters.service.observe.recording import recorder
-from adapters.service.settings import Settings
+from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.body_budget import BodyBudget
 from adapters.service.web.dashboard.agents import AgentReader, NoAgents

@@ -15,7 +15,7 @@ from adapters.accounting.repairs import (
 )
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import full_name
 from adapters.wire.quantity import QuantityError, parse

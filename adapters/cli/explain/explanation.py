@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.view.verdict import Judge, Verdict

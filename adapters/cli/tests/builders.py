@@ -6,7 +6,7 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from adapters.cli.fleet import read_fleet
+from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.main import app

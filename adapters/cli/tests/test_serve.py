@@ -22,9 +22,9 @@ from adapters.cli.tests.builders import (
     volcano_bound,
 )
 from adapters.cli.tests.test_claims import a_claim, a_slice
-from adapters.service import settings as service_settings
 from adapters.service.compose import Composition, without_cluster
 from adapters.service.observe.decision_log import logger
+from adapters.service.settings import settings as service_settings
 from adapters.service.standalone.seed import StaticInventory
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import call

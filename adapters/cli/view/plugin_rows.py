@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from adapters.cli.device_plugins import DeviceUser, PluginDevices, devices_text
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import FurtherRows

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from adapters.cli.fleet import Fleet, NodeState, with_uid
+from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
 from adapters.cli.input.source import InputError
 from adapters.dialects import allocation_record
 from adapters.wire.kube import Pod, PodStatus, full_name

@@ -17,7 +17,7 @@ from adapters.service.reconcile.claim_previews.claim_conditions import ClaimCond
 from adapters.service.reconcile.claim_previews.conversions import Conversions, needs_a_look
 from adapters.service.reconcile.claim_previews.unused_claims import UnusedClaims
 from adapters.service.reconcile.shadows import ShadowPublisher
-from adapters.service.settings import Settings
+from adapters.service.settings.settings import Settings
 from adapters.wire.kube import Pod, full_name
 
 

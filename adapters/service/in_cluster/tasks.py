@@ -48,8 +48,8 @@ from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
 from adapters.service.runtime import Cluster, ServiceRuntime
-from adapters.service.settings import Settings
-from adapters.service.tls_settings import Managed
+from adapters.service.settings.settings import Settings
+from adapters.service.settings.tls import Managed
 from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas

@@ -38,12 +38,12 @@ from adapters.cluster.tests.server import serving
 from adapters.dialects import registry
 from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device
 from adapters.dialects.merge import read_node
-from adapters.service.dra_settings import DraSettings
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.in_cluster.tests.raw_cluster import RawCluster
 from adapters.service.in_cluster.tests.test_tasks import kubeconfig
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings import Settings
+from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.settings import Settings
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node, a_pod, body
 from adapters.service.web.tests.calls import call
 from adapters.tests.hostile_texts import TEXTS, VALUES

@@ -18,7 +18,7 @@ from adapters.service.reconcile.nodes.node_resources import (
     amounts,
     patch,
 )
-from adapters.service.settings import read
+from adapters.service.settings.settings import read
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node
 from adapters.service.tests.settling import run_settling, settled
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, NodeStatus

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.fleet import Fleet
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from adapters.service.section import SPLIT_AT_COMMAS, Section
+from adapters.service.settings.section import SPLIT_AT_COMMAS, Section
 
 
 class DraSettings(Section):

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from adapters.service.section import Section
+from adapters.service.settings.section import Section
 
 
 class LimitSettings(Section):

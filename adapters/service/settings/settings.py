@@ -19,12 +19,12 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.service.dra_settings import DraSettings
-from adapters.service.environment import PREFIX, VariableError, override
-from adapters.service.limit_settings import LimitSettings
-from adapters.service.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
-from adapters.service.settings_file import SettingsFile, SettingsFileError
-from adapters.service.tls_settings import GrpcTls, Tls
+from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.environment import PREFIX, VariableError, override
+from adapters.service.settings.limits import LimitSettings
+from adapters.service.settings.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
+from adapters.service.settings.settings_file import SettingsFile, SettingsFileError
+from adapters.service.settings.tls import GrpcTls, Tls
 
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""

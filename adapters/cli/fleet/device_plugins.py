@@ -7,7 +7,7 @@ of the pods that are bound to it. Which card a pod has is known to the kubelet a
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
 from adapters.dialects.device_plugins.nodes import PluginNode, read_plugin_node
 from adapters.dialects.device_plugins.resources import plugin_amounts

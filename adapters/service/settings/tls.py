@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from adapters.service.section import ADDRESS, SPLIT_AT_COMMAS, Section
+from adapters.service.settings.section import ADDRESS, SPLIT_AT_COMMAS, Section
 
 DAY = 24 * 3600
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.service.environment import is_service_link
-from adapters.service.settings import Log, Settings, SettingsError, read
-from adapters.service.tls_settings import GrpcTls
+from adapters.service.settings.environment import is_service_link
+from adapters.service.settings.settings import Log, Settings, SettingsError, read
+from adapters.service.settings.tls import GrpcTls
 
 SERVICE = {
     "DRAGOMAN_SERVICE_HOST": "10.96.0.7",

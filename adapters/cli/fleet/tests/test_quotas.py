@@ -9,7 +9,7 @@ import yaml
 
 from adapters.cli.tests.command import command
 
-EXAMPLE = Path(__file__).parents[3] / "configs" / "examples" / "quota.yaml"
+EXAMPLE = Path(__file__).parents[4] / "configs" / "examples" / "quota.yaml"
 TEXT = "quota of namespace ml: cards 0.5 short (1.5 of 2 used)"
 
 

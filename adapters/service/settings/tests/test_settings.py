@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.service import settings as settings_module
-from adapters.service.settings import Settings, SettingsError
+from adapters.service.settings import settings as settings_module
+from adapters.service.settings.settings import Settings, SettingsError
 from adapters.service.web.limits import PortLimits
 
 
