@@ -44,7 +44,8 @@ class ClaimCache:
         self._pools: dict[PoolName, dict[str, ResourceSlice]] = {}
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
-        self._devices: Devices | None = None
+        self._devices = Devices(())
+        self._is_devices_stale = False
         self._classes: dict[str, DeviceClass] = {}
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
@@ -155,8 +156,9 @@ class ClaimCache:
     @property
     def devices(self) -> Devices:
         """The devices of all slices."""
-        if self._devices is None:
-            self._devices = Devices(self._slices.values())
+        if self._is_devices_stale:
+            self._devices = Devices(self._slices.values(), self._devices)
+            self._is_devices_stale = False
         return self._devices
 
     def holding(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...]:
@@ -214,7 +216,7 @@ class ClaimCache:
             del self._pools[_pool(item)]
 
     def _slice_changed(self, *slices: ResourceSlice) -> None:
-        self._devices = None
+        self._is_devices_stale = True
         nodes = {each.spec.node_name for each in slices}
         self._changed(None if None in nodes else {node for node in nodes if node})
 
