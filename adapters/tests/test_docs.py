@@ -86,7 +86,7 @@ def test_every_page_and_heading_that_a_page_links_exists(page: Path) -> None:
 
 def test_every_metric_that_an_alert_or_the_operations_page_names_is_made() -> None:
     text = (ROOT / "configs/prometheus-alerts.yaml").read_text()
-    text += (ROOT / "docs/operations.md").read_text()
+    text += (ROOT / "docs/guides/operations.md").read_text()
     named = set(re.findall(r"\bdragoman_\w+[a-z]\b", text))
     sources = "".join(
         path.read_text() for path in (ROOT / "adapters").rglob("*.py") if "tests" not in path.parts
@@ -112,7 +112,7 @@ def test_the_badge_names_the_version_of_kubernetes_that_the_tests_run() -> None:
 
 def test_every_alert_is_explained() -> None:
     rules = yaml.safe_load((ROOT / "configs/prometheus-alerts.yaml").read_text())["spec"]["groups"]
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/guides/operations.md").read_text()
     alerts = [rule["alert"] for group in rules for rule in group["rules"]]
 
     assert [alert for alert in alerts if f"| `{alert}` |" not in page] == []
@@ -127,7 +127,7 @@ FOREIGN = {
 
 
 def test_every_text_of_a_symptom_is_written_by_our_code() -> None:
-    page = (ROOT / "docs/troubleshooting.md").read_text()
+    page = (ROOT / "docs/guides/troubleshooting.md").read_text()
     quoted = {
         text.strip(". ")
         for quote in re.findall(r'"([^"|]+)"', page)
@@ -147,7 +147,8 @@ def test_every_text_of_a_symptom_is_written_by_our_code() -> None:
 
 def test_every_event_and_log_name_of_the_operators_pages_is_written_by_our_code() -> None:
     pages = [
-        ROOT / "docs" / name for name in ("operations.md", "troubleshooting.md", "node-agent.md")
+        ROOT / "docs" / name
+        for name in ("guides/operations.md", "guides/troubleshooting.md", "reference/node-agent.md")
     ]
     text = "".join(page.read_text() for page in pages)
     events = set(re.findall(r"^\| (?:pod|node) \| `([A-Z]\w+)`", text, re.MULTILINE))
@@ -178,9 +179,9 @@ HELD_TO_A_WIDTH = [
     "README.md",
     "CONTRIBUTING.md",
     "docs/README.md",
-    "docs/compatibility.md",
+    "docs/reference/compatibility.md",
     "README.zh-CN.md",
-    "docs/first-change.md",
+    "docs/guides/first-change.md",
     *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
 ]
 
