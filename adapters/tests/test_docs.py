@@ -193,6 +193,32 @@ def test_no_line_of_text_is_too_wide_for_a_diff(name: str) -> None:
     assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
 
 
+LONGEST_CHANGE = 140
+"""Characters of a change that a reader sees, without the link to its page."""
+
+
+def test_the_changelog_has_one_line_for_each_change_by_kind() -> None:
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    kinds = [kind for each in releases for kind in re.split(r"^### ", each, flags=re.MULTILINE)[1:]]
+    changes = [
+        " ".join(change.split())
+        for kind in kinds
+        for change in re.findall(r"^- (.+(?:\n  .+)*)", kind, re.MULTILINE)
+    ]
+    seen = [re.sub(r" \(\[[^]]*\]\([^)]*\)\)|\]\([^)]*\)", "", change) for change in changes]
+
+    assert len(seen) > 150
+    assert {kind.partition("\n")[0] for kind in kinds} <= {
+        "Added",
+        "Changed",
+        "Deprecated",
+        "Removed",
+        "Fixed",
+        "Security",
+    }
+    assert [change for change in seen if len(change) > LONGEST_CHANGE] == []
+
+
 TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
 
 
