@@ -46,6 +46,20 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert {name: page for name, page in named.items() if name not in defined} == {}
 
 
+def test_every_intended_difference_has_its_reason_and_its_test() -> None:
+    page = (ROOT / "docs/reference/deviations.md").read_text()
+    sections = re.split(r"^### ", re.sub(r"^```.*?^```$", "", page, flags=re.M | re.S), flags=re.M)
+    stated = [section for section in sections if "* **Dragoman:** " in section]
+    form = re.compile(
+        r"[^\n]+\n\n\* \*\*(?!Dragoman)[^*]+:\*\* .+\n\* \*\*Dragoman:\*\* .+"
+        r"\n\* \*\*Why:\*\* .+\n\* \*\*Test:\*\* `test_",
+        re.DOTALL,
+    )
+
+    assert len(stated) > 100
+    assert [section for section in stated if not form.match(section)] == []
+
+
 def anchors(page: Path) -> set[str]:
     """As the usual renderers make them of headings."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
