@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import orjson
 
-from adapters.wire import body
-from adapters.wire.body import BodyError
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.body import BodyError
+from adapters.wire.decode.decoder import Decoder
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.partial_decoder import PartialDecoder
 
 VERSION = "admission.k8s.io/v1"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from adapters.wire.decoding import Int64
+from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Amount, Metadata, Wire
 
 

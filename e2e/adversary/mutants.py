@@ -7,17 +7,17 @@ product has no switch for them.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from adapters.dialects import record, restate
+from adapters.accounting.repairs import Repair
+from adapters.dialects import allocation_record, choice_amounts
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
 from adapters.dialects.dra.claims import Claim
-from adapters.service.decide import validate
-from adapters.service.decide.claim_choice import ClaimRefusal
-from adapters.service.decide.committer import Committer
+from adapters.service.decide.commit import validate
+from adapters.service.decide.commit.claim_choice import ClaimRefusal
+from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_admission import ClaimAdmission
-from adapters.service.reconcile.controller import Reconciler
-from adapters.service.reconcile.repairs import Repair
+from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
 from adapters.wire.kube import Pod
@@ -123,7 +123,7 @@ def _restate() -> None:
     def stated(request: Request, choice: Iterable[Grant], node: Node) -> tuple[Grant, ...]:  # noqa: ARG001
         return tuple(choice)
 
-    for module in (restate, record, validate):
+    for module in (choice_amounts, allocation_record, validate):
         module.restate = stated  # type: ignore[attr-defined]
     adopt.at_least = stated  # type: ignore[attr-defined,assignment]
 

@@ -22,7 +22,7 @@ from adapters.agent.injection.host import HostError, realize
 from adapters.agent.injection.plan import AdjustmentPlan, RepeatedVariableError
 from adapters.agent.injection.prepared import prepared_plan
 from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from core.requests.limits import GrantError, Limits
 
 NO_ADJUSTMENT = Adjustment()
@@ -206,7 +206,9 @@ class Policy:
 
 def _unanswered(status: GrantStatus) -> GrantError:
     """A container has admission's mark and no share."""
-    return GrantError(f"admission saw a request for a share ({record.MARK}), but {status.value}")
+    return GrantError(
+        f"admission saw a request for a share ({allocation_record.MARK}), but {status.value}"
+    )
 
 
 def _has_plugins_cards(facts: ContainerFacts) -> bool:

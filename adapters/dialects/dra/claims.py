@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.dialects.dra.conditions import awaiting, is_rejected
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
     ClaimAllocation,
     ClaimStatus,
@@ -17,7 +18,6 @@ from adapters.wire.dra import (
     ResourceClaim,
 )
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
 NAME_FIELD = "metadata.name"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from math import ceil
 
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 from adapters.wire.dra import (
     DeviceCapacity,
     DeviceResult,

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from adapters.dialects import conversion, record
-from adapters.dialects.conversion import Inexact
+from adapters.accounting.pod_requests import PodRequest, read
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
-from adapters.dialects.strangers import advice
-from adapters.service.decide.card_choice import Committed
+from adapters.dialects.translation import conversion
+from adapters.dialects.translation.conversion import Inexact
+from adapters.dialects.unread_keys import advice
+from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.decisions import main_cause
-from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
 from adapters.service.endpoints.closed_containers import close_containers
@@ -30,9 +31,10 @@ from adapters.service.endpoints.outcomes import (
     unless_invalid,
 )
 from adapters.service.endpoints.required_plugins import required
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
@@ -303,7 +305,7 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
 
 def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
     """The field in which a pod's author wrote what only a scheduler or admission may write."""
-    keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
+    keys = frozenset((allocation_record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
     if not converts:
         keys |= {conversion.KEY}
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):

@@ -17,15 +17,16 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.equivalence import others
-from adapters.service.decide.claim_choice import IN_USE, ClaimRefusal
-from adapters.service.decide.claim_holdings import holdings, node_without_ledger, unclear
+from adapters.service.decide.commit.claim_choice import IN_USE, ClaimRefusal
+from adapters.service.decide.commit.claim_holdings import holdings, node_without_ledger, unclear
 from adapters.service.decide.ports import DecisionRecord, LiveResources, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_shares import Pool, all_results, with_shares
 from adapters.service.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, failed
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import DeviceClass, RequestedClaim, ResourceClaim, ResourceSlice
 from core.requests.grant import Allocation
 

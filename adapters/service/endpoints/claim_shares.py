@@ -8,9 +8,10 @@ import msgspec
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import check_share, consumed
 from adapters.dialects.dra.share_id import share_id
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Patch
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import (
     DeviceResult,
     RequestedClaim,

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import invalid
-from adapters.service.decide.ledger_writer import LedgerContended
 from adapters.service.decide.ports import (
     BindError,
     DecisionLog,

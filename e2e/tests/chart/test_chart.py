@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from adapters.agent import config as node_config
-from adapters.service import settings as service_settings
+from adapters.service.settings import settings as service_settings
 from adapters.wire.agent_pod import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object

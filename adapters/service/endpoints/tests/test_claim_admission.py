@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.decide.ports import Outcome
-from adapters.service.decide.readiness import NotReady
+from adapters.service.decide.state.readiness import NotReady
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.service.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.decide.claim_holdings import holdings
+from adapters.service.decide.commit.claim_holdings import holdings
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_service, body, run
 from adapters.service.tests.claims import (
@@ -27,7 +27,7 @@ from adapters.service.tests.claims import (
     asking,
     claim_review,
 )
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
