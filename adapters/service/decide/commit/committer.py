@@ -32,7 +32,7 @@ from adapters.service.decide.commit.claim_choice import (
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
-from adapters.service.decide.commit.recorded import CardsChosen, DevicesChosen
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -325,7 +325,7 @@ class Committer:
         """Record what was decided about each option, up to the one that is free."""
         for option in attempt.options:
             problem = conflict(option.asked, decided.view)
-            self._recorder.record(DevicesChosen(option.asked, decided.view, problem))
+            self._recorder.record(ClaimChecked(option.asked, decided.view, problem))
             if problem is None:
                 return
 
