@@ -18,7 +18,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile import concurrency
-from adapters.service.reconcile.controller import Reconciler
+from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Stored

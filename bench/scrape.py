@@ -14,7 +14,7 @@ from uuid import UUID
 
 import clusters
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.exposition import Compressor, plain
 from adapters.stores.store import Change, Stored

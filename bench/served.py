@@ -28,7 +28,7 @@ from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.runtime import Cluster, ServiceRuntime, settle
-from adapters.service.settings import Log, Settings
+from adapters.service.settings.settings import Log, Settings
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.service.web import server
 from adapters.service.web.app import Answer, Call, Route

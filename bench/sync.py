@@ -23,7 +23,7 @@ from adapters.cluster.api.paths import NODES, PODS
 from adapters.cluster.watch.event_handler import Identity, KubeObject
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
-from adapters.dialects.record import MARK
+from adapters.dialects.allocation_record import MARK
 from adapters.wire.kube import KubeNode, Unreadable
 from adapters.wire.marked_pod import PodDecoder
 

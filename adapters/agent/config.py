@@ -13,7 +13,7 @@ from adapters.agent.injection.profiles import PROFILES, HamiCore, Preload, Vendo
 from adapters.agent.kubelet.checkpoint import CHECKPOINT
 from adapters.agent.nri.model import Mount
 from adapters.dialects import registry
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 
 
 class ConfigError(ValueError):

@@ -4,8 +4,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from adapters.cli.device_plugins import DeviceFit, PluginDevices, devices_text
-from adapters.cli.fleet import Fleet, NodeState, read_fleet
+from adapters.accounting.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
+from adapters.cli.fleet.device_plugins import DeviceFit, PluginDevices, devices_text
+from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
+from adapters.cli.fleet.quotas import NamespaceQuotas
 from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.node_texts import NodeTexts
@@ -19,15 +21,13 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
+from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
 from adapters.dialects.rejection import rejection_text
-from adapters.dialects.strangers import advice
-from adapters.service.decide.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
+from adapters.dialects.unread_keys import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind

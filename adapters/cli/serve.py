@@ -6,7 +6,7 @@ from pathlib import Path
 
 import typer
 
-from adapters.cli.fleet import Fleet, read_fleet
+from adapters.cli.fleet.fleet import Fleet, read_fleet
 from adapters.cli.input.limits import check_file
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.settings import documents

@@ -5,8 +5,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from adapters.dialects.dialect import Dialect, NodeDescription
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode
+from adapters.wire.records.hardware import NodeHardware
 from core.hardware.card import Card, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry

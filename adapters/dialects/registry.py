@@ -6,7 +6,7 @@ the package that depends on the dialect reads its ``DialectInfo``.
 
 from collections.abc import Collection
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
 from adapters.dialects.hami.info import INFO as HAMI
 from adapters.dialects.info import DialectInfo
@@ -34,7 +34,9 @@ def names() -> tuple[str, ...]:
 
 def allocation_annotations() -> frozenset[str]:
     """Every pod with an allocation of a scheduler has at least one of these annotations."""
-    return frozenset((record.KEY,)).union(*(info.allocation_annotations for info in DIALECTS))
+    return frozenset((allocation_record.KEY,)).union(
+        *(info.allocation_annotations for info in DIALECTS)
+    )
 
 
 def documents() -> frozenset[Document]:
@@ -45,7 +47,7 @@ def documents() -> frozenset[Document]:
 def annotations() -> frozenset[str]:
     """Every annotation of a pod that a dialect reads or writes."""
     own = (info.pod_annotations | info.result_keys for info in DIALECTS)
-    return frozenset((record.KEY,)).union(*own)
+    return frozenset((allocation_record.KEY,)).union(*own)
 
 
 def resources() -> frozenset[str]:

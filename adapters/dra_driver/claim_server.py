@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from adapters.agent.apiserver.api import send
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.dra_pod import ClaimingPod
 

@@ -18,7 +18,7 @@ from adapters.agent.injection.prepared import (
     cdi_file,
 )
 from adapters.agent.log import log_event
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 
 _ANSWER = "dragoman.dev/devices"
 """Annotation of a file: what the kubelet was answered, as JSON."""

@@ -17,7 +17,7 @@ from adapters.dra_driver.devices import Json
 from adapters.dra_driver.slice_server import UnsupportedClusterError
 from adapters.dra_driver.slices import DevicePool, slice_object
 from adapters.dra_driver.stored import lost
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
 
 MIN_DELAY, MAX_DELAY = 1.0, 30.0
 """Seconds between two attempts; each failure doubles the wait."""

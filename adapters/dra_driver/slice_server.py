@@ -12,7 +12,7 @@ from adapters.agent.apiserver.api import ApiError, lines, send
 from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.dialects.dra import DRIVER
 from adapters.dra_driver.devices import Json
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode.decoder import Decoder
 
 COLLECTION = "/apis/resource.k8s.io/v1/resourceslices"
 

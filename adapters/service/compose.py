@@ -12,7 +12,7 @@ from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import Logger
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.runtime import Cluster, ServiceRuntime
-from adapters.service.settings import Settings, SettingsError
+from adapters.service.settings.settings import Settings, SettingsError
 from adapters.service.standalone import cluster as standalone
 from adapters.service.standalone.seed import StaticInventory, seed
 from adapters.service.web.app import Route

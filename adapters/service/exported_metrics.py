@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adapters.service.decide.ports import MILLISECOND, Clock
+from adapters.service.decide.ports import Clock
 from adapters.service.decide.service import Service
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.exposition import Compressor, plain
@@ -10,6 +10,7 @@ from adapters.service.observe.metrics import Metrics
 from adapters.service.observe.namespace_metrics import NamespaceMetrics
 from adapters.service.observe.quota_metrics import QuotaMetrics
 from adapters.service.observe.usage_metrics import UsageMetrics
+from core.durations import MILLISECOND
 
 
 class ExportedMetrics:

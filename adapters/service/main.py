@@ -22,16 +22,16 @@ from adapters.service.certificates.tls_context import (
     serving,
 )
 from adapters.service.compose import Composition, Task, in_cluster, without_cluster
-from adapters.service.decide.readiness import RESTART
+from adapters.service.decide.state.readiness import RESTART
 from adapters.service.observe.decision_log import Logger, logger
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings import UNIX, Settings, SettingsError, read
+from adapters.service.settings.settings import UNIX, Settings, SettingsError, read
 from adapters.service.standalone.seed import StaticInventory
 from adapters.service.web import server
 from adapters.service.web.app import App
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""

@@ -22,8 +22,8 @@ from adapters.service.decide.ports import (
     PodReader,
     Ports,
 )
-from adapters.service.decide.readiness import LEDGERS
 from adapters.service.decide.service import Service
+from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.exported_metrics import ExportedMetrics
 from adapters.service.memory import FreedMemory
@@ -31,7 +31,7 @@ from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.metrics import Metrics
 from adapters.service.observe.recording import recorder
-from adapters.service.settings import Settings
+from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.body_budget import BodyBudget
 from adapters.service.web.dashboard.agents import AgentReader, NoAgents

@@ -16,11 +16,11 @@ import msgspec
 
 from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_of
 from adapters.stores.watch import Inbox, WatchLedgers
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
-from adapters.wire.ledger import encode
-from adapters.wire.ledger_object import LedgerObject
-from adapters.wire.ledger_reader import LedgerReader
+from adapters.wire.records.ledger import encode
+from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_reader import LedgerReader
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
 

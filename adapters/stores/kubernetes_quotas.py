@@ -6,8 +6,14 @@ from urllib.parse import quote
 
 from adapters.stores.quotas import StoredQuota, conflict, stored_quota
 from adapters.stores.store import StoreError
-from adapters.wire.decoding import Decoder, UnreadableError
-from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject, write_new, write_status
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.records.quota import (
+    NAME,
+    QuotaRecordError,
+    ShareQuotaObject,
+    write_new,
+    write_status,
+)
 from core.quota.quota import Quota
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas"

@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import NamedTuple
 
 from adapters.stores.store import Change, Conflict, Stored, changes_of, stored_of
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.ledger.node_ledger import NodeLedger
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from adapters.stores.store import Change, Conflict, Stored, StoreError, changes_of, stored_of
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.ledger.node_ledger import NodeLedger
 
 T = TypeVar("T")

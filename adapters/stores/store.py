@@ -6,7 +6,7 @@ from typing import Protocol
 
 import msgspec
 
-from adapters.wire.ledger import LedgerRecordError, decode
+from adapters.wire.records.ledger import LedgerRecordError, decode
 from core.ledger.node_ledger import NodeLedger
 
 

@@ -5,8 +5,8 @@ from collections.abc import Callable, Coroutine
 from typing import NamedTuple, Protocol
 
 from adapters.stores.store import Change, Decode, Stored, changes_of
-from adapters.wire.ledger import decode
-from adapters.wire.ledger_object import LedgerObject
+from adapters.wire.records.ledger import decode
+from adapters.wire.records.ledger_object import LedgerObject
 
 
 class NamedObject(Protocol):

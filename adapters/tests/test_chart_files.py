@@ -10,14 +10,15 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.dialects import conversion, record, registry
+from adapters.dialects import allocation_record, registry
+from adapters.dialects.device_plugins.resources import WHOLE_CARDS
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.formats.nvidia_words import SHARED
 from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
-from adapters.dialects.plugin_resources import WHOLE_CARDS
+from adapters.dialects.translation import conversion
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.service.in_cluster.scheduler_config import config_map_names
@@ -68,7 +69,7 @@ def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
 
 
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:
-    keys = frozenset((record.KEY, conversion.KEY)).union(
+    keys = frozenset((allocation_record.KEY, conversion.KEY)).union(
         *(info.result_keys for info in registry.DIALECTS)
     )
 

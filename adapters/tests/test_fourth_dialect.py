@@ -25,12 +25,12 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
-from adapters.service import settings as service_settings
 from adapters.service.compose import open_store
 from adapters.service.in_cluster.scheduler_config import config_map_names
 from adapters.service.observe.decision_log import logger
-from adapters.service.reconcile.node_resources import amounts
+from adapters.service.reconcile.nodes.node_resources import amounts
 from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.settings import settings as service_settings
 from adapters.service.standalone.cluster import LocalCluster, routes
 from adapters.service.standalone.seed import seed
 from adapters.service.tests.builders import Json, a_pod, body, read_pod, review

@@ -5,7 +5,7 @@ Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go (ListMeta, Status, WatchEv
 
 import msgspec
 
-from adapters.wire.decoding import Int64
+from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Metadata, Wire
 
 # Source: k8s.io/apimachinery/pkg/apis/meta/v1/types.go, InitialEventsAnnotationKey.

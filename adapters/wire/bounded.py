@@ -10,9 +10,9 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.wire import body
-from adapters.wire.body import BodyError
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode import body
+from adapters.wire.decode.body import BodyError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, Wire
 
 MOST_ITEMS = 200_000

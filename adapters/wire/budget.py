@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from adapters.wire.decoding import Int64
+from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Metadata, Pod, Text, Wire, labels
 
 

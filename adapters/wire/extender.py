@@ -12,13 +12,14 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.wire import body, bounded
-from adapters.wire.body import BodyError
+from adapters.wire import bounded
 from adapters.wire.bounded import ABSENT, MOST_ITEMS, Item
-from adapters.wire.decoding import Decoder, Int64
+from adapters.wire.decode import body
+from adapters.wire.decode.body import BodyError
+from adapters.wire.decode.decoder import Decoder, Int64
 from adapters.wire.kube import Pod, Wire
-from adapters.wire.name_index import NameList
-from adapters.wire.seen_names import NO_NAMES, SeenNames
+from adapters.wire.names.name_index import NameList
+from adapters.wire.names.seen_names import NO_NAMES, SeenNames
 
 T = TypeVar("T", bound=msgspec.Struct)
 

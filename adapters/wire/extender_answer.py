@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from adapters.wire.extender import Proposal
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 from core.feasibility.arrays import Numbers
 
 MAX_SCORE = 10

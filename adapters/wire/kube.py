@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from adapters.wire.decoding import Int64
+from adapters.wire.decode.decoder import Int64
 from core.requests.pod_ref import PodRef
 
 Amount = str | int | float

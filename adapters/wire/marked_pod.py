@@ -6,9 +6,9 @@ long as the rest of the pod. Only the text of a pod that has the mark is decoded
 
 import msgspec
 
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, UnreadPod, Wire
-from adapters.wire.partial_decoder import PartialDecoder
 
 
 class EnvVar(Wire, frozen=True, gc=False):

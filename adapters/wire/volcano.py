@@ -10,10 +10,11 @@ from enum import IntEnum
 import msgspec
 import orjson
 
-from adapters.wire import body, bounded
-from adapters.wire.body import BodyError
+from adapters.wire import bounded
 from adapters.wire.bounded import ABSENT, Item
-from adapters.wire.decoding import Decoder, Int64
+from adapters.wire.decode import body
+from adapters.wire.decode.body import BodyError
+from adapters.wire.decode.decoder import Decoder, Int64
 from adapters.wire.kube import Pod, Wire
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.log import log_event
-from adapters.wire.ledger import LedgerRecordError, decode
+from adapters.wire.records.ledger import LedgerRecordError, decode
 
 INTERVAL = 0.1
 """Seconds between two checks of the file."""
@@ -19,7 +19,7 @@ class LedgerFile:
     A file that is deleted or invalid changes nothing: what was granted stays granted.
 
     Attributes:
-        path: of a ledger in the format of ``adapters.wire.ledger``.
+        path: of a ledger in the format of ``adapters.wire.records.ledger``.
         grants: that use it.
     """
 

@@ -17,8 +17,8 @@ from adapters.agent.apiserver.api import lines
 from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.log import log_event
-from adapters.wire.decoding import Decoder, UnreadableError
-from adapters.wire.ledger import LedgerRecordError, decode
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.records.ledger import LedgerRecordError, decode
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 

@@ -19,7 +19,7 @@ from adapters.agent.hardware.model import Hardware
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.log import log_event
 from adapters.dialects import registry
-from adapters.wire.hardware import (
+from adapters.wire.records.hardware import (
     DeallocatedClaim,
     DeviceHolding,
     HardwareRecordError,

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 
 from adapters.agent.hardware.model import CardLoad, Hardware, Instance, InventoryError
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import MigKey
 from core.hardware.quantity import MIB

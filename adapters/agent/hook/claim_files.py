@@ -19,7 +19,7 @@ from adapters.agent.injection.prepared import CLAIM_MARK, prepared_claims
 from adapters.agent.log import log_event
 from adapters.agent.nri.session import ContainerEvent, Creating, Synchronized
 from adapters.dialects.dra import DRA
-from adapters.wire.hardware import DeallocatedClaim
+from adapters.wire.records.hardware import DeallocatedClaim
 
 INTERVAL = 1.0
 """Seconds between two looks at the files, while the ledger has a deallocated claim."""

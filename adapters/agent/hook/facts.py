@@ -14,10 +14,10 @@ from adapters.agent.hook.other_injectors import (
 )
 from adapters.agent.injection.prepared import CLAIM_MARK
 from adapters.agent.nri.model import NriContainer, PodSandbox
-from adapters.dialects import record, registry
+from adapters.dialects import allocation_record, registry
 from core.requests.limits import GrantError
 
-_ADMITTED = methodcaller("startswith", f"{record.MARK}=")
+_ADMITTED = methodcaller("startswith", f"{allocation_record.MARK}=")
 _CLAIM = f"{CLAIM_MARK}="
 
 

@@ -22,7 +22,7 @@ from adapters.agent.injection.host import HostError, realize
 from adapters.agent.injection.plan import AdjustmentPlan, RepeatedVariableError
 from adapters.agent.injection.prepared import prepared_plan
 from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from core.requests.limits import GrantError, Limits
 
 NO_ADJUSTMENT = Adjustment()
@@ -85,9 +85,9 @@ class Policy:
     def plan(self, facts: ContainerFacts) -> AdjustmentPlan | NoGrantYet:
         """What a container must have, whatever it has already.
 
-        The rules are those of docs/node-agent.md, "What it does with a container"; the first one
-        that applies decides. ``facts`` must be older than this call: a slice that was free may be
-        withdrawn until the ledger grants it.
+        The rules are those of docs/reference/node-agent.md, "What a container gets"; the first
+        one that applies decides. ``facts`` must be older than this call: a slice that was free may
+        be withdrawn until the ledger grants it.
 
         Raises:
             GrantError: the node cannot give it, or nothing is granted where a share must be.
@@ -206,7 +206,9 @@ class Policy:
 
 def _unanswered(status: GrantStatus) -> GrantError:
     """A container has admission's mark and no share."""
-    return GrantError(f"admission saw a request for a share ({record.MARK}), but {status.value}")
+    return GrantError(
+        f"admission saw a request for a share ({allocation_record.MARK}), but {status.value}"
+    )
 
 
 def _has_plugins_cards(facts: ContainerFacts) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 
 from adapters.agent.injection.plan import AdjustmentPlan
 from adapters.agent.nri.model import Adjustment, Mount
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from core.requests.limits import GrantError
 
 CDI_VERSION, CDI_KIND = "0.6.0", "dragoman.dev/share"

@@ -7,7 +7,7 @@ from adapters.agent.hook.facts import GivenDevices
 from adapters.agent.hook.other_injectors import names_card
 from adapters.agent.kubelet.checkpoint import MAX_FILE, CheckpointError, DeviceAssignment, read
 from adapters.agent.log import log_event
-from adapters.wire.hardware import is_reported
+from adapters.wire.records.hardware import is_reported
 
 
 @dataclass(slots=True)

@@ -15,7 +15,7 @@ import msgspec
 
 from adapters.agent.hook.other_injectors import VISIBLE_DEVICES
 from adapters.agent.nri.protobuf import ProtobufError, entry, nested
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 
 CHECKPOINT = "/var/lib/kubelet/device-plugins/kubelet_internal_checkpoint"
 

@@ -14,7 +14,7 @@ from adapters.agent.hardware.model import Hardware
 from adapters.agent.hook.other_injectors import UUID_PREFIXES, names_card
 from adapters.agent.kubelet.assignments import KubeletAssignments
 from adapters.agent.kubelet.checkpoint import DeviceAssignment
-from adapters.wire.hardware import DeviceHolding, is_reported
+from adapters.wire.records.hardware import DeviceHolding, is_reported
 from core.requests.grant import KUBELET
 
 INTERVAL = 2.0

@@ -14,7 +14,7 @@ from adapters.agent.injection.equipment import supports_cdi
 from adapters.agent.injection.profiles import PROFILES, Preload
 from adapters.agent.nri.model import Mount, RuntimeInfo
 from adapters.agent.tests.builders import ledger
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.hardware.card import Mode
 from core.hardware.mig import MigKey
 from core.hardware.quantity import GIB

@@ -14,7 +14,7 @@ from typing import Any
 from adapters.agent.hardware.tests.test_mig_partitioner import EMPTY, holding, slot
 from adapters.agent.tests.stand_in import built
 from adapters.agent.tests.waiting import wait_until
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 
 ROOT = Path(__file__).parents[3]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from adapters.cli.audit.container_rules import container_findings
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
-from adapters.cli.device_plugins import PluginDevices
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.device_plugins import PluginDevices
+from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
-from adapters.cli.quotas import counted
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of

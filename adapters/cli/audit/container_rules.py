@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.fleet import NodeState
+from adapters.cli.fleet.fleet import NodeState
 from adapters.wire.agent_report import ContainerReport, NodeReport, short
 from core.hardware.quantity import format_gib
 

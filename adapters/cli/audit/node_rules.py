@@ -2,13 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
-from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
-from adapters.cli.fleet import Fleet, NodeState
-from adapters.dialects.dialect import Dialect
-from adapters.service.reconcile.plan import drift
-from adapters.service.reconcile.published_resources import written
-from adapters.service.reconcile.repairs import (
+from adapters.accounting.published_resources import written
+from adapters.accounting.repair_plan import drift
+from adapters.accounting.repairs import (
     Adopt,
     Allocate,
     Annotate,
@@ -17,6 +13,10 @@ from adapters.service.reconcile.repairs import (
     Release,
     Repair,
 )
+from adapters.cli.audit.finding import RULES, Finding
+from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
+from adapters.cli.fleet.fleet import Fleet, NodeState
+from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.ledger.problem import Problem, ProblemKind

@@ -64,7 +64,7 @@ def audit(
     from adapters.cli.audit.finding import RULES
     from adapters.cli.collector import rare_collections
     from adapters.cli.commands.node_agents import agents_of
-    from adapters.cli.fleet import read_fleet
+    from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.message import message
     from adapters.dialects.dialect import Defaults

@@ -10,7 +10,7 @@ from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.input.cluster_options import Context, Files, Kubeconfig, Namespace
 
 if TYPE_CHECKING:
-    from adapters.cli.fleet import Fleet
+    from adapters.cli.fleet.fleet import Fleet
     from adapters.wire.kube import Pod
 
 
@@ -50,7 +50,7 @@ def explain(
     from adapters.cli.collector import rare_collections
     from adapters.cli.explain import text
     from adapters.cli.explain.explanation import explain as explained
-    from adapters.cli.fleet import read_fleet
+    from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.encoded import as_json, as_yaml
     from adapters.dialects.dialect import Defaults

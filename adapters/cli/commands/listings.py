@@ -18,7 +18,7 @@ from adapters.cli.input.cluster_options import (
 )
 
 if TYPE_CHECKING:
-    from adapters.cli.fleet import Fleet
+    from adapters.cli.fleet.fleet import Fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.view.listing import Listing
 
@@ -224,7 +224,7 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
     from adapters.cli.commands.node_agents import agents_of
-    from adapters.cli.fleet import read_fleet
+    from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat
     from adapters.cli.view.listing import formatted_listing, sort

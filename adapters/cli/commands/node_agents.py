@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from adapters.cli.fleet import Fleet
+    from adapters.cli.fleet.fleet import Fleet
     from adapters.cli.input.agent_report import AgentReports
     from adapters.cli.input.origin import Origin
 

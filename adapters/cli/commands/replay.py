@@ -47,7 +47,7 @@ def replay(
     from adapters.cli.replay.replayer import Replayed, Replayer, ReplayError
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.dialects.dialect import Defaults, DialectError
-    from adapters.wire.ledger import LedgerRecordError
+    from adapters.wire.records.ledger import LedgerRecordError
 
     replayer = Replayer(Defaults(chosen_policy(node_policy), chosen_policy(device_policy)))
     count = 0

@@ -51,7 +51,7 @@ def whatif(
     Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
     """
     from adapters.cli.collector import rare_collections
-    from adapters.cli.fleet import read_fleet
+    from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.manifests import manifests
     from adapters.cli.input.origin import Origin
     from adapters.cli.input.reading import reading

@@ -13,7 +13,7 @@ from ruamel.yaml.scalarstring import LiteralScalarString
 
 from adapters.cli.configure.record import Record, split_record
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.cli.yaml_text import Body, Layout, dump, load, split
+from adapters.cli.input.yaml_text import Body, Layout, dump, load, split
 
 
 @dataclass(frozen=True, slots=True)

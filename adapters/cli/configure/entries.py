@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from adapters.cli.configure.options import ConfigureOptions, base64_text
 from adapters.cli.configure.resources import NAMES, PLAIN, SHARES
-from adapters.cli.yaml_text import Body, load
+from adapters.cli.input.yaml_text import Body, load
 
 PATH = "/extender"
 

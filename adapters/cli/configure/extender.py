@@ -27,7 +27,7 @@ from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.record import DEFAULT_PROFILE
 from adapters.cli.configure.resources import NAMES
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import Body, plain
+from adapters.cli.input.yaml_text import Body, plain
 
 GROUP = "kubescheduler.config.k8s.io/"
 EVERY_NODE = 100

@@ -8,7 +8,7 @@ from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import Body
+from adapters.cli.input.yaml_text import Body
 
 KIND = extender.KIND
 PLUGIN = "DeviceShare"

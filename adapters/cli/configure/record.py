@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.cli.configure.recorded_values import recorded, restored
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import Body, plain
+from adapters.cli.input.yaml_text import Body, plain
 
 MARK = "# dragoman-configure: "
 _LINE = re.compile(rf"^{re.escape(MARK)}(.*)\n?", re.MULTILINE)

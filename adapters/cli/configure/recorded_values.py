@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from ruamel.yaml.scalarstring import DoubleQuotedScalarString, ScalarString
 
-from adapters.cli.yaml_text import plain
+from adapters.cli.input.yaml_text import plain
 
 
 def recorded(content: Any) -> Any:

@@ -14,7 +14,7 @@ from adapters.cli.configure.document import Configuration, Kind
 from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.resources import NAMES, PLAIN, SHARES
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import Body, load, plain
+from adapters.cli.input.yaml_text import Body, load, plain
 
 PATH = "/volcano"
 PLUGIN = "extender"

@@ -10,9 +10,9 @@ from adapters.cli.doctor.observed import Observed
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
-from adapters.wire import hardware
-from adapters.wire.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.kube import KubeNode, NodeStatus
+from adapters.wire.records import hardware
+from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from core.hardware.node import Node
 
 

@@ -31,7 +31,7 @@ from adapters.cluster.objects.lists import list_all
 from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import ConfigMap, DeviceObject
 

@@ -4,17 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.candidates import CandidateChoice
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.view.verdict import Judge, Verdict
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
+from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import Pod
 from core.feasibility.inventory import NodeSelection
 from core.feasibility.preempt import victims
-from core.feasibility.relax import RequestChange, smallest_changes
+from core.feasibility.smallest_change import RequestChange, smallest_changes
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.reason import Reason

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from adapters.cli.device_plugins import devices_text
 from adapters.cli.explain.explanation import NodeEviction, PodExplanation
-from adapters.cli.fleet import NodeState
+from adapters.cli.fleet.device_plugins import devices_text
+from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
-from core.feasibility.relax import ChangeKind, RequestChange
+from core.feasibility.smallest_change import ChangeKind, RequestChange
 from core.hardware.quantity import MIB
 from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest

@@ -12,7 +12,7 @@ import yaml
 from adapters.cli.input.limits import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.validation_error import validation_error
-from adapters.wire import yaml_decoding
+from adapters.wire.decode import yaml_decoding
 
 T = TypeVar("T")
 

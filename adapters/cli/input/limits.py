@@ -6,8 +6,8 @@ from itertools import accumulate
 from pathlib import Path
 
 from adapters.cli.input.source import InputError, InputLocation, content, mib
-from adapters.wire import yaml_limits
-from adapters.wire.yaml_limits import DEEPEST, TOO_DEEP, YamlLimitError
+from adapters.wire.decode import yaml_limits
+from adapters.wire.decode.yaml_limits import DEEPEST, TOO_DEEP, YamlLimitError
 
 LARGEST_OBJECT = 3 << 20
 """Bytes of a YAML document that is written back: an API server accepts no larger object.

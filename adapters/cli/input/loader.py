@@ -6,7 +6,7 @@ import yaml
 
 from adapters.cli.input.limits import check_yaml
 from adapters.cli.input.source import InputError, InputLocation
-from adapters.wire.yaml_decoding import FAILURES, Loader, explain
+from adapters.wire.decode.yaml_decoding import FAILURES, Loader, explain
 
 
 def load(text: str, location: Callable[[int], InputLocation | str]) -> object:

@@ -5,9 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import typer
 
+from core.durations import SECOND
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-SECOND = 10**9
 """Nanoseconds."""
 
 

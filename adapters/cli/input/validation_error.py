@@ -6,7 +6,7 @@ import msgspec
 import yaml
 
 from adapters.cli.input.source import InputError, InputLocation
-from adapters.wire import yaml_decoding
+from adapters.wire.decode import yaml_decoding
 
 # The text of msgspec: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
 # value of a mapping, and "`key` in" before the path means one of its keys.

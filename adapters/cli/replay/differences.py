@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.replay.replayer import Answer, Replayed
 from adapters.cli.view.listing import Listing
-from adapters.wire.grant import GrantRecord
-from adapters.wire.recording import ClaimDecided
+from adapters.wire.records.grant import GrantRecord
+from adapters.wire.records.recording import ClaimDecided
 from core.hardware.quantity import format_bytes
 
 NAMED = 3

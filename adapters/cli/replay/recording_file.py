@@ -5,8 +5,8 @@ from pathlib import Path
 
 from adapters.cli.input.limits import check_json
 from adapters.cli.input.source import InputError, InputLocation, mib
-from adapters.wire import recording
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.records import recording
 
 LONGEST = 64 << 20
 """Bytes of a line; the nodes of a decision among 5,000 have a hundredth of them."""

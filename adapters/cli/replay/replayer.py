@@ -3,19 +3,19 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
-from adapters.service.decide.attempt import LedgerView
-from adapters.service.decide.card_choice import Committed, choose_cards
-from adapters.service.decide.claim_choice import conflict
-from adapters.service.decide.pod_requests import PodRequest, read
-from adapters.service.decide.rejections import reject
-from adapters.service.decide.scores import scaled
-from adapters.wire import ledger as ledgers
-from adapters.wire import recording
-from adapters.wire.grant import GrantRecord, grant_record, read_grant
+from adapters.service.decide.advice.rejections import reject
+from adapters.service.decide.advice.scores import scaled
+from adapters.service.decide.commit.attempt import LedgerView
+from adapters.service.decide.commit.card_choice import Committed, choose_cards
+from adapters.service.decide.commit.claim_choice import conflict
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.ledger_records import AllocationRecord
+from adapters.wire.records import ledger as ledgers
+from adapters.wire.records import recording
+from adapters.wire.records.grant import GrantRecord, grant_record, read_grant
+from adapters.wire.records.ledger_records import AllocationRecord
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit

@@ -6,12 +6,12 @@ from typing import Any
 
 from typer.testing import CliRunner, Result
 
-from adapters.cli.fleet import read_fleet
+from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.main import app
 from adapters.dialects.dialect import Defaults
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 
 Plain = dict[str, Any]
 

@@ -9,7 +9,7 @@ import pytest
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.cli.tests.builders import Plain, device, node, pod, run, stream, volcano, write
-from adapters.wire import yaml_decoding
+from adapters.wire.decode import yaml_decoding
 
 POD = pod(limits=volcano(1000))
 

@@ -11,7 +11,7 @@ from adapters.cli.input.source import InputError, InputLocation
 from adapters.cli.replay import recording_file
 from adapters.cli.tests.builders import Plain, node, pod, volcano, write
 from adapters.cli.tests.command import command
-from adapters.wire.yaml_limits import DEEPEST
+from adapters.wire.decode.yaml_limits import DEEPEST
 
 CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 TOO_DEEP = f"is nested more than {DEEPEST} levels deep"

@@ -22,9 +22,9 @@ from adapters.cli.tests.builders import (
     volcano_bound,
 )
 from adapters.cli.tests.test_claims import a_claim, a_slice
-from adapters.service import settings as service_settings
 from adapters.service.compose import Composition, without_cluster
 from adapters.service.observe.decision_log import logger
+from adapters.service.settings import settings as service_settings
 from adapters.service.standalone.seed import StaticInventory
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import call
@@ -148,7 +148,7 @@ def test_a_deleted_pod_gives_its_quota_back() -> None:
             refused = await bind(app, "new")
             await call(app, "DELETE", "/local/pods/default/held")
             quotas = composition.runtime.service.quotas
-            await until(lambda: not quotas.all()["default"].quota.claims)
+            await until(lambda: not quotas.all()["default"].quota.holds)
             return refused, await bind(app, "new")
 
     refused, after = asyncio.run(work())

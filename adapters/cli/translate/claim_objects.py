@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 
 from adapters.cli.input.source import InputError
+from adapters.cli.input.yaml_text import plain
 from adapters.cli.translate.manifest import DocumentFate
 from adapters.cli.translate.pods import objects, pods_in
-from adapters.cli.yaml_text import plain
 from adapters.dialects.dra.claim_requests import is_own
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.kube import PodClaim

@@ -5,7 +5,7 @@ from adapters.dialects import registry
 from adapters.dialects.dra import DRA
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.request_writer import RequestWriter
-from adapters.dialects.words import texts
+from adapters.dialects.translation.request_words import texts
 
 
 def targets() -> list[str]:

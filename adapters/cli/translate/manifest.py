@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from adapters.cli.input.limits import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.cli.yaml_text import dump, load, split
+from adapters.cli.input.yaml_text import dump, load, split
 from adapters.dialects import registry
 
 

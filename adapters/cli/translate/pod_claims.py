@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 
 from adapters.cli.input.source import InputError
+from adapters.cli.input.yaml_text import plain
 from adapters.cli.translate.claim_objects import CLAIM, ClaimObjects, Key, references
-from adapters.cli.yaml_text import plain
 from adapters.dialects.dra.claim_entries import containers
 from adapters.dialects.dra.claim_requests import is_own
 from adapters.wire.dra import ClaimSpec

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from adapters.cli.input.source import InputError
-from adapters.cli.yaml_text import plain
+from adapters.cli.input.yaml_text import plain
 from adapters.wire.kube import Pod
 
 _READ = ("metadata", "spec")

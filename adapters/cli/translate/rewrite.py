@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from adapters.cli.yaml_text import Body
+from adapters.cli.input.yaml_text import Body
 
 
 def rewrite_resources(

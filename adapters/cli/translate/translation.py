@@ -25,7 +25,7 @@ from adapters.dialects.dra.claim_requests import read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
 from adapters.dialects.losses import CardFacts, Loss, losses, removed
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.words import unread_amounts, with_vendor
+from adapters.dialects.translation.request_words import unread_amounts, with_vendor
 from adapters.wire.kube import Pod
 from core.requests.request import Request
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.output.amounts import gib, percent
 from adapters.cli.output.rows import Column, Row

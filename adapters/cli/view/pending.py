@@ -1,7 +1,7 @@
 """``pending``: pods that request a share and have no node, with the reason."""
 
-from adapters.cli.device_plugins import devices_text
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.device_plugins import devices_text
+from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import request_text
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing, elsewhere

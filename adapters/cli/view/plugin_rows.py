@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from adapters.cli.device_plugins import DeviceUser, PluginDevices, devices_text
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import FurtherRows
-from adapters.dialects.device_plugin_nodes import PluginNode, PluginResource
+from adapters.dialects.device_plugins.nodes import PluginNode, PluginResource
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.strangers import uncounted
+from adapters.dialects.unread_keys import uncounted
 from adapters.wire.kube import Pod, pod_ref
 from core.hardware.quantity import MIB
 

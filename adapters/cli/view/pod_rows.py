@@ -5,20 +5,20 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from adapters.cli.device_plugins import DeviceUser, PluginDevices, devices_text
-from adapters.cli.fleet import Fleet, NodeState
+from adapters.cli.fleet.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.cli.fleet.fleet import Fleet, NodeState
+from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
 from adapters.cli.output.rows import Column, Row
-from adapters.cli.quotas import counted
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
 from adapters.cli.view.used import used, used_fields
 from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
-from adapters.wire.quota import limited_amounts
+from adapters.wire.records.quota import limited_amounts
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.usage import CardShare

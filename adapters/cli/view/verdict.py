@@ -3,15 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.cli.device_plugins import DeviceFit, PluginDevices
-from adapters.cli.fleet import Fleet
+from adapters.cli.fleet.device_plugins import DeviceFit, PluginDevices
+from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.fleet.quotas import NamespaceQuotas
 from adapters.cli.input.candidates import CandidateChoice, Candidates
-from adapters.cli.quotas import NamespaceQuotas
 from adapters.dialects.containers import resource_names
+from adapters.dialects.device_plugins.plain_pods import amounts_of
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.plain_pods import amounts_of
-from adapters.dialects.strangers import uncounted
+from adapters.dialects.unread_keys import uncounted
 from adapters.wire.kube import Pod
 from core.requests.decision import Decision
 from core.requests.reason import Reason

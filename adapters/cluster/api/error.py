@@ -5,7 +5,7 @@ from typing import TypeVar
 import msgspec
 
 from adapters.wire.api import ApiStatus
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 
 ReadT = TypeVar("ReadT")
 

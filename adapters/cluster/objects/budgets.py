@@ -5,7 +5,7 @@ from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import DISRUPTION_BUDGETS
 from adapters.wire.api import Page
 from adapters.wire.budget import Budget
-from adapters.wire.partial_decoder import PartialDecoder
+from adapters.wire.decode.partial_decoder import PartialDecoder
 
 PAGE = 500
 """Budgets in a page."""

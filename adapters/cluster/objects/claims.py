@@ -11,6 +11,7 @@ from adapters.cluster.api.error import CONFLICT, FORBIDDEN, NOT_FOUND, ClusterEr
 from adapters.cluster.api.paths import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.conditions import reported
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
     DeviceResult,
     DeviceTaintRule,
@@ -19,7 +20,6 @@ from adapters.wire.dra import (
     TaintRuleSpec,
     TaintSelector,
 )
-from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
 

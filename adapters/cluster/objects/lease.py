@@ -18,8 +18,8 @@ from adapters.cluster.api.backoff import jitter
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import LEASES
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.partial_decoder import PartialDecoder
 
 
 class LeaseSpec(Wire, frozen=True, gc=False):

@@ -7,8 +7,8 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, ClusterError, read
 from adapters.cluster.watch.selection import Selection
 from adapters.wire.api import Page
-from adapters.wire.decoding import Decoder
-from adapters.wire.partial_decoder import PartialDecoder
+from adapters.wire.decode.decoder import Decoder
+from adapters.wire.decode.partial_decoder import PartialDecoder
 
 ObjectT = TypeVar("ObjectT")
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import read
 from adapters.cluster.api.paths import NODES
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import KubeNode
-from adapters.wire.partial_decoder import PartialDecoder
 
 _NODE = PartialDecoder(KubeNode)
 

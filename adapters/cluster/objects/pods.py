@@ -6,8 +6,8 @@ from http import HTTPStatus
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import PODS
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
-from adapters.wire.partial_decoder import PartialDecoder
 from core.requests.pod_ref import PodRef
 
 _POD = PartialDecoder(Pod)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import SECRETS
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Secret
-from adapters.wire.partial_decoder import PartialDecoder
 
 _SECRET = PartialDecoder(Secret)
 

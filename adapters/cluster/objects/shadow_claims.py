@@ -7,8 +7,8 @@ from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadow_claims import ShadowClaim
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.partial_decoder import PartialDecoder
 
 
 class _StoredStatus(Wire, frozen=True, gc=False):

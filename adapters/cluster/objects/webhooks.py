@@ -7,7 +7,7 @@ from typing import Any
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import MUTATING_WEBHOOKS
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 
 _CONFIGURATION = Decoder(dict[str, Any])
 

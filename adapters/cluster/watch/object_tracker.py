@@ -11,9 +11,9 @@ import msgspec
 from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
 from adapters.wire.api import IdentifiedObject, ObjectIdentity
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Unreadable
-from adapters.wire.partial_decoder import PartialDecoder
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 

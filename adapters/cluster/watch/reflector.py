@@ -32,7 +32,7 @@ from adapters.cluster.watch.object_tracker import (
 )
 from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, TypeMeta, WatchEvent
-from adapters.wire.partial_decoder import PartialDecoder
+from adapters.wire.decode.partial_decoder import PartialDecoder
 
 _PAGE = PartialDecoder(Page)
 _EVENT = PartialDecoder(WatchEvent)

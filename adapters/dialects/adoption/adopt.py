@@ -5,12 +5,12 @@ A pod without a usable record blocks every card that it may use.
 
 from collections.abc import Sequence
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.adoption.bound import adopted_allocation, unread_allocation
 from adapters.dialects.adoption.foreign import adopt_foreign
+from adapters.dialects.choice_amounts import at_least
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.restate import at_least
 from adapters.wire.kube import Pod, UnreadPod, annotations
 from core.feasibility.plugin import reachable_cards
 from core.hardware.card import Card
@@ -63,7 +63,7 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
             found = Allocation.of(request, Placement(node.name, grants))
     except DialectError as error:
         why, cards = str(error), _cards_of(error)
-    if found is None and record.KEY not in annotations(pod):
+    if found is None and allocation_record.KEY not in annotations(pod):
         try:
             found = _adopted(pod, node, dialect)
         except DialectError as error:

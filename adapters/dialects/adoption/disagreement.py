@@ -6,10 +6,10 @@ finds what an operator should look at.
 
 from collections.abc import Sequence
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
+from adapters.dialects.choice_amounts import ChoiceError, restate
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.restate import ChoiceError, restate
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import format_gib
@@ -51,8 +51,10 @@ def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[st
 
 
 def _recorded(pod: Pod, request: Request, node: Node, dialect: Dialect) -> tuple[Grant, ...]:
-    text = annotations(pod).get(record.KEY)
-    return dialect.read_result(pod, request, node) if text is None else record.decode(text)
+    text = annotations(pod).get(allocation_record.KEY)
+    return (
+        dialect.read_result(pod, request, node) if text is None else allocation_record.decode(text)
+    )
 
 
 def _ordered(grants: Sequence[Grant]) -> list[Grant]:

@@ -14,8 +14,8 @@ from adapters.dialects.containers import (
     whole_amount,
 )
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.wire.hardware import DeviceHolding, is_reported
 from adapters.wire.kube import Amount, Container, Pod, PodSpec, Resources
+from adapters.wire.records.hardware import DeviceHolding, is_reported
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL

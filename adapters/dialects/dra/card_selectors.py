@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRIVER
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from core.requests.request import Request
 
 _OWN = f'device.attributes["{DRIVER}"]'

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Document, Documents
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 
 DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")
 

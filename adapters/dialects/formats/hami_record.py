@@ -13,8 +13,9 @@ from typing import Annotated
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import KubeNode, Text, annotations
+from core.durations import SECOND
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant
@@ -59,7 +60,6 @@ ALLOCATING = "allocating"
 BIND_KEYS = frozenset({NODE_KEY, TIME, BIND_TIME, BIND_PHASE})
 """What HAMi's scheduler writes on each pod that it binds, whichever its cards."""
 
-_SECOND = 10**9
 _MAX_LABEL_LENGTH = 63
 """Characters that Kubernetes allows in the value of a label."""
 
@@ -136,7 +136,7 @@ def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[st
         devices: the annotations that name the cards of the pod.
         now: nanoseconds since 1970.
     """
-    seconds = str(now // _SECOND)
+    seconds = str(now // SECOND)
     return {
         NODE_KEY: node,
         TIME: seconds,

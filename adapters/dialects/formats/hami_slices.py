@@ -20,7 +20,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError, UnclearRecord
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.hami_record import MIG_ALLOCATIONS, NVIDIA_ALLOCATED
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Text
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice

@@ -4,7 +4,7 @@ from typing import TypeVar
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Text
 
 _Shape = TypeVar("_Shape")

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.formats import koordinator_words as words
 from adapters.dialects.formats.annotation_values import annotation_path
@@ -40,7 +40,7 @@ def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -
     entries = _entries(request, placement.grants, node)
     written = {words.ALLOCATED: encode_allocated(entries, read_beside(annotations(pod)))}
     if len(request.containers) > 1:
-        written[record.KEY] = record.encode(placement.grants)
+        written[allocation_record.KEY] = allocation_record.encode(placement.grants)
     return written
 
 
@@ -85,12 +85,12 @@ def read_record(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         DialectError: the record cannot be parsed, or differs from Dragoman's own record.
     """
     entries = read_allocated(annotations(pod), node)
-    own = annotations(pod).get(record.KEY)
+    own = annotations(pod).get(allocation_record.KEY)
     if own is not None:
-        grants = record.read(own, request, node)
+        grants = allocation_record.read(own, request, node)
         if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
             raise DialectError(
-                annotation_path(record.KEY), own, f"must agree with {words.ALLOCATED}"
+                annotation_path(allocation_record.KEY), own, f"must agree with {words.ALLOCATED}"
             )
         return grants
     wanted, *others = request.containers

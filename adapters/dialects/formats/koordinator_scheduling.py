@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.dialects.dialect import Defaults, DialectError, Documents, SchedulingPolicy
 from adapters.dialects.formats import koordinator_words as words
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from adapters.dialects.hami import keys
-from adapters.wire.decoding import Decoder, Int64, UnreadableError
+from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from core.hardware.card import Card, Level, Scope
 
 _NVLINK = 100

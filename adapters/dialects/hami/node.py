@@ -22,7 +22,7 @@ from adapters.dialects.hami import keys
 from adapters.dialects.hami.amounts import LOWEST_PRIORITY
 from adapters.dialects.hami.links import links, read_pair_scores
 from adapters.dialects.hami.settings import HamiConfig
-from adapters.wire.decoding import Decoder, Int64, UnreadableError, convert
+from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice

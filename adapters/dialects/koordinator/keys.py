@@ -1,6 +1,6 @@
 """Every key of the dialect, once, with the file in koordinator-sh/koordinator that defines it."""
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.formats import koordinator_words as words
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
@@ -109,7 +109,7 @@ BIND_TIMESTAMP = words.BIND_TIMESTAMP
 MINORS = words.MINORS
 
 RESULT_KEYS = BIND_KEYS | {
-    *(ALLOCATED, BIND_TIMESTAMP, MINORS, record.KEY),
+    *(ALLOCATED, BIND_TIMESTAMP, MINORS, allocation_record.KEY),
     *(METAX_ALLOCATED, NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""

@@ -11,7 +11,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.json_annotation import decode
 from adapters.dialects.koordinator import keys
-from adapters.wire.decoding import Int64
+from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Amount, DeviceObject, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.node import Partition

@@ -15,7 +15,7 @@ from adapters.dialects.formats.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig
-from adapters.wire.decoding import Decoder, Int64, UnreadableError, convert
+from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope

@@ -4,13 +4,13 @@ Source of the whole cards: HAMi v2.10.0 pkg/device/metax/device.go:134-166.
 """
 
 from adapters.dialects.containers import pod_containers, stated_amount, whole_amount
+from adapters.dialects.device_plugins.resources import plugin_share
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, names
 from adapters.dialects.formats.hami_policies import read_policies
 from adapters.dialects.metax import keys, shares
 from adapters.dialects.metax.amount import MAX_AMOUNT
 from adapters.dialects.metax.settings import MetaxConfig
-from adapters.dialects.plugin_resources import plugin_share
 from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB

@@ -1,6 +1,6 @@
 """Every key of the dialect, once, with the place that defines it."""
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.formats import koordinator_words as koordinator
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
@@ -18,7 +18,7 @@ ALTERNATIVES = frozenset({koordinator.NAME, HAMI})
 pkg/device/nvidia/device.go, defaultExclusiveCoreIfNeeded)."""
 
 RESULT_KEYS = BIND_KEYS | {
-    *(koordinator.ALLOCATED, koordinator.BIND_TIMESTAMP, koordinator.MINORS, record.KEY),
+    *(koordinator.ALLOCATED, koordinator.BIND_TIMESTAMP, koordinator.MINORS, allocation_record.KEY),
     *(NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""

@@ -9,9 +9,9 @@ from adapters.dialects.containers import (
     requests_any,
     whole_amount,
 )
+from adapters.dialects.device_plugins.resources import plugin_share
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
-from adapters.dialects.plugin_resources import plugin_share
 from adapters.wire.kube import Pod, full_name
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL

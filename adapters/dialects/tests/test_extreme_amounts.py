@@ -13,12 +13,12 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
 from adapters.dialects.tests.extremes import EXTREMES, Json, places, replaced
-from adapters.wire.decoding import Decoder, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.dra import ResourceSlice
-from adapters.wire.hardware import HardwareRecordError
-from adapters.wire.hardware import decode as read_status
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
-from adapters.wire.ledger import decode, encode
+from adapters.wire.records.hardware import HardwareRecordError
+from adapters.wire.records.hardware import decode as read_status
+from adapters.wire.records.ledger import decode, encode
 from core.hardware.quantity import FULL, MAX_MEMORY, MAX_NUMBER
 from core.ledger.node_ledger import NodeLedger
 

@@ -7,7 +7,6 @@ import pytest
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import (
     DeviceInfo,
     DeviceObject,
@@ -17,6 +16,7 @@ from adapters.wire.kube import (
     Metadata,
     Text,
 )
+from adapters.wire.records.hardware import NodeHardware
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.node import Node
 from core.hardware.quantity import GIB, MIB

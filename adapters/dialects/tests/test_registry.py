@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from adapters.dialects import record, registry
+from adapters.dialects import allocation_record, registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects, documents
 
@@ -30,7 +30,9 @@ def test_an_entry_is_found_by_its_name() -> None:
 
 
 def test_only_a_scheduler_may_write_an_annotation_that_marks_an_allocation() -> None:
-    protected = frozenset((record.KEY,)).union(*(info.result_keys for info in registry.DIALECTS))
+    protected = frozenset((allocation_record.KEY,)).union(
+        *(info.result_keys for info in registry.DIALECTS)
+    )
 
     assert registry.allocation_annotations() == {
         "dragoman.dev/allocation",

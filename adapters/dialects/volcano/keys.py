@@ -4,7 +4,7 @@ Paths without a repository are in volcano-sh/volcano, where ``vgpu/`` stands for
 ``pkg/scheduler/api/devices/nvidia/vgpu/``.
 """
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import Document
 
 NAME = "volcano"
@@ -64,7 +64,9 @@ TO_ALLOCATE = "volcano.sh/devices-to-allocate"
 PHASE = "volcano.sh/bind-phase"
 BIND_TIME = "volcano.sh/bind-time"
 
-RESULT_KEYS = frozenset((NODE, TIME, ASSIGNED, TO_ALLOCATE, PHASE, BIND_TIME, record.KEY))
+RESULT_KEYS = frozenset(
+    (NODE, TIME, ASSIGNED, TO_ALLOCATE, PHASE, BIND_TIME, allocation_record.KEY)
+)
 """All annotations that a placed pod gets; only a scheduler may write them."""
 
 ALLOCATING = "allocating"

@@ -10,10 +10,11 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.volcano import keys
 from adapters.wire.kube import Pod, annotations
+from core.durations import SECOND
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
@@ -21,14 +22,13 @@ from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
 from core.requests.request import ContainerRequest, Phase, Request
 
-_SECOND = 1_000_000_000
 _NUMBER = re.compile(r"[0-9]{1,10}", re.ASCII)
 _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<slice>[^\s\[\]-]+-[0-9]{1,3})\])?", re.ASCII)
 
 
 def has_result(pod: Pod) -> bool:
     """Whether a pod has a record."""
-    return keys.ASSIGNED in annotations(pod) or record.KEY in annotations(pod)
+    return keys.ASSIGNED in annotations(pod) or allocation_record.KEY in annotations(pod)
 
 
 def write_result(
@@ -55,7 +55,7 @@ def write_result(
         )
         for wanted in request.containers
     )
-    seconds = str(now // _SECOND)
+    seconds = str(now // SECOND)
     written = {
         keys.NODE: placement.node,
         keys.TIME: seconds,
@@ -65,7 +65,7 @@ def write_result(
         keys.BIND_TIME: seconds,
     }
     if not _positional(pod, request):
-        written[record.KEY] = record.encode(placement.grants)
+        written[allocation_record.KEY] = allocation_record.encode(placement.grants)
     return Result(annotations=written, labels={})
 
 
@@ -82,8 +82,8 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
         DialectError: the record cannot be parsed.
     """
     written = annotations(pod)
-    if record.KEY in written:
-        return record.read(written[record.KEY], request, node)
+    if allocation_record.KEY in written:
+        return allocation_record.read(written[allocation_record.KEY], request, node)
     text = written[keys.ASSIGNED]
     cards = {card.uuid: card for card in node.cards}
     lists = text.split(";")

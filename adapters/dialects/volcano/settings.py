@@ -9,7 +9,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError, Document, Documents, SchedulingPolicy
 from adapters.dialects.formats.go_bool import parse_bool
 from adapters.dialects.volcano import keys
-from adapters.wire.decoding import UnreadableError, convert
+from adapters.wire.decode.decoder import UnreadableError, convert
 from core.hardware.quantity import MIB
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]

@@ -6,7 +6,7 @@ from adapters.cluster.objects.secret import SecretClient, texts
 from adapters.service.certificates import record
 from adapters.service.certificates.authority import CertificateError, facts
 from adapters.service.certificates.tls_context import CertificateText
-from adapters.service.settings import SettingsError
+from adapters.service.settings.settings import SettingsError
 from adapters.wire.kube import Secret
 
 ROTATE = "dragoman.dev/rotate"

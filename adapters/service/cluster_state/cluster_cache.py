@@ -9,15 +9,15 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from adapters.dialects import record
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.dialects import allocation_record
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.cluster_state.departures import Departures
+from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.service.cluster_state.unbound_pods import UnboundPods
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, Unreadable, UnreadPod
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
+from adapters.wire.records.hardware import NodeHardware
 from core.requests.pod_ref import PodRef
 
 ObjectT = TypeVar("ObjectT")
@@ -247,7 +247,7 @@ def _with_marks_only(pod: Pod) -> Pod:
     def strip(containers: tuple[MarkedContainer, ...] | None) -> tuple[MarkedContainer, ...]:
         return tuple(
             msgspec.structs.replace(
-                each, env=tuple(one for one in each.env if one.name == record.MARK)
+                each, env=tuple(one for one in each.env if one.name == allocation_record.MARK)
             )
             if each.env
             else each

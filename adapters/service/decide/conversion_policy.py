@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from adapters.dialects.conversion import Conversion, Inexact, convert
+from adapters.dialects.translation.conversion import Conversion, Inexact, convert
 from adapters.service.decide.service import Service
 from adapters.wire.kube import Pod, pod_ref
 

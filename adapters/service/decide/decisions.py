@@ -3,8 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.results import Rejection

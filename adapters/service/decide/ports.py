@@ -199,13 +199,6 @@ class EventEmitter(Protocol):
         ...
 
 
-MILLISECOND = 1_000_000
-"""In nanoseconds."""
-
-SECOND = 1_000_000_000
-"""Nanoseconds: the unit of ``Clock``."""
-
-
 class Clock(Protocol):
     """Time."""
 

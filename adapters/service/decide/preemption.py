@@ -5,9 +5,9 @@ Pods that a PodDisruptionBudget protects are chosen last.
 
 from collections.abc import Mapping, Sequence
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.service.decide.pod_requests import PodRequest
-from adapters.service.decide.recorder import PreemptionFacts, Victims
+from adapters.service.decide.advice.recorded import Victims, VictimsSelected
 from adapters.service.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal
@@ -50,8 +50,11 @@ async def choose(
             protected = _protected(proposal, candidates, budgets)
             request = pod_request.request
             fewest = victims(request, ledger, candidates.keys(), protected)
-            facts = PreemptionFacts(ledger, request.priority, candidates, protected)
-            service.ports.recorder.preempted(pod_request, facts, fewest)
+            service.ports.recorder.record(
+                VictimsSelected(
+                    pod_request, ledger, request.priority, candidates, protected, fewest
+                )
+            )
             evicted = _evicted(ledger, proposal, candidates, budgets, fewest)
             if evicted[0] and service.quotas.refusal_after(request, ledger, evicted[0]) is None:
                 chosen[node] = evicted

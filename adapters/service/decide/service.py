@@ -8,24 +8,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
-from adapters.dialects import record, registry
+from adapters.accounting.pod_requests import PodRequest, PodRequestCache
+from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
-from adapters.service.decide import binding
-from adapters.service.decide.card_choice import Committed
-from adapters.service.decide.committer import Committer
-from adapters.service.decide.expected_pods import ExpectedPods
-from adapters.service.decide.explain import Explanation, explain
-from adapters.service.decide.feasibility import Feasibility
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.ledger_writer import LedgerContended, LedgerWriter
-from adapters.service.decide.pod_requests import PodRequest, PodRequestCache
-from adapters.service.decide.ports import SECOND, BindError, PodChangedError, Ports
-from adapters.service.decide.quota_claims import QuotaClaims
-from adapters.service.decide.quotas import Quotas
-from adapters.service.decide.readiness import Readiness
-from adapters.service.decide.waiting_pods import WaitingPods
+from adapters.service.decide.advice.expected_pods import ExpectedPods
+from adapters.service.decide.advice.explain import Explanation, explain
+from adapters.service.decide.advice.feasibility import Feasibility
+from adapters.service.decide.commit import binding
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.committer import Committer
+from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.commit.quota_holds import QuotaHolds
+from adapters.service.decide.ports import BindError, PodChangedError, Ports
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
+from adapters.service.decide.state.readiness import Readiness
+from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
+from core.durations import SECOND
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import NodeSelection
 from core.requests.decision import Decision
@@ -84,9 +85,9 @@ class Service:
         self.quotas = Quotas(self.ledgers)
         ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
-        quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
+        quota_holds = QuotaHolds(self.quotas, ports.quotas, ports.clock)
         self.committer = Committer(
-            self.ledgers, writer, ports.clock, self.quotas, quota_claims, ports.recorder
+            self.ledgers, writer, ports.clock, self.quotas, quota_holds, ports.recorder
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
@@ -175,7 +176,7 @@ class Service:
         result = pod_request.dialect.write_result(
             pod_request.pod, pod_request.request, placement, node, self.ports.clock.wall()
         )
-        return record.update(pod_request.pod, result, placement.grants)
+        return allocation_record.update(pod_request.pod, result, placement.grants)
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()

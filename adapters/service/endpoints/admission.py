@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from adapters.dialects import conversion, record
-from adapters.dialects.conversion import Inexact
+from adapters.accounting.pod_requests import PodRequest, read
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
-from adapters.dialects.strangers import advice
-from adapters.service.decide.card_choice import Committed
+from adapters.dialects.translation import conversion
+from adapters.dialects.translation.conversion import Inexact
+from adapters.dialects.unread_keys import advice
+from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.decisions import main_cause
-from adapters.service.decide.pod_requests import PodRequest, read
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
 from adapters.service.endpoints.closed_containers import close_containers
@@ -26,13 +27,15 @@ from adapters.service.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
     FORBIDDEN,
+    deny,
     failed,
     unless_invalid,
 )
 from adapters.service.endpoints.required_plugins import required
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
@@ -159,7 +162,7 @@ class Admission:
             return await self._commit(review, facts, decision)
         except ERRORS as error:
             decision, status = failed(decision, error)
-            return self._deny(review, status, decision)
+            return deny(self._decision_log, review.uid, status, decision)
 
     async def _commit(
         self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
@@ -173,7 +176,7 @@ class Admission:
             text = f"{node}: {committed.text()}"
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
-            return self._deny(review, CONFLICT, decision)
+            return deny(self._decision_log, review.uid, CONFLICT, decision)
         is_complete = False
         if committed.is_untouched:
             outcome, is_complete = Outcome.UNTOUCHED, True
@@ -200,7 +203,7 @@ class Admission:
             return admission.allowed(review.uid)
         text = rejection.reason.text()
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
-        return self._deny(review, CONFLICT, decision)
+        return deny(self._decision_log, review.uid, CONFLICT, decision)
 
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
         """What the answer depends on; None where the pod requests no share.
@@ -279,11 +282,7 @@ class Admission:
 
     def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
         decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
-        return self._deny(review, FORBIDDEN, decision)
-
-    def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
-        self._decision_log.record(decision)
-        return admission.denied(review.uid, status, decision.text)
+        return deny(self._decision_log, review.uid, FORBIDDEN, decision)
 
 
 def _sharers(pod_request: PodRequest) -> frozenset[str]:
@@ -303,7 +302,7 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
 
 def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
     """The field in which a pod's author wrote what only a scheduler or admission may write."""
-    keys = frozenset((record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
+    keys = frozenset((allocation_record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
     if not converts:
         keys |= {conversion.KEY}
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):

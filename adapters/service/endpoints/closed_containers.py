@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import ByContainer
 from adapters.wire import admission
 from adapters.wire.admission import Patch
@@ -11,7 +11,7 @@ VOID_DEVICES = {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}
 """Makes NVIDIA's runtime inject no card; only the node agent replaces the value.
 Source: NVIDIA/nvidia-container-toolkit internal/config/image/devices.go."""
 
-SHARE_MARK = {"name": record.MARK, "value": "1"}
+SHARE_MARK = {"name": allocation_record.MARK, "value": "1"}
 """Shows the node agent that a container must not start before it has its share."""
 
 

@@ -6,7 +6,9 @@ Nothing is written here, so that a dry run and a pod that is denied later leave 
 from hashlib import sha256
 from typing import Any
 
-from adapters.dialects.conversion import (
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra.claim_entries import BY_NAME, claims_in_use, containers, write_entries
+from adapters.dialects.translation.conversion import (
     KEY,
     Conversion,
     Inexact,
@@ -14,13 +16,12 @@ from adapters.dialects.conversion import (
     is_converted,
     stated,
 )
-from adapters.dialects.dialect import DialectError
-from adapters.dialects.dra.claim_entries import BY_NAME, claims_in_use, containers, write_entries
 from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.service import Service
-from adapters.wire import admission, body
+from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Patch
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra_pod import ClaimingPod
 from adapters.wire.kube import Pod
 

@@ -7,20 +7,21 @@ from itertools import compress, repeat
 
 import numpy as np
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.advice.recorded import NodesFiltered, NodesRanked, NodesRejected
+from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
-from adapters.service.decide.scores import spread
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid
 from adapters.wire import extender, extender_answer
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.name_index import NameList
-from adapters.wire.seen_names import SeenNames
+from adapters.wire.names.name_index import NameList
+from adapters.wire.names.seen_names import SeenNames
 from core.feasibility.arrays import Mask
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
@@ -79,7 +80,7 @@ class KubeExtender:
             self._decision_log.record(unknown)
             return extender_answer.filter_names(b"[]", error=problem)
         fits = await self._service.feasibility.fitting(pod_request, names)
-        self._recorder.filtered(pod_request, names, fits)
+        self._recorder.record(NodesFiltered(pod_request, names, fits))
         count = int(np.count_nonzero(fits))
         if not count:
             return _none_fits(args, await self._reject_all(pod_request, names))
@@ -101,7 +102,7 @@ class KubeExtender:
         ranks = self._service.feasibility.ranks(pod_request, names)
         if ranks is None:
             return extender_answer.priorities(names, np.zeros(len(names), np.int64))
-        self._recorder.ranked(pod_request, names, ranks)
+        self._recorder.record(NodesRanked(pod_request, names, ranks))
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
         return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
 
@@ -191,7 +192,7 @@ class KubeExtender:
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
         rejections = await self._service.feasibility.rejections(pod_request, names, every)
-        self._recorder.rejected(pod_request, names, rejections)
+        self._recorder.record(NodesRejected(pod_request, names, rejections))
         counted = rejections.counts()
         self._decision_log.record(refused("filter", pod_request, counted, len(names)))
         texts = [rejection.reason.text() for rejection in rejections.distinct]

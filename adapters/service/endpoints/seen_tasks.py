@@ -9,7 +9,7 @@ as a beginning: it is compared byte by byte, and inside of JSON's strings quotes
 from collections import deque
 from dataclasses import dataclass
 
-from adapters.service.decide.pod_requests import PodRequest, PodRequestCache
+from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.wire import volcano
 
 TASKS = 4

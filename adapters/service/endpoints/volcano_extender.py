@@ -10,18 +10,24 @@ from dataclasses import replace
 
 import msgspec
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.advice.recorded import (
+    NodePredicted,
+    NodesScored,
+    PlanReserved,
+    VictimsSelected,
+)
+from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.decisions import main_cause, refused
-from adapters.service.decide.pod_requests import PodRequest
-from adapters.service.decide.ports import SECOND, DecisionRecord, Outcome
-from adapters.service.decide.recorder import PreemptionFacts
-from adapters.service.decide.scores import scaled
+from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import unless_invalid
 from adapters.service.endpoints.seen_tasks import SeenTasks
 from adapters.wire import volcano
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
+from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -67,7 +73,7 @@ class VolcanoExtender:
         evaluation = self._service.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         text = "" if rejection is None else rejection.reason.text()
-        self._recorder.predicted(pod_request, node, text)
+        self._recorder.record(NodePredicted(pod_request, node, text))
         if rejection is None:
             return volcano.FITS
         decision = refused("predicate", pod_request, [(rejection, 1)], 1)
@@ -89,7 +95,7 @@ class VolcanoExtender:
         if any(map(evaluation.is_untouched, names)):
             return volcano.prioritize_result(dict.fromkeys(names, 0))
         scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
-        self._recorder.scored(pod_request, scores, MOST_SCORE)
+        self._recorder.record(NodesScored(pod_request, scores, MOST_SCORE))
         return volcano.prioritize_result(scores)
 
     async def allocate(self, content: bytes) -> bytes:
@@ -162,7 +168,7 @@ class VolcanoExtender:
         if stored is not None and uid in stored.ledger.allocations:
             return volcano.event_result()
         placement = fit(pod_request.request, ledger)
-        self._recorder.held(pod_request, task.node_name, placement)
+        self._recorder.record(PlanReserved(pod_request, task.node_name, placement))
         if isinstance(placement, Reason):
             return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         try:
@@ -229,8 +235,7 @@ class VolcanoExtender:
                 lacks_cards = True
                 continue
             found = victims(request, ledger, uids)
-            facts = PreemptionFacts(ledger, ABOVE_ALL, uids)
-            self._recorder.preempted(pod_request, facts, found)
+            self._recorder.record(VictimsSelected(pod_request, ledger, ABOVE_ALL, uids, (), found))
             if isinstance(found, Reason) or self._service.quotas.refusal_after(
                 request, ledger, uids if not found else [victim.uid for victim in found]
             ):

@@ -4,20 +4,20 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from itertools import islice
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.dialects.strangers import advice
-from adapters.service.decide.card_choice import Committed
+from adapters.dialects.unread_keys import advice
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
-from adapters.service.decide.ledger_writer import LedgerContended
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import messages
-from adapters.wire import body
-from adapters.wire.body import BodyError
 from adapters.wire.bounded import MOST_ITEMS
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.body import BodyError
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef

@@ -13,16 +13,16 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import BindError, NodeLocked
-from adapters.service.decide.readiness import NotReady
 from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.decide.state.readiness import NotReady
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.service.grpc.call_limits import CallLimits
 from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
-from adapters.service.settings import UNIX, is_local
-from adapters.wire.body import BodyError
+from adapters.service.settings.settings import UNIX, is_local
+from adapters.wire.decode.body import BodyError
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
 """The service name in health checks and reflection."""

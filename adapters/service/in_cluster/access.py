@@ -9,7 +9,7 @@ from adapters.cluster.api.error import NOT_FOUND, ClusterError
 from adapters.cluster.api.kubeconfig import SERVICE_ACCOUNT, choose
 from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.service.observe.decision_log import Logger
-from adapters.service.settings import SettingsError
+from adapters.service.settings.settings import SettingsError
 
 
 def credentials(kubeconfig: Path | None) -> KubeCredentials:

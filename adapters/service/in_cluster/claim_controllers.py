@@ -2,22 +2,22 @@
 
 from time import monotonic
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.objects.claims import ClaimClient
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.shadow_claims import ShadowClaimClient
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.reconcile.claim_conditions import ClaimConditions
-from adapters.service.reconcile.conversions import Conversions, needs_a_look
+from adapters.service.reconcile.claim_previews.claim_conditions import ClaimConditions
+from adapters.service.reconcile.claim_previews.conversions import Conversions, needs_a_look
+from adapters.service.reconcile.claim_previews.unused_claims import UnusedClaims
 from adapters.service.reconcile.shadows import ShadowPublisher
-from adapters.service.reconcile.unused_claims import UnusedClaims
-from adapters.service.settings import Settings
+from adapters.service.settings.settings import Settings
 from adapters.wire.kube import Pod, full_name
 
 

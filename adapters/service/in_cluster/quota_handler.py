@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.quotas import Quotas
 from adapters.stores.quotas import stored_quota
 from adapters.wire.kube import Unreadable
-from adapters.wire.quota import NAME, QuotaRecordError, ShareQuotaObject
+from adapters.wire.records.quota import NAME, QuotaRecordError, ShareQuotaObject
 
 
 class QuotaHandler:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from adapters.cluster.watch.event_handler import Identity
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Unreadable
 from adapters.wire.resource_quota import ResourceQuotaObject, limits_of_extended_resources
 from core.quota.amounts import NO_LIMITS

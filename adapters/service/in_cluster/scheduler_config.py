@@ -5,8 +5,8 @@ from typing import Protocol
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document, Documents
-from adapters.wire import yaml_decoding
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode import yaml_decoding
+from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.kube import ConfigMap
 
 Key = tuple[str, str]

@@ -41,15 +41,15 @@ from adapters.service.in_cluster.scheduler_config import SchedulerConfig
 from adapters.service.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.reconcile.controller import Reconciler, unadopted
-from adapters.service.reconcile.node_resources import NodeResourcePublisher
+from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
+from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
+from adapters.service.reconcile.nodes.unbound import UnboundScanner
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
-from adapters.service.reconcile.unbound import UnboundScanner
 from adapters.service.runtime import Cluster, ServiceRuntime
-from adapters.service.settings import Settings
-from adapters.service.tls_settings import Managed
+from adapters.service.settings.settings import Settings
+from adapters.service.settings.tls import Managed
 from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas

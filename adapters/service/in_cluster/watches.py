@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Coroutine
 from functools import partial
 from typing import Any
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
@@ -23,10 +24,9 @@ from adapters.cluster.watch.event_handler import EventHandler
 from adapters.cluster.watch.object_tracker import ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
-from adapters.dialects.record import MARK
+from adapters.dialects.allocation_record import MARK
 from adapters.service.cluster_state.agent_pods import AgentPods
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
@@ -48,9 +48,9 @@ from adapters.stores.watch import LedgerHandler
 from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
-from adapters.wire.ledger_object import LedgerObject
 from adapters.wire.marked_pod import PodDecoder
-from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 
 

@@ -8,7 +8,7 @@ scrape costs what has changed since the last one.
 from asyncio import sleep
 from collections.abc import Callable
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_lines import CardLines, Lines
 from adapters.service.observe.exposition import FamilyText
 from core.ledger.node_ledger import NodeLedger

@@ -1,6 +1,6 @@
 """What namespaces have of all cards, by dialect and model."""
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_lines import escaped
 from adapters.service.observe.exposition import FamilyText
 from core.hardware.quantity import FULL

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.quotas import Quotas
 from core.quota.amounts import CARD
 
 _LABELS = ("namespace", "resource")

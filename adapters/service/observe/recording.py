@@ -1,31 +1,38 @@
 """Records decisions in a file of JSON lines, which ``dragoman replay`` reads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import Defaults, Documents
-from adapters.service.decide.attempt import LedgerView
-from adapters.service.decide.card_choice import Committed
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.pod_requests import PodRequest
-from adapters.service.decide.quotas import Quotas
-from adapters.service.decide.recorder import NoRecorder, PreemptionFacts, Recorder, Victims
-from adapters.service.decide.rejections import NodeRejections
+from adapters.service.decide.advice.recorded import (
+    NodePredicted,
+    NodesFiltered,
+    NodesRanked,
+    NodesRejected,
+    NodesScored,
+    PlanReserved,
+    VictimsSelected,
+)
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
+from adapters.service.decide.recorder import NoRecorder, RecordedDecision, Recorder
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.recording_file import RecordingFile
-from adapters.wire import ledger as ledgers_of
-from adapters.wire import recording
-from adapters.wire.grant import GrantRecord, grant_record
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.ledger_records import AllocationRecord
-from adapters.wire.name_index import NameList
-from core.feasibility.arrays import Mask, Numbers
+from adapters.wire.names.name_index import NameList
+from adapters.wire.records import ledger as ledgers_of
+from adapters.wire.records import recording
+from adapters.wire.records.grant import GrantRecord, grant_record
+from adapters.wire.records.ledger_records import AllocationRecord
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, AllocationState, Grant, Placement
+from core.requests.grant import AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
 
 
@@ -66,130 +73,82 @@ class FileRecorder:
         """Close the file."""
         self._file.close()
 
-    def filtered(self, pod: PodRequest, names: NameList, fits: Mask) -> None:
+    def record(self, decision: RecordedDecision) -> None:
         """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        fitting = None if fits.all() else tuple(names.select(fits))
-        key, time = self._known(pod, names)
-        self._file.write(recording.Filtered(key, time, fitting, self._refusal(pod)))
+        if self._file.is_open and not _is_refused_by_quota(decision):
+            self._file.write(self._line(decision))
 
-    def rejected(self, pod: PodRequest, names: NameList, rejections: NodeRejections) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        reasons = rejections.texts()
-        key, time = self._known(pod, names)
-        self._file.write(recording.Rejected(key, time, reasons, self._refusal(pod)))
+    def _line(self, decision: RecordedDecision) -> recording.Decision:
+        """A decision as a line, after the lines of what it depends on and the file lacks."""
+        match decision:
+            case NodesFiltered(pod, names, fits):
+                fitting = None if fits.all() else tuple(names.select(fits))
+                key, time = self._known(pod, names)
+                return recording.Filtered(key, time, fitting, self._refusal(pod))
+            case NodesRejected(pod, names, rejections):
+                key, time = self._known(pod, names)
+                return recording.Rejected(key, time, rejections.texts(), self._refusal(pod))
+            case NodesRanked(pod, names, ranks):
+                key, time = self._known(pod, names)
+                return recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod))
+            case NodePredicted(pod, node, reason):
+                key, time = self._known(pod)
+                return recording.Predicted(key, time, node, reason, self._refusal(pod))
+            case NodesScored(pod, scores, most):
+                key, time = self._known(pod)
+                return recording.Scored(key, time, {**scores}, most, self._refusal(pod))
+            case VictimsSelected():
+                return self._victims(decision)
+            case PlanReserved(pod, node, answer):
+                key, time = self._known(pod)
+                return recording.Held(key, time, node, *_answer(answer))
+            case CardsChosen():
+                return self._cards(decision)
+            case ClaimChecked(asked, view, problem):
+                self._turn_over()
+                return recording.ClaimDecided(
+                    _now(),
+                    asked.node,
+                    ledgers_of.allocation_record(asked),
+                    msgspec.Raw(ledgers_of.encode(view.stored)),
+                    _reserved(view.reserved),
+                    problem or "",
+                )
+            case _:
+                raise TypeError(f"{type(decision).__name__} has no line")
 
-    def ranked(self, pod: PodRequest, names: NameList, ranks: Numbers) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        key, time = self._known(pod, names)
-        self._file.write(recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod)))
-
-    def predicted(self, pod: PodRequest, node: str, reason: str) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        key, time = self._known(pod)
-        self._file.write(recording.Predicted(key, time, node, reason, self._refusal(pod)))
-
-    def scored(self, pod: PodRequest, scores: Mapping[str, int], most: int) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        key, time = self._known(pod)
-        self._file.write(recording.Scored(key, time, {**scores}, most, self._refusal(pod)))
-
-    def preempted(self, pod: PodRequest, facts: PreemptionFacts, answer: Victims) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        key, time = self._known(pod)
-        node = facts.ledger.node.name
-        if self._written.get(node) is not facts.ledger:  # it changed while candidates were read
-            self._put_ledger(node, facts.ledger)
-            self._written[node], self._revision = facts.ledger, -1
-        line = recording.Preempted(
+    def _victims(self, decision: VictimsSelected) -> recording.Preempted:
+        key, time = self._known(decision.pod)
+        ledger, answer = decision.ledger, decision.answer
+        node = ledger.node.name
+        if self._written.get(node) is not ledger:  # it changed while candidates were read
+            self._put_ledger(node, ledger)
+            self._written[node], self._revision = ledger, -1
+        return recording.Preempted(
             key,
             time,
             node,
-            facts.priority,
-            tuple(facts.candidates),
-            tuple(facts.protected),
+            decision.priority,
+            tuple(decision.candidates),
+            tuple(decision.protected),
             () if isinstance(answer, Reason) else tuple(each.uid for each in answer),
             answer.text() if isinstance(answer, Reason) else "",
         )
-        self._file.write(line)
 
-    def held(self, pod: PodRequest, node: str, answer: Placement | Reason) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        key, time = self._known(pod)
-        self._file.write(recording.Held(key, time, node, *_answer(answer)))
-
-    def reserved(
-        self,
-        pod: PodRequest,
-        choice: Sequence[Grant],
-        view: LedgerView,
-        answer: Committed | Reason,
-    ) -> None:
-        """As in ``Recorder``."""
-        self._chosen(recording.CardsReserved, pod, choice, view, answer)
-
-    def committed(
-        self,
-        pod: PodRequest,
-        choice: Sequence[Grant],
-        view: LedgerView,
-        answer: Committed | Reason,
-    ) -> None:
-        """As in ``Recorder``; a refusal of the quota is not a choice of cards."""
-        if not isinstance(answer, Reason) or answer.cause is not Cause.QUOTA:
-            self._chosen(recording.CardsCommitted, pod, choice, view, answer)
-
-    def claimed(self, asked: Allocation, view: LedgerView, problem: str | None) -> None:
-        """As in ``Recorder``."""
-        if not self._file.is_open:
-            return
-        self._turn_over()
-        line = recording.ClaimDecided(
-            _now(),
-            asked.node,
-            ledgers_of.allocation_record(asked),
+    def _cards(self, decision: CardsChosen) -> recording.CardsCommitted:
+        line = recording.CardsCommitted if decision.is_written else recording.CardsReserved
+        view, answer = decision.view, decision.answer
+        own = view.own
+        key, time = self._known(decision.pod)
+        return line(
+            key,
+            time,
             msgspec.Raw(ledgers_of.encode(view.stored)),
             _reserved(view.reserved),
-            problem or "",
-        )
-        self._file.write(line)
-
-    def _chosen(
-        self,
-        line: type[recording.CardsCommitted],
-        pod: PodRequest,
-        choice: Sequence[Grant],
-        view: LedgerView,
-        answer: Committed | Reason,
-    ) -> None:
-        if not self._file.is_open:
-            return
-        own = view.own
-        key, time = self._known(pod)
-        self._file.write(
-            line(
-                key,
-                time,
-                msgspec.Raw(ledgers_of.encode(view.stored)),
-                _reserved(view.reserved),
-                None if own is None else ledgers_of.allocation_record(own),
-                "" if own is None else own.node,
-                _grants(choice),
-                *_answer(answer.placement if isinstance(answer, Committed) else answer),
-            )
+            None if own is None else ledgers_of.allocation_record(own),
+            "" if own is None else own.node,
+            _grants(decision.choice),
+            *_answer(answer.placement if isinstance(answer, Committed) else answer),
         )
 
     def _refusal(self, pod: PodRequest) -> str | None:
@@ -268,6 +227,13 @@ def recorder(path: Path | None, mib: int, log: Logger) -> Recorder:
         return FileRecorder(RecordingFile(path, mib << 20, failed))
     except OSError as error:
         raise OSError(f"decisions.record: {path}: cannot be written: {error.strerror}") from error
+
+
+def _is_refused_by_quota(decision: RecordedDecision) -> bool:
+    """Whether the quota refused a commit's write, which is not a choice of cards."""
+    if not isinstance(decision, CardsChosen) or not decision.is_written:
+        return False
+    return isinstance(decision.answer, Reason) and decision.answer.cause is Cause.QUOTA
 
 
 def _answer(answer: Placement | Reason) -> tuple[tuple[GrantRecord, ...], str]:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from adapters.wire import recording
+from adapters.wire.records import recording
 
 OLDER = ".1"
 """Suffix of the file that was full."""

@@ -11,7 +11,7 @@ those of a node that is removed end instead of lowering a sum.
 from asyncio import sleep
 from collections.abc import Callable
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_lines import escaped
 from adapters.service.observe.exposition import FamilyText
 from core.hardware.quantity import FULL, GIB

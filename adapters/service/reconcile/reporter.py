@@ -5,9 +5,9 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter
 
+from adapters.accounting.repairs import ReleaseCause
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.service.observe.decision_log import Logger
-from adapters.service.reconcile.repairs import ReleaseCause
 from adapters.wire.kube import Pod, full_name
 
 KINDS = (

@@ -7,9 +7,9 @@ see less than is free, never more. An allocation cannot be changed.
 from collections.abc import Callable
 from typing import NoReturn, Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.shadow_claims import ShadowClaim, shadow_claims
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.work_queue import WorkQueue
 
 EVERY = 1.0

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from time import time_ns
 
-from adapters.service.decide.ports import MILLISECOND
 from adapters.stores.store import Conflict, Store
 from adapters.wire.kube import Pod
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
+from core.durations import MILLISECOND
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota

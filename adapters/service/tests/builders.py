@@ -12,7 +12,6 @@ import msgspec
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
-from adapters.service.decide.ledger_cache import LedgerCache
 from adapters.service.decide.ports import (
     BindError,
     BudgetReader,
@@ -24,6 +23,7 @@ from adapters.service.decide.ports import (
 )
 from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.service.decide.service import Service
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.service.cluster_state.departures import DEFAULT_GRACE, MARGIN
+from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.tests.settling import run_settling
 from adapters.service.tests.world import GRACE, LAG, LIVES, World
 

@@ -20,26 +20,26 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.departures import DEFAULT_GRACE, MARGIN
-from adapters.service.decide.ledger_writer import LedgerContended
-from adapters.service.decide.ports import SECOND, BindError, DecisionRecord, Ports
+from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
+from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.ports import BindError, DecisionRecord, Ports
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.controller import RELEASED, Reconciler
-from adapters.service.reconcile.namespace_usage import claims_of
+from adapters.service.reconcile.nodes.controller import RELEASED, Reconciler
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
 from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Change, Conflict, Stored, StoreError
-from adapters.wire.hardware import NodeHardware
 from adapters.wire.kube import Container, KubeNode, Metadata, Pod, PodSpec, Resources
-from adapters.wire.ledger import decode, encode
+from adapters.wire.records.hardware import NodeHardware
+from adapters.wire.records.ledger import decode, encode
+from core.durations import SECOND
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, QuotaLimits, total
-from core.quota.quota import Quota
+from core.quota.quota import Quota, holds_of
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
@@ -193,7 +193,7 @@ class World:
             assert self.stored(name).problems() == ()
         for stored in self.quotas.all():
             allocated = {(uid, name) for name in NODES for uid in self.stored(name).allocations}
-            assert stored.quota.claims.keys() == allocated, "leaked claims"
+            assert stored.quota.holds.keys() == allocated, "leaked holds"
             assert stored.quota.used() == self.counted()
         for each in self.lives:
             await each.die()
@@ -202,8 +202,8 @@ class World:
         """What all pods count by the ledgers; a pod counts once."""
         pods: dict[str, QuotaAmounts] = {}
         for name in NODES:
-            for claim in claims_of(self.stored(name)):
-                pods[claim.uid] = claim.amounts.most(pods.get(claim.uid, NOTHING))
+            for hold in holds_of(self.stored(name)):
+                pods[hold.uid] = hold.amounts.most(pods.get(hold.uid, NOTHING))
         return total(pods.values())
 
     def stored(self, node: str) -> NodeLedger:

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 import orjson
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.strangers import advice
+from adapters.dialects.unread_keys import advice
 from adapters.service.decide.ports import LiveResources
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.endpoints.admission import Admission
@@ -16,8 +16,8 @@ from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.web import views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
 from adapters.service.web.limits import MIB
-from adapters.wire import body
-from adapters.wire.decoding import Decoder
+from adapters.wire.decode import body
+from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]

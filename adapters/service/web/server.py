@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import uvicorn
 
-from adapters.service import settings
 from adapters.service.certificates.tls_context import CertificateFiles, ServingCertificate
+from adapters.service.settings import settings
 from adapters.service.web.acceptor import Acceptor
 from adapters.service.web.app import App
 from adapters.service.web.limits import PortLimits

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from itertools import islice
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger

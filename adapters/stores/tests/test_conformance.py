@@ -13,7 +13,7 @@ from adapters.stores.store import Change, Conflict, Store, Stored
 from adapters.stores.tests.ledgers import a_ledger
 from adapters.stores.tests.places import InFile, InMemory, Place, in_cluster, write_in_process
 from adapters.stores.tests.writers import allocate, place_many
-from adapters.wire.ledger import LedgerRecordError
+from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards, tentative

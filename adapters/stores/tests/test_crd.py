@@ -7,7 +7,7 @@ from typing import Any
 
 from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.tests.in_cluster import InCluster
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from adapters.wire.tests.ledgers import a_full_ledger
 from core.ledger.node_ledger import NodeLedger
 

@@ -10,7 +10,7 @@ import pytest
 from adapters.stores.kubernetes_quotas import KubernetesQuotas
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, StoreError
-from adapters.wire.quota import QuotaRecordError
+from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 
@@ -71,7 +71,7 @@ def a_server(**more: Any) -> FakeServer:
     return FakeServer({"metadata": metadata, "spec": {"limits": {"cards": 2}}, **more})
 
 
-def test_a_quota_is_read_and_its_claims_are_written_to_the_status() -> None:
+def test_a_quota_is_read_and_its_holds_are_written_to_the_status() -> None:
     async def work() -> tuple[str, list[str], Quota]:
         server = a_server()
         store = KubernetesQuotas(server)

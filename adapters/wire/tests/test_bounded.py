@@ -6,8 +6,8 @@ from collections.abc import Callable
 import pytest
 
 from adapters.wire import bounded, extender, volcano
-from adapters.wire.body import BodyError
-from adapters.wire.seen_names import SeenNames
+from adapters.wire.decode.body import BodyError
+from adapters.wire.names.seen_names import SeenNames
 
 MIB = 1 << 20
 LONG = 8 * MIB

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire import extender_answer
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import read_preemption
 from adapters.wire.extender_answer import ALL_SCORED, MAX_SCORE
-from adapters.wire.name_index import NameList
+from adapters.wire.names.name_index import NameList
 
 POD = {"metadata": {"name": "p"}}
 IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from adapters.wire.decoding import UnreadableError
+from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.kube import Pod
 from adapters.wire.marked_pod import MarkedPod, PodDecoder, has_variable
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.ledger.node_ledger import NodeLedger
 from e2e.harness.node.containerd import Containerd
 from e2e.harness.processes.process import Process

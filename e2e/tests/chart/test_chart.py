@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from adapters.agent import config as node_config
-from adapters.service import settings as service_settings
+from adapters.service.settings import settings as service_settings
 from adapters.wire.agent_pod import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
@@ -332,7 +332,7 @@ def test_the_upgrade_pages_switches_of_claims_are_the_charts() -> None:
     commands = [
         line
         for heading in ("Turn it on", "Turn it off")
-        for block in blocks("docs/upgrade.md", heading)
+        for block in blocks("docs/guides/upgrade.md", heading)
         for line in block.replace("\\\n", " ").splitlines()
         if line.startswith("helm upgrade")
     ]

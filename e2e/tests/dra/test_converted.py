@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from adapters.dialects.conversion import KEY
+from adapters.dialects.translation.conversion import KEY
 from core.hardware.card import Card
 from core.hardware.quantity import GIB, MIB
 from e2e.harness.cluster.api import Api, ApiError, Object

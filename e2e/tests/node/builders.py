@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from adapters.agent.metrics.hami_region import MAGIC, VERSION_1
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import GIB

@@ -18,7 +18,7 @@ from adapters.agent.apiserver.ledger_watch import LedgerWatch
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from adapters.agent.tests import waiting
 from adapters.agent.tests.builders import ledger
-from adapters.wire.ledger import encode
+from adapters.wire.records.ledger import encode
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 

@@ -18,7 +18,7 @@ from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.tests.builders import card
 from adapters.agent.tests.waiting import until
-from adapters.wire.hardware import NodeHardware, decode, encode
+from adapters.wire.records.hardware import NodeHardware, decode, encode
 
 FIRST = NodeHardware((card(0),))
 SECOND = NodeHardware((card(0), card(1)), problems=(("GPU-1", "Xid 79"),))

@@ -11,7 +11,7 @@ from adapters.agent.nri.model import NriContainer
 from adapters.agent.nri.session import Creating, Stopped, Synchronized
 from adapters.agent.tests.builders import POD, ledger
 from adapters.agent.tests.waiting import until
-from adapters.wire.hardware import DeallocatedClaim
+from adapters.wire.records.hardware import DeallocatedClaim
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 

@@ -20,7 +20,7 @@ from adapters.agent.injection.adjustment import plan_share, plan_void
 from adapters.agent.injection.plan import AdjustmentPlan
 from adapters.agent.nri.model import NriContainer, PodSandbox
 from adapters.agent.tests.builders import container, equipment, limit, limits
-from adapters.dialects import record, registry
+from adapters.dialects import allocation_record, registry
 from core.hardware.card import Card
 from core.requests.limits import GrantError, Limits
 
@@ -28,7 +28,7 @@ HOOKS = [info.runtime_hook.annotation for info in registry.DIALECTS if info.runt
 KEYS = [*sorted(registry.allocation_annotations()), *HOOKS, "example.com/other"]
 ENV = [
     "A=1",
-    f"{record.MARK}=1",
+    f"{allocation_record.MARK}=1",
     "NVIDIA_VISIBLE_DEVICES=all",
     "NVIDIA_VISIBLE_DEVICES=void",
     "NVIDIA_VISIBLE_DEVICES=1",
@@ -93,14 +93,16 @@ def ordered(
 ) -> AdjustmentPlan | NoGrantYet:
     """The rules in order, each condition written out."""
     answer = grants.lookup(pod.uid, to.name)
-    marked = any(line.startswith(f"{record.MARK}=") for line in to.env)
+    marked = any(line.startswith(f"{allocation_record.MARK}=") for line in to.env)
     named = visible_words(to.env)
     plugged = bool(named) and named <= gave.visible | gave.passed
     promised = not registry.allocation_annotations().isdisjoint(pod.annotation_keys)
     if answer is GrantStatus.NOT_RECORDED and promised:
         return NoGrantYet.GRANT
     if answer is GrantStatus.NOT_RECORDED and marked:
-        raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
+        raise GrantError(
+            f"admission saw a request for a share ({allocation_record.MARK}), but {answer.value}"
+        )
     if answer is GrantStatus.NOT_RECORDED and not grants.known and (plugged or gave.passed):
         return NoGrantYet.GRANT
     injected = injected_minors(pod, to.env)
@@ -112,7 +114,9 @@ def ordered(
     if answer is not GrantStatus.NO_SHARE and plugged:
         return AdjustmentPlan()
     if marked:
-        raise GrantError(f"admission saw a request for a share ({record.MARK}), but {answer.value}")
+        raise GrantError(
+            f"admission saw a request for a share ({allocation_record.MARK}), but {answer.value}"
+        )
     return AdjustmentPlan() if pod.namespace in EXEMPT else plan_void(EQUIPMENT)
 
 

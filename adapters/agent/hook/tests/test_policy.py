@@ -17,7 +17,7 @@ from adapters.agent.nri.model import (
     PodSandbox,
 )
 from adapters.agent.tests.builders import ASKING, POD, container, ledger
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -64,7 +64,9 @@ def test_the_agent_waits_for_a_pod_with_a_result_and_without_an_allocation(
 def test_a_mark_that_an_image_can_set_is_no_reason_to_wait(
     profile: VendorProfile, held: NodeLedger | None, assigned: str
 ) -> None:
-    marked = container(f"{record.MARK}=1", *(["NVIDIA_VISIBLE_DEVICES=GPU-0"] if assigned else []))
+    marked = container(
+        f"{allocation_record.MARK}=1", *(["NVIDIA_VISIBLE_DEVICES=GPU-0"] if assigned else [])
+    )
 
     with pytest.raises(RejectError, match="but no allocation is recorded"):
         adjust(policy(profile, held, assigned=assigned), changed(POD, uid="x"), marked)
@@ -141,7 +143,7 @@ def test_a_node_without_known_cards_is_not_ours(profile: VendorProfile) -> None:
     for variables in ("NVIDIA_VISIBLE_DEVICES=all", "NVIDIA_VISIBLE_DEVICES=GPU-0", "A=1"):
         assert adjust(there, PodSandbox(uid="x"), container(variables)) == NO_ADJUSTMENT
     with pytest.raises(RejectError, match="admission saw a request"):
-        adjust(there, PodSandbox(uid="x"), container(f"{record.MARK}=1"))
+        adjust(there, PodSandbox(uid="x"), container(f"{allocation_record.MARK}=1"))
 
 
 def test_a_reserved_share_does_not_count(profile: VendorProfile) -> None:
@@ -232,7 +234,7 @@ def test_an_admitted_container_without_a_grant_is_rejected(
     there = policy(profile, ledger(HALF))
     cards = "NVIDIA_VISIBLE_DEVICES=GPU-1"
 
-    for env in ((f"{record.MARK}=1",), (f"{record.MARK}=1", cards)):
+    for env in ((f"{allocation_record.MARK}=1",), (f"{allocation_record.MARK}=1", cards)):
         with pytest.raises(RejectError, match="has no share for this container"):
             adjust(there, POD, container(*env, name="other"))
 
@@ -241,10 +243,10 @@ def test_an_admitted_container_with_an_unreadable_allocation_is_rejected(
     profile: VendorProfile,
 ) -> None:
     there = policy(profile, ledger(unread="broken"), assigned="GPU-1")
-    plugged = container(f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
+    plugged = container(f"{allocation_record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=GPU-1")
 
     with pytest.raises(RejectError, match="does not know which cards this pod uses"):
-        adjust(there, ASKING, container(f"{record.MARK}=1"))
+        adjust(there, ASKING, container(f"{allocation_record.MARK}=1"))
     # Its device plugin has served it, as it did before Dragoman came.
     assert adjust(there, ASKING, plugged) == NO_ADJUSTMENT
 

@@ -6,7 +6,7 @@ from adapters.agent.hook.tests.runtime import RESULT, running, subject
 from adapters.agent.hook.wait_budget import CAPACITY, REFILL, WaitBudget
 from adapters.agent.nri import ttrpc
 from adapters.agent.tests.waiting import wait_until
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 
 
 def test_the_agent_waits_a_tenth_of_the_time_in_the_long_run() -> None:
@@ -53,7 +53,7 @@ def test_images_with_admissions_mark_delay_no_other_container(tmp_path: Path) ->
     once = WaitBudget(lambda: 0.0, capacity=1e-9)  # the shortest wait exhausts it
     with running(tmp_path, watched=False, budget=once) as at:
         at.runtime.activate()
-        marked = (f"{record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=void")
+        marked = (f"{allocation_record.MARK}=1", "NVIDIA_VISIBLE_DEVICES=void")
 
         codes = {
             at.runtime.call("CreateContainer", subject(f"pod-{number}", b"", *marked), 0.4).code

@@ -16,7 +16,7 @@ from adapters.agent.kubelet.devices import KubeletDevices, holdings
 from adapters.agent.kubelet.tests.test_checkpoint import file, row
 from adapters.agent.tests.builders import card, ledger
 from adapters.agent.tests.waiting import until
-from adapters.wire.hardware import DeviceHolding
+from adapters.wire.records.hardware import DeviceHolding
 from core.hardware.mig import MigKey
 from core.requests.grant import KUBELET, Grant
 

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.cli.configure.recorded_values import recorded, restored
-from adapters.cli.yaml_text import dump, load
+from adapters.cli.input.yaml_text import dump, load
 
 
 def there_and_back(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from adapters.accounting.published_resources import written
 from adapters.cli.doctor.described_nodes import kube_node, nodes_with_cards
 from adapters.cli.doctor.finding import CheckResult, ok, warning
 from adapters.cli.doctor.objects import ProgramNode
@@ -10,10 +11,9 @@ from adapters.cli.doctor.programs import ProgramContainer, ProgramPod
 from adapters.cli.output.names import named
 from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED
-from adapters.dialects.device_plugin_nodes import read_plugin_node
+from adapters.dialects.device_plugins.nodes import read_plugin_node
+from adapters.dialects.device_plugins.plain_pods import plain_amounts
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
-from adapters.dialects.plain_pods import plain_amounts
-from adapters.service.reconcile.published_resources import written
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
 
 CHECK = "device-plugins"

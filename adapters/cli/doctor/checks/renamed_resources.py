@@ -15,9 +15,9 @@ from adapters.cli.doctor.observed import Observed
 from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
+from adapters.dialects.device_plugins.resources import plugin_share
 from adapters.dialects.dialect import Defaults, Dialect
-from adapters.dialects.plugin_resources import plugin_share
-from adapters.dialects.strangers import counts
+from adapters.dialects.unread_keys import counts
 
 # As charts/dragoman/templates/_helpers.tpl, dragoman.prefixes, and webhooks.yaml write them.
 _PREFIXES = re.compile(r"\[([^\[\]]*)\]\.exists\(p, k\.startsWith\(p\)\)")

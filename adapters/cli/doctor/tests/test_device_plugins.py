@@ -15,7 +15,7 @@ from adapters.cli.doctor.tests.sound_cluster import (
     a_pod,
     a_sound_cluster,
 )
-from adapters.wire import hardware
+from adapters.wire.records import hardware
 from core.tests.builders import a_card
 
 GPU = "nvidia.com/gpu"

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.pod_requests import PodRequest
 from adapters.cli.tests.command import command
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.decide.card_choice import Committed
-from adapters.service.decide.pod_requests import PodRequest
+from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.observe.recording import FileRecorder
 from adapters.service.observe.recording_file import RecordingFile
@@ -23,7 +23,7 @@ from adapters.service.tests.claims import (
     claim_review,
 )
 
-EXAMPLE = Path(__file__).parents[4] / "docs" / "cli" / "decisions.jsonl"
+EXAMPLE = Path(__file__).parents[4] / "docs" / "reference" / "cli" / "decisions.jsonl"
 
 
 def a_pod_request(bench: Bench, name: str, memory: int) -> PodRequest:

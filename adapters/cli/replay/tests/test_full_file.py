@@ -3,10 +3,11 @@
 import shutil
 from pathlib import Path
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.cli.tests.command import command
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.service.decide.pod_requests import PodRequest, read
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.advice.recorded import NodePredicted
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.recording import FileRecorder
 from adapters.service.observe.recording_file import OLDER, RecordingFile
 from adapters.service.tests.builders import DIALECTS, a_ledger_cache, a_pod, read_pod
@@ -33,7 +34,7 @@ def test_a_full_file_is_kept_and_each_file_can_be_replayed_alone(tmp_path: Path)
     pod = a_pod_request()
 
     for _ in range(3):
-        recorder.predicted(pod, "n", "")
+        recorder.record(NodePredicted(pod, "n", ""))
     recorder.close()
 
     files = sorted(each.name for each in tmp_path.iterdir())
@@ -50,7 +51,7 @@ def test_a_file_that_cannot_be_written_ends_the_recording_once(tmp_path: Path) -
     shutil.rmtree(tmp_path / "folder")
 
     for _ in range(3):
-        recorder.predicted(a_pod_request(), "n", "")
+        recorder.record(NodePredicted(a_pod_request(), "n", ""))
 
     assert len(errors) == 1
 

@@ -5,9 +5,9 @@ import msgspec
 import pytest
 
 from adapters.dialects.adoption.adopt import UNKNOWN, adopt, may_use_cards, unclear_cards
+from adapters.dialects.allocation_record import KEY, encode
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.formats.hami_record import METAX_QOS
-from adapters.dialects.record import KEY, encode
 from adapters.dialects.registry import dialects
 from adapters.dialects.tests.builders import bound
 from adapters.wire.kube import (

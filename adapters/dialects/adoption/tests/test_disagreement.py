@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.adoption.disagreement import disagreements
-from adapters.dialects.record import KEY, encode
+from adapters.dialects.allocation_record import KEY, encode
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.kube import Amount
 from core.hardware.quantity import MIB

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
-from adapters.wire.hardware import DeviceHolding
 from adapters.wire.kube import Amount, Container, Pod, Resources
+from adapters.wire.records.hardware import DeviceHolding
 from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger

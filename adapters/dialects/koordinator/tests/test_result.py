@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import DialectError, Result
 from adapters.dialects.formats.hami_record import METAX_ALLOCATED
 from adapters.dialects.koordinator import keys
@@ -234,15 +234,15 @@ def test_a_share_of_the_whole_pod_is_exclusive_where_it_takes_all(
 
 @pytest.mark.parametrize("memory", [1, 11519 * MIB, 11521 * MIB, 1 << 48])
 def test_an_amount_in_our_own_record_changes_nothing(memory: int) -> None:
-    own = record.encode((Grant("c0", "GPU-1", memory, 50),))
-    pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, record.KEY: own})
+    own = allocation_record.encode((Grant("c0", "GPU-1", memory, 50),))
+    pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, allocation_record.KEY: own})
 
     assert read(pod, cards(2, "23040Mi")) == (Grant("c0", "GPU-1", 11520 * MIB, 50),)
 
 
 def test_our_own_record_must_name_the_cards_that_the_ecosystems_record_names() -> None:
-    own = record.encode((Grant("c0", "GPU-0", 11520 * MIB, 50),))
-    pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, record.KEY: own})
+    own = allocation_record.encode((Grant("c0", "GPU-0", 11520 * MIB, 50),))
+    pod = a_pod(HALF, annotations={keys.ALLOCATED: SEED, allocation_record.KEY: own})
 
     with pytest.raises(DialectError, match="must agree with") as rejected:
         read(pod, cards(2, "23040Mi"))

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects import record
+from adapters.dialects import allocation_record
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.dialect import Volcano
@@ -116,7 +116,7 @@ def test_our_own_record_is_written_beside_a_list_that_the_plugin_attributes_to_a
 ) -> None:
     placement, annotations = placed(requested, node(idle(1)))
 
-    assert record.decode(annotations[record.KEY]) == placement.grants
+    assert allocation_record.decode(annotations[allocation_record.KEY]) == placement.grants
 
 
 def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers() -> None:
@@ -125,7 +125,7 @@ def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers()
         node(idle(2)),
     )
 
-    assert record.KEY not in annotations
+    assert allocation_record.KEY not in annotations
 
 
 # Reading.
@@ -136,7 +136,7 @@ def test_a_pod_has_a_result_when_it_carries_a_record() -> None:
 
     assert not volcano().has_result(requested)
     assert volcano().has_result(with_annotations(requested, {keys.ASSIGNED: ""}))
-    assert volcano().has_result(with_annotations(requested, {record.KEY: "[]"}))
+    assert volcano().has_result(with_annotations(requested, {allocation_record.KEY: "[]"}))
 
 
 def test_our_own_record_is_read_in_preference() -> None:
@@ -144,7 +144,7 @@ def test_our_own_record_is_read_in_preference() -> None:
     grants = (Grant("main", "u0", 5 * MIB, 5),)
     bound = with_annotations(
         pod(a_container(number=1, memory=5, cores=5)),
-        {keys.ASSIGNED: "rubbish", record.KEY: record.encode(grants)},
+        {keys.ASSIGNED: "rubbish", allocation_record.KEY: allocation_record.encode(grants)},
     )
 
     assert dialect.read_result(bound, dialect.read_request(bound), node(idle(1))) == grants
@@ -324,7 +324,7 @@ def test_the_grants_that_are_written_are_read_again(
 
     annotations = dict(written(dialect, requested, answer, on))
     bound = with_annotations(
-        requested, {key: annotations[key] for key in annotations if key != record.KEY}
+        requested, {key: annotations[key] for key in annotations if key != allocation_record.KEY}
     )
 
     assert dialect.read_result(bound, dialect.read_request(bound), on) == answer.grants

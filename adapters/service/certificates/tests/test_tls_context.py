@@ -12,7 +12,7 @@ import pytest
 from adapters.service.certificates.authority import KeyPair, make_authority, sign
 from adapters.service.certificates.secret import ServedCertificate
 from adapters.service.certificates.tls_context import CertificateFiles, CertificateText
-from adapters.service.settings import SettingsError
+from adapters.service.settings.settings import SettingsError
 from adapters.wire.kube import Metadata, Secret
 
 NOW = 1_800_000_000

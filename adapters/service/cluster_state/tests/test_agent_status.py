@@ -3,9 +3,9 @@ import msgspec
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.stores.watch import NamedObject
-from adapters.wire.hardware import NodeHardware, encode
 from adapters.wire.kube import Metadata
-from adapters.wire.ledger_object import LedgerObject
+from adapters.wire.records.hardware import NodeHardware, encode
+from adapters.wire.records.ledger_object import LedgerObject
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
 

@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from adapters.dialects.record import MARK
+from adapters.dialects.allocation_record import MARK
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,

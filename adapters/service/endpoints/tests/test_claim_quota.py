@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dra.tests.builders import a_card_device, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
-from adapters.service.decide.pod_requests import PodRequest
 from adapters.service.decide.ports import Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_admission import ClaimAdmission

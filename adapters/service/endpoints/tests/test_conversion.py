@@ -5,7 +5,7 @@ import json
 import pytest
 
 from adapters.cli.demo.schedulers import patched
-from adapters.dialects.conversion import KEY
+from adapters.dialects.translation.conversion import KEY
 from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.conversion import PodConverter

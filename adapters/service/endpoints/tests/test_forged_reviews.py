@@ -1,6 +1,6 @@
 """A review that the API server did not send: it may add to what is held, and takes nothing away.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import json
@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.cluster_state.claim_cache import ClaimCache
 from adapters.service.decide.ports import Outcome
 from adapters.service.decide.service import NODES_AT_ONCE
 from adapters.service.endpoints.admission import Admission

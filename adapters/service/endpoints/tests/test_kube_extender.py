@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from adapters.service.decide.readiness import NotReady
+from adapters.service.decide.state.readiness import NotReady
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.tests.builders import (
@@ -20,7 +20,7 @@ from adapters.service.tests.builders import (
     decoded,
     run,
 )
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 
 
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])

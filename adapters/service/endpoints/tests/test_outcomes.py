@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.ledger_writer import LedgerContended
+from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import BindError, DecisionRecord, NodeLocked, Outcome
 from adapters.service.decide.service import UnknownPod
 from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from adapters.service.decide.ports import SECOND, Outcome
+from adapters.service.decide.ports import Outcome
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.tests.builders import (
     Bench,
@@ -19,8 +19,9 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.quotas import MemoryQuotas
 from adapters.wire import volcano
-from adapters.wire.body import BodyError
+from adapters.wire.decode.body import BodyError
 from adapters.wire.volcano import PredicateStatus
+from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota

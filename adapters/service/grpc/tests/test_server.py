@@ -16,7 +16,7 @@ from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.service.grpc.server import SERVICE, GrpcServer
 from adapters.service.grpc.tests.client import Connected, on
-from adapters.service.settings import read
+from adapters.service.settings.settings import read
 from adapters.service.tests.builders import (
     a_node,
     a_pod,

@@ -38,24 +38,24 @@ from adapters.cluster.tests.server import serving
 from adapters.dialects import registry
 from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device
 from adapters.dialects.merge import read_node
-from adapters.service.dra_settings import DraSettings
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.in_cluster.tests.raw_cluster import RawCluster
 from adapters.service.in_cluster.tests.test_tasks import kubeconfig
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings import Settings
+from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.settings import Settings
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node, a_pod, body
 from adapters.service.web.tests.calls import call
 from adapters.tests.hostile_texts import TEXTS, VALUES
-from adapters.wire import ledger
 from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.hardware import HardwareRecord
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
-from adapters.wire.ledger_object import LedgerObject
-from adapters.wire.ledger_records import LedgerRecord
 from adapters.wire.marked_pod import MarkedPod
-from adapters.wire.quota import QuotaSpec, QuotaStatus, ShareQuotaObject
+from adapters.wire.records import ledger
+from adapters.wire.records.hardware import HardwareRecord
+from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerRecord
+from adapters.wire.records.quota import QuotaSpec, QuotaStatus, ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 from core.ledger.node_ledger import NodeLedger
 

@@ -17,7 +17,7 @@ from adapters.service.decide.ports import BindError, Outcome
 from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.in_cluster.ports import ClusterNodeLocks
-from adapters.service.settings import SettingsError, read
+from adapters.service.settings.settings import SettingsError, read
 from adapters.service.tests.builders import (
     Bench,
     Json,

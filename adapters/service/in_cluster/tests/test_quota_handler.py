@@ -3,11 +3,11 @@
 import msgspec
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.quota_handler import QuotaHandler
 from adapters.wire.kube import Metadata, Unreadable
-from adapters.wire.quota import ShareQuotaObject
+from adapters.wire.records.quota import ShareQuotaObject
 
 
 def an_object(limits: bytes, name: str = "quota") -> ShareQuotaObject:

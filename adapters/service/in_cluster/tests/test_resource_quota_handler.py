@@ -5,8 +5,8 @@ from typing import Any
 from adapters.cluster.watch.event_handler import Identity
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.service.decide.ledger_cache import LedgerCache
-from adapters.service.decide.quotas import Quotas
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
 from adapters.stores.quotas import StoredQuota
 from adapters.wire.kube import Metadata, Unreadable

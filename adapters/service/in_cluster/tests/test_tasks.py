@@ -10,12 +10,12 @@ from structlog.testing import LogCapture
 
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
-from adapters.service.dra_settings import DraSettings
 from adapters.service.in_cluster.readiness import WATCHED, Sync
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings import Settings, SettingsError
+from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.settings import Settings, SettingsError
 
 
 def kubeconfig(folder: Path, server: str) -> Path:

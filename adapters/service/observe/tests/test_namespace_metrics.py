@@ -1,6 +1,6 @@
 """Metrics of namespaces."""
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exposition import plain
 from adapters.service.observe.namespace_metrics import NamespaceMetrics
 from adapters.service.tests.builders import stored

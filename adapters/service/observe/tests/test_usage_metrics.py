@@ -7,12 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exposition import plain
 from adapters.service.observe.usage_metrics import MARGIN, UsageMetrics
 from adapters.service.tests.builders import run, stored
 from adapters.stores.store import Change, Stored
-from adapters.wire.ledger import decode, encode
+from adapters.wire.records.ledger import decode, encode
 from core.hardware.quantity import GIB
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger

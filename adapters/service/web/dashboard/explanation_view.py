@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from adapters.service.decide.explain import Explanation
+from adapters.service.decide.advice.explain import Explanation
 
 GROUPS = 50
 """Reasons that are shown, the most frequent first."""

@@ -3,7 +3,7 @@
 from asyncio import sleep
 from collections.abc import Hashable, Sequence
 
-from adapters.service.decide.ledger_cache import LedgerCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.web.dashboard.node_row import NodeRow
 
 BUILT = 50

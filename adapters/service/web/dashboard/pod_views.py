@@ -4,8 +4,8 @@ from asyncio import sleep
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
 
+from adapters.accounting.pod_requests import PodRequestCache
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.pod_requests import PodRequestCache
 from adapters.service.web.dashboard.fleet_index import FleetIndex
 from adapters.service.web.dashboard.history import DecisionHistory, of_pod
 from adapters.service.web.dashboard.node_views import COMPARED, DECISIONS

@@ -15,7 +15,7 @@ from adapters.service.web.dashboard.query import QueryError
 from adapters.service.web.dashboard.static_files import StaticFiles
 from adapters.service.web.dashboard.used_view import used
 from adapters.wire.kube import Pod
-from adapters.wire.quota import limited_amounts
+from adapters.wire.records.quota import limited_amounts
 
 Unbound = Callable[[], Sequence[Pod]]
 View = Callable[[Call], Awaitable[object]]

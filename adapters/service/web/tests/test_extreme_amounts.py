@@ -10,9 +10,9 @@ from adapters.service.web.app import App
 from adapters.service.web.tests.calls import app_of, call
 from adapters.stores.quotas import StoredQuota
 from adapters.stores.store import Change, Stored
-from adapters.wire.decoding import Decoder, UnreadableError
-from adapters.wire.ledger import LedgerRecordError, decode, encode
-from adapters.wire.quota import QuotaRecordError, ShareQuotaObject, read_quota, write_status
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.records.ledger import LedgerRecordError, decode, encode
+from adapters.wire.records.quota import QuotaRecordError, ShareQuotaObject, read_quota, write_status
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 

@@ -1,0 +1,229 @@
+"""The allocated ResourceClaims and the ResourceSlices of the cluster, by node."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Iterator
+
+from adapters.accounting.shadow_cache import ShadowCache
+from adapters.dialects.dialect import NodeDescription
+from adapters.dialects.dra.claims import Claim, allocated, unread_claim
+from adapters.dialects.dra.consumption import PoolName
+from adapters.dialects.dra.devices import Devices
+from adapters.dialects.dra.holders import holding
+from adapters.dialects.dra.inventory import described
+from adapters.dialects.dra.shadows import ShadowDevice, shadows
+from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.kube import Metadata, Unreadable
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
+
+REMEMBERED = 20_000
+"""Claims whose consumers are remembered."""
+
+NodesChanged = Callable[[Collection[str] | None], None]
+"""Called with the names of nodes whose ledger may need a repair; None for all nodes."""
+
+
+class ClaimCache:
+    """The newest reported state of each allocated claim and of each slice.
+
+    Attributes:
+        shadows: claims that stand for what others have.
+    """
+
+    def __init__(self, changed: NodesChanged) -> None:
+        """Begin empty: where no watch feeds it, no claim holds anything.
+
+        Args:
+            changed: called after each change.
+        """
+        self.shadows = ShadowCache(changed)
+        self._changed = changed
+        self._slices: dict[str, ResourceSlice] = {}
+        self._pools: dict[PoolName, dict[str, ResourceSlice]] = {}
+        self._by_name: dict[str, Claim] = {}
+        self._of_node: dict[str | None, dict[str, Claim]] = {}
+        self._devices = Devices(())
+        self._is_devices_stale = False
+        self._classes: dict[str, DeviceClass] = {}
+        self._numbers: dict[str, int] = {}
+        self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
+
+    def put_claim(self, claim: ResourceClaim) -> None:
+        """Add or replace a claim; one without an allocation holds nothing."""
+        self.shadows.put(claim)
+        name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
+        self._put(name, allocated(claim))
+
+    def put_unreadable_claim(self, what: Unreadable, problem: str) -> None:
+        """Add or replace a claim that cannot be decoded: it may have any device."""
+        metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
+        new = unread_claim(metadata, bytes(what.raw), problem)
+        self._put(new.name, new)
+
+    def _put(self, name: str, new: Claim | None) -> None:
+        earlier = self._by_name.get(name)
+        if new == earlier:
+            return
+        self.drop_claim(name)
+        if new is not None:
+            self._by_name[name] = new
+            self._note(new, earlier)
+            for node in _places(new):
+                self._of_node.setdefault(node, {})[name] = new
+            self._changed(new.nodes)
+
+    def drop_claim(self, name: str) -> None:
+        """Remove a claim, by ``namespace/name``."""
+        self.shadows.drop(name)
+        earlier = self._by_name.pop(name, None)
+        if earlier is None:
+            return
+        for node in _places(earlier):
+            self._of_node[node].pop(name)
+        self._changed(earlier.nodes)
+
+    def put_slice(self, item: ResourceSlice) -> None:
+        """Add or replace a slice."""
+        earlier = self._slices.get(item.metadata.name)
+        if earlier is not None:
+            self._leave_pool(earlier)
+        self._slices[item.metadata.name] = item
+        self._pools.setdefault(_pool(item), {})[item.metadata.name] = item
+        if earlier is None or earlier.spec != item.spec:
+            self._slice_changed(item, *(() if earlier is None else (earlier,)))
+
+    def drop_slice(self, name: str) -> None:
+        """Remove a slice."""
+        earlier = self._slices.pop(name, None)
+        if earlier is not None:
+            self._leave_pool(earlier)
+            self._slice_changed(earlier)
+
+    def allocations(self, uid: str) -> int:
+        """Return how many allocations of a claim were reported, one after the other."""
+        return self._numbers.get(uid, 0)
+
+    def consumers(self, uid: str) -> frozenset[PodRef]:
+        """Return the pods for which a claim was reserved while it was allocated.
+
+        Their containers may run on after the claim was deallocated.
+        """
+        return self._consumers.get(uid, frozenset())
+
+    def unused(self) -> Iterator[Claim]:
+        """Return the claims with devices that are reserved for nothing."""
+        return (claim for claim in self._by_name.values() if not claim.is_reserved)
+
+    def all(self) -> Iterator[Claim]:
+        """Return the claims with devices."""
+        return iter(self._by_name.values())
+
+    def put_class(self, item: DeviceClass) -> None:
+        """Add or replace a class."""
+        self._classes[item.metadata.name] = item
+
+    def drop_class(self, name: str) -> None:
+        """Remove a class."""
+        self._classes.pop(name, None)
+
+    def device_class(self, name: str) -> DeviceClass | None:
+        """Return a class; None where there is none."""
+        return self._classes.get(name)
+
+    def pool(
+        self, driver: str, name: str, nodes: Collection[str] | None = None
+    ) -> list[ResourceSlice]:
+        """Return the slices of the newest generation of a pool, on each node.
+
+        Args:
+            driver: of the pool.
+            name: of the pool.
+            nodes: whose slices are wanted, beside those without a node; None for all.
+        """
+        found = [
+            each
+            for each in self._pools.get((driver, name), {}).values()
+            if nodes is None or not each.spec.node_name or each.spec.node_name in nodes
+        ]
+        newest: dict[str | None, int] = {}
+        for each in found:
+            node, generation = each.spec.node_name, each.spec.pool.generation
+            newest[node] = max(newest.get(node, generation), generation)
+        return [each for each in found if each.spec.pool.generation == newest[each.spec.node_name]]
+
+    @property
+    def devices(self) -> Devices:
+        """The devices of all slices."""
+        if self._is_devices_stale:
+            self._devices = Devices(self._slices.values(), self._devices)
+            self._is_devices_stale = False
+        return self._devices
+
+    def holding(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...]:
+        """Return what claims hold of a node's cards.
+
+        A claim whose scheduler waits for the ledger holds nothing: the ledger can reject it.
+
+        Args:
+            ledger: of the node, as it is stored.
+            node: with its cards as they are now.
+        """
+        held = (
+            holding(claim, node, self.devices, ledger.allocations.get(claim.uid))
+            for claim in self._on(node.name)
+            if not claim.pending
+        )
+        return tuple(each for each in held if each is not None)
+
+    def undecided(self, node: str) -> list[Claim]:
+        """Return the claims whose scheduler waits for the ledger's answer."""
+        return [each for each in self._on(node) if each.pending and not each.rejected]
+
+    def shadowed(self, ledger: NodeLedger) -> tuple[ShadowDevice, ...]:
+        """Return what others than claims have of the devices of a node.
+
+        Args:
+            ledger: of the node, as it is stored.
+        """
+        name = ledger.node.name
+        claims = {claim.uid: claim for claim in self._on(name)}
+        return shadows(ledger, self.devices.own(name), claims)
+
+    def described(self, node: str) -> tuple[NodeDescription, ...]:
+        """Return the cards of a node by its slices."""
+        return described(node, self.devices.of_node(node))
+
+    def _on(self, node: str) -> Iterator[Claim]:
+        """The claims with devices that may be on a node."""
+        yield from self._of_node.get(node, {}).values()
+        yield from self._of_node.get(None, {}).values()
+
+    def _note(self, claim: Claim, earlier: Claim | None) -> None:
+        if earlier is None or earlier.results != claim.results:
+            self._numbers[claim.uid] = self._numbers.get(claim.uid, 0) + 1
+        seen = self._consumers.pop(claim.uid, frozenset[PodRef]())
+        self._consumers[claim.uid] = seen.union(claim.pods)
+        if len(self._consumers) > REMEMBERED:
+            forgotten, _ = self._consumers.popitem(last=False)
+            self._numbers.pop(forgotten, None)
+
+    def _leave_pool(self, item: ResourceSlice) -> None:
+        slices = self._pools[_pool(item)]
+        del slices[item.metadata.name]
+        if not slices:
+            del self._pools[_pool(item)]
+
+    def _slice_changed(self, *slices: ResourceSlice) -> None:
+        self._is_devices_stale = True
+        nodes = {each.spec.node_name for each in slices}
+        self._changed(None if None in nodes else {node for node in nodes if node})
+
+
+def _pool(item: ResourceSlice) -> PoolName:
+    return item.spec.driver, item.spec.pool.name
+
+
+def _places(claim: Claim) -> Collection[str | None]:
+    return (None,) if claim.nodes is None else claim.nodes

@@ -1,0 +1,313 @@
+"""Decides which repairs make one node's ledger and its pods agree. No I/O.
+
+The ledger is right about what was allocated; the cluster is right about which cards and pods exist
+and where the pods run. ``controller`` reads both and carries out the repairs.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import msgspec
+
+from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
+from adapters.accounting.repairs import (
+    Adopt,
+    Allocate,
+    Annotate,
+    Describe,
+    Keep,
+    Release,
+    ReleaseCause,
+    Repair,
+    repaired,
+)
+from adapters.dialects import allocation_record
+from adapters.dialects.adoption.adopt import adopt, unclear_cards
+from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.kubelet import adopt_from_kubelet
+from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.holders import enlarged
+from adapters.dialects.matching import dialect_of
+from adapters.wire.kube import Pod, annotations, full_name, labels
+from core.durations import SECOND
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import Problem, ProblemKind
+from core.requests.grant import KUBELET, Allocation, Grant, Placement
+
+
+def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
+    """Return the repairs of a node in the order to make them; none where all agrees.
+
+    Args:
+        view: of the node.
+        dialects: all dialects.
+    """
+    node = view.node or view.ledger.node
+    described = (Describe(node),) if node != view.ledger.node else ()
+    late = late_pods(view.pods, view.ledger, dialects) if view.has_agent else {}
+    adopted = tuple(
+        Adopt(allocation)
+        for pod in view.pods
+        if pod.metadata.uid not in late and (allocation := _missing(pod, view, node, dialects))
+    )
+    claimed = tuple(change for held in view.claims if (change := _of_claim(held, view)) is not None)
+    left = tuple(
+        left_behind
+        for allocation in view.ledger.allocations.values()
+        if (left_behind := _leave(allocation, view)) is not None
+    )
+    annotated = tuple(
+        repair
+        for pod in view.pods
+        if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
+        and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
+    )
+    repairs: tuple[Repair, ...] = (*described, *adopted, *claimed, *left)
+    if late:
+        repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
+    return (*repairs, *annotated)
+
+
+def _allocated_late(
+    ledger: NodeLedger, late: Mapping[str, Late], refused: Mapping[str, str]
+) -> tuple[Repair, ...]:
+    found = allocate_late(ledger, late.values(), refused)
+    released = tuple(
+        Release(earlier, ReleaseCause.NOT_STARTED)
+        for uid in found.waiting
+        if (earlier := ledger.allocations.get(uid)) is not None
+    )
+    return (*map(Allocate, found.allocations), *released)
+
+
+def drift(
+    ledger: NodeLedger,
+    pods: Sequence[Pod],
+    dialects: Sequence[Dialect],
+    read: Read = adopt,
+    compare: Compare = disagreements,
+    refused: Mapping[str, str] = NOT_REFUSED,
+) -> tuple[Problem, ...]:
+    """Return the problems that no repair solves, so that an operator must look.
+
+    Args:
+        ledger: after the repairs.
+        pods: pods that are bound to the node.
+        dialects: all dialects.
+        read: reads a pod's annotations.
+        compare: finds where a pod's record differs from its request. It is asked about pods that
+            another scheduler bound: of these the larger of both is in use.
+        refused: by uid, why the quota has no room for a pod that was bound and has no cards yet.
+    """
+    edited = tuple(
+        Problem(full_name(pod), text, ProblemKind.EDITED)
+        for pod in pods
+        if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+        and allocation.since == 0
+        and allocation.unread is None
+        for text in compare(pod, ledger.node, dialects)
+    )
+    differing = tuple(
+        Problem(
+            full_name(pod),
+            "its annotations name other cards than its ledger, which stays as it is",
+            ProblemKind.DRIFT,
+        )
+        for pod in pods
+        if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
+        and allocation.unread is None
+        and allocation.dialect != KUBELET
+        and not _names_cards_of(allocation, read(pod, ledger.node, dialects))
+        and rewrite(pod, allocation, ledger.node, dialects, 0, read) is None
+    )
+    return (*ledger.problems(), *edited, *waiting_pods(pods, ledger, dialects, refused), *differing)
+
+
+def rewrite(
+    pod: Pod,
+    allocation: Allocation,
+    node: Node,
+    dialects: Sequence[Dialect],
+    wall: int,
+    read: Read = adopt,
+) -> Annotate | None:
+    """Return what makes a bound pod's annotations name the cards of its allocation.
+
+    The ledger wins, because other programs can write annotations. Where containers may have been
+    started already, only the annotations that are needed are written, so that no device plugin
+    takes the pod for a new one. Where only the kubelet knows the cards, none are written.
+
+    Args:
+        pod: bound to the node.
+        allocation: in the ledger.
+        node: with its cards.
+        dialects: all dialects.
+        wall: nanoseconds since 1970.
+        read: reads the pod's annotations.
+
+    Returns:
+        None where the annotations name them already, or no annotation can.
+    """
+    if allocation.unread is not None or allocation.dialect == KUBELET:
+        return None
+    if _names_cards_of(allocation, read(pod, node, dialects)):
+        return None
+    full = _written(pod, allocation, node, dialects, wall)
+    if full is None or not _names_cards_of(allocation, adopt(_with(pod, full), node, dialects)):
+        return None
+    if pod.status.phase in (None, "Pending"):
+        return Annotate(pod, full)
+    least = full
+    for key in full.annotations:
+        less = replace(least, annotations=_without(least.annotations, key))
+        if _names_cards_of(allocation, adopt(_with(pod, less), node, dialects)):
+            least = less
+    return Annotate(pod, least)
+
+
+def _missing(
+    pod: Pod, view: NodeView, node: Node, dialects: Sequence[Dialect]
+) -> Allocation | None:
+    """Return the allocation that the ledger lacks; None where it has it, or knows more."""
+    earlier = view.ledger.allocations.get(pod.metadata.uid)
+    if earlier is not None and earlier.unread is None:
+        return _of_replaced_card(pod, earlier, view, node, dialects)
+    allocation = view.read(pod, node, dialects)
+    if allocation is not None:
+        allocation = adopt_from_kubelet(allocation, pod, node, dialects, view.holdings)
+    if allocation is None or (earlier is not None and allocation == replace(earlier, since=0)):
+        return None
+    return allocation
+
+
+def _of_claim(held: Allocation, view: NodeView) -> Adopt | Keep | None:
+    """Return what becomes of a claim's allocation; None where the ledger has it.
+
+    A claim that got other devices keeps the earlier ones beside them as long as containers of a pod
+    that was deleted by force may use these.
+    """
+    earlier = view.ledger.allocations.get(held.uid)
+    if earlier is None:
+        return Adopt(held)
+    until = view.lingering.get(held.uid) if earlier.release_by is None else earlier.release_by
+    if until is None or (earlier.release_by is not None and _is_over(earlier, view)):
+        return None if held == replace(earlier, since=0) else Adopt(held)
+    grants = enlarged(earlier.grants, held.grants)
+    kept = replace(earlier, grants=grants, devices="", release_by=until)
+    return None if kept == earlier else Keep(kept)
+
+
+def _of_replaced_card(
+    pod: Pod, earlier: Allocation, view: NodeView, node: Node, dialects: Sequence[Dialect]
+) -> Allocation | None:
+    """Return what blocks the card that took the place of one that a pod has; None where none did.
+
+    Components that read a card's number in the pod's record then give the pod the new card.
+    """
+    present = {card.uuid for card in node.cards}
+    if all(grant.card in present for grant in earlier.grants):
+        return None
+    return view.read(pod, node, dialects) if unclear_cards(pod, node, dialects) else None
+
+
+def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
+    """Return what becomes of an allocation whose pod does not use its cards; None for nothing.
+
+    The cards of a deleted pod stay in use as long as its containers may run: until the node's
+    agent reports that they have stopped, at most until ``release_by``. Those of a claim of our
+    driver stay in use until the kubelet has removed it, however long that takes.
+    """
+    cause = _release_cause(allocation, view)
+    if cause not in {ReleaseCause.GONE, ReleaseCause.DEALLOCATED} or view.node is None:
+        return None if cause is None else Release(allocation, cause)
+    if allocation.release_by is None:
+        until = view.lingering.get(allocation.uid)
+        return (
+            Release(allocation, cause)
+            if until is None
+            else Keep(replace(allocation, release_by=until))
+        )
+    if not _is_over(allocation, view):
+        return None
+    stopped = _has_stopped(allocation, view)
+    return Release(allocation, cause if stopped else ReleaseCause.UNCONFIRMED)
+
+
+def _is_over(kept: Allocation, view: NodeView) -> bool:
+    """Return whether the containers for which an allocation is kept have ended."""
+    stopped = _has_stopped(kept, view)
+    if stopped is None and kept.release_by is not None:
+        return view.wall >= kept.release_by * SECOND
+    return bool(stopped)
+
+
+def _has_stopped(allocation: Allocation, view: NodeView) -> bool | None:
+    """Return whether no container has the cards any more; None where the agent does not say."""
+    if allocation.dialect != DRA:
+        return allocation.uid in view.stopped or None
+    for each in view.deallocated:
+        if (each.uid, each.release_by) == (allocation.uid, allocation.release_by):
+            return not each.prepared
+    return None
+
+
+def _release_cause(allocation: Allocation, view: NodeView) -> ReleaseCause | None:
+    uid = allocation.uid
+    if any(pod.metadata.uid == uid for pod in view.pods):
+        return None
+    if allocation.dialect == DRA:
+        if any(held.uid == uid for held in view.claims):
+            return None
+        if uid not in view.bound:
+            return ReleaseCause.DEALLOCATED
+    where = view.bound.get(uid)
+    if where is None:
+        return ReleaseCause.GONE
+    if where == "":
+        return ReleaseCause.NEVER_BOUND if uid in view.overdue else None
+    return None if where == view.ledger.node.name else ReleaseCause.ELSEWHERE
+
+
+def _names_cards_of(allocation: Allocation, annotated: Allocation | None) -> bool:
+    if annotated is None or annotated.unread is not None:
+        return False
+    return sorted(map(_order, annotated.grants)) == sorted(map(_order, allocation.grants))
+
+
+def _order(grant: Grant) -> tuple[str, str, int, int, str]:
+    return grant.container, grant.card, grant.memory, grant.compute, str(grant.slice)
+
+
+def _written(
+    pod: Pod, allocation: Allocation, node: Node, dialects: Sequence[Dialect], wall: int
+) -> Result | None:
+    placement = Placement(node.name, allocation.grants)
+    present = {card.uuid for card in node.cards}
+    try:
+        dialect = dialect_of(pod, dialects)
+        if dialect is None or any(grant.card not in present for grant in allocation.grants):
+            return None
+        request = dialect.read_request(pod)
+    except DialectError:
+        return None
+    requesting = {ask.name for ask in request.containers}
+    if any(grant.container not in requesting for grant in allocation.grants):
+        return None
+    result = dialect.write_result(pod, request, placement, node, wall)
+    return allocation_record.update(pod, result, allocation.grants)
+
+
+def _with(pod: Pod, result: Result) -> Pod:
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        annotations={**annotations(pod), **result.annotations},
+        labels={**labels(pod), **result.labels},
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def _without(values: Mapping[str, str], key: str) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name != key}

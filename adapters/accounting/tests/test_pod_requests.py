@@ -1,0 +1,195 @@
+"""The cache of what pods request: bounded by pods and by their text."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from adapters.accounting.pod_requests import (
+    CACHED_BYTES,
+    LARGEST_POD,
+    LONGEST_TEMPLATE,
+    TEMPLATES,
+    AlikePods,
+    PodRequest,
+    PodRequestCache,
+    read,
+    template_of,
+)
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.service.tests.builders import DIALECTS, a_pod, a_service, run
+from adapters.wire.kube import Pod
+
+LONGEST = 256 << 10
+"""Source: kubernetes/apimachinery/pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB."""
+
+KEY = "example.com/text"
+
+
+def read_by(pods: AlikePods, pod: Pod) -> PodRequest | None:
+    return pods.read(pod, template_of(pod))
+
+
+GOLDEN = sorted((Path(__file__).parents[2] / "dialects").glob("*/tests/golden/*.in.json"))
+
+
+class _Example(msgspec.Struct):
+    pods: tuple[Pod, ...] = ()
+
+
+def example_pods() -> Iterator[Pod]:
+    """The pods of every dialect's worked examples."""
+    for path in GOLDEN:
+        try:
+            yield from msgspec.json.decode(path.read_bytes(), type=_Example).pods
+        except msgspec.ValidationError:
+            continue
+
+
+def a_cache() -> PodRequestCache:
+    return run(a_service()).service.pod_requests
+
+
+def a_long_pod(name: str, text: str) -> Pod:
+    return msgspec.convert(a_pod(name, annotations={KEY: text}), Pod)
+
+
+def test_long_annotations_of_pods_do_not_fill_the_memory() -> None:
+    cache, text = a_cache(), "x" * (LONGEST - len(KEY))
+    room = CACHED_BYTES // LONGEST - 1  # the other fields count too
+
+    for at in range(room + 10):
+        cache.read(a_long_pod(str(at), text))
+
+    kept = [at for at in range(room + 10) if cache.get(f"uid-{at}") is not None]
+    assert kept == list(range(10, room + 10))
+
+
+@pytest.mark.parametrize("part", ["container", "resource", "status", "annotation"])
+def test_a_pod_that_the_api_server_cannot_store_is_refused_and_not_kept(part: str) -> None:
+    text, plain = "x" * LARGEST_POD, a_pod()
+    match part:
+        case "container":
+            plain["spec"]["containers"].append({"name": text})
+        case "resource":
+            plain["spec"]["containers"][0]["resources"]["limits"][text] = 1
+        case "status":
+            plain["status"] = {"containerStatuses": [{"name": text}]}
+        case _:
+            plain["metadata"]["annotations"] = {"example.com/a": text}
+    cache = a_cache()
+
+    with pytest.raises(DialectError, match="more than the 3145728 that the API server stores"):
+        cache.read(msgspec.convert(plain, Pod))
+
+    assert cache.get("uid-p") is None
+
+
+@pytest.mark.parametrize("part", ["resource", "status"])
+def test_every_field_of_a_pod_counts(part: str) -> None:
+    """Statuses did not, so that pods of any size stayed."""
+    cache, text = a_cache(), "x" * (LARGEST_POD // 2)
+    room = CACHED_BYTES // len(text)
+
+    for at in range(room + 1):
+        plain = a_pod(f"{at}")
+        if part == "resource":
+            plain["spec"]["containers"][0]["resources"]["limits"][text] = 1
+        else:
+            plain["status"] = {"containerStatuses": [{"name": text}]}
+        cache.read(msgspec.convert(plain, Pod))
+
+    assert cache.get("uid-0") is None
+    assert cache.get(f"uid-{room}") is not None
+
+
+def test_a_pod_that_is_read_again_or_forgotten_is_counted_once() -> None:
+    cache = a_cache()
+    long, longer = "x" * (LONGEST // 2), "y" * (LONGEST // 2)
+    small = msgspec.convert(a_pod("small"), Pod)
+    cache.read(small)
+
+    for _ in range(2 * CACHED_BYTES // LONGEST):
+        cache.read(a_long_pod("one", long))
+        cache.read(a_long_pod("one", longer))
+    for at in range(2 * CACHED_BYTES // LONGEST):
+        cache.read(a_long_pod(str(at), long))
+        cache.forget(f"uid-{at}")
+
+    assert cache.get("uid-small") is not None
+
+
+def test_a_pod_like_the_one_before_has_the_request_that_it_has_alone() -> None:
+    compared = 0
+    for pod in example_pods():
+        metadata = msgspec.structs.replace(pod.metadata, name="alike", uid="uid-of-alike")
+        alike = msgspec.structs.replace(pod, metadata=metadata)
+        cache = PodRequestCache(DIALECTS)
+        try:
+            cache.read(pod)
+        except DialectError:
+            with pytest.raises(DialectError):
+                cache.read(alike)
+            continue
+        assert cache.read(alike) == read(alike, DIALECTS)
+        compared += 1
+    assert compared > 20
+
+
+def test_a_pod_like_the_one_before_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = a_cache()
+    first = cache.read(msgspec.convert(a_pod("first"), Pod))
+
+    def unread(*_: object) -> None:
+        raise AssertionError("the pod was read")
+
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", unread)
+    second = cache.read(msgspec.convert(a_pod("second"), Pod))
+
+    assert first is not None
+    assert second is not None
+    assert (second.request.uid, second.request.pod) == ("uid-second", "default/second")
+    with pytest.raises(AssertionError, match="was read"):
+        cache.read(msgspec.convert(a_pod("third", annotations={KEY: "x"}), Pod))
+
+
+def test_pods_of_workloads_that_come_in_turns_are_read_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reads: list[str] = []
+
+    def counted(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
+        reads.append(pod.metadata.name)
+        return read(pod, dialects)
+
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", counted)
+    pods, workloads = AlikePods(DIALECTS), TEMPLATES + 1
+
+    for replica in range(2):
+        for workload in (*range(TEMPLATES), *range(TEMPLATES)):
+            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
+    assert reads == [f"{workload}-0" for workload in range(TEMPLATES)]
+
+    for replica in range(2):
+        for workload in range(workloads):
+            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
+    assert len(reads) > 2 * TEMPLATES
+
+
+def test_a_pod_of_a_long_template_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    pods = AlikePods(DIALECTS)
+    assert read_by(pods, a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
+
+    monkeypatch.setattr("adapters.accounting.pod_requests.read", lambda *_: None)
+
+    assert read_by(pods, a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
+
+
+def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:
+    cache = a_cache()
+    assert cache.read(msgspec.convert(a_pod("first"), Pod)) is not None
+
+    cache.configure(())
+
+    assert cache.read(msgspec.convert(a_pod("second"), Pod)) is None

@@ -1,0 +1,283 @@
+"""The cards of a cluster and everything that is allocated on them, as the service would see them.
+
+A node with a ``NodeLedger`` counts by it, with the repairs that the reconciler would make; a node
+without one counts by the records on its pods.
+"""
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.node_view import NodeView
+from adapters.accounting.repair_plan import reconcile
+from adapters.accounting.repairs import Repair, repaired
+from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
+from adapters.cli.input.host_quotas import read_host_quotas
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.settings import configured_dialects
+from adapters.cli.input.source import InputError
+from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
+from adapters.dialects.device_plugins.nodes import read_plugin_node
+from adapters.dialects.dialect import Defaults, Dialect
+from adapters.dialects.merge import read_node
+from adapters.stores.store import stored_of
+from adapters.wire.dra import ResourceClaim
+from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.records import hardware
+from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
+from adapters.wire.records.ledger import LedgerRecordError
+from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.quota import QuotaRecordError, read_quota
+from core.feasibility.inventory import Inventory
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
+
+NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
+"""Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """One node.
+
+    Attributes:
+        kube: the node object.
+        ledger: everything that counts as allocated.
+        stored: its NodeLedger; None where there is none, or where it cannot be read.
+        unreadable: why its NodeLedger cannot be read; None where it can, or there is none.
+        repairs: by which ``ledger`` differs from ``stored``, in order.
+        pods: that are bound to it and may use cards.
+        problems: with its description, as sentences.
+    """
+
+    kube: KubeNode
+    ledger: NodeLedger
+    stored: NodeLedger | None
+    unreadable: str | None
+    repairs: tuple[Repair, ...]
+    pods: tuple[Pod, ...]
+    problems: tuple[str, ...]
+
+    @property
+    def node(self) -> Node:
+        """The node with its cards."""
+        return self.ledger.node
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """All nodes and pods.
+
+    Attributes:
+        dialects: configured with the settings of the cluster.
+        nodes: by name, in order of the input.
+        pods: by ``namespace/name``, in order of the input; each has a uid.
+        problems: that belong to no single node, as sentences.
+        quotas: by namespace, as the objects have them.
+        agents: what the node agents report; nothing where they were not asked.
+        unused_ledgers: the names of NodeLedgers without a node.
+        unused_claims: uids of claims with devices that are reserved for nothing.
+        claims: of each pod with some, by uid: uids of the claims that are reserved for it.
+    """
+
+    dialects: tuple[Dialect, ...]
+    nodes: Mapping[str, NodeState]
+    pods: Mapping[str, Pod]
+    problems: tuple[str, ...]
+    quotas: Mapping[str, Quota] = field(default_factory=dict)
+    agents: AgentReports = NO_REPORTS
+    unused_ledgers: tuple[str, ...] = ()
+    unused_claims: frozenset[str] = frozenset()
+    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def inventory(self) -> Inventory:
+        """The ledgers of all nodes whose NodeLedger can be read."""
+        states = self.nodes.values()
+        return Inventory([state.ledger for state in states if state.unreadable is None])
+
+    def unreadable(self) -> frozenset[str]:
+        """The nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
+        return frozenset(n for n, state in self.nodes.items() if state.unreadable is not None)
+
+    def without_cards(self) -> tuple[str, ...]:
+        """A sentence where no node has a card: the input probably lacks what describes them.
+
+        Nodes that a vendor's device plugin serves need no description.
+        """
+        states = self.nodes.values()
+        if not states or any(each.node.cards or read_plugin_node(each.kube) for each in states):
+            return ()
+        return (
+            f"none of {len(self.nodes)} nodes has cards: no annotation of a device plugin,"
+            " no Device and no NodeLedger describes any",
+        )
+
+    def warnings(self) -> tuple[str, ...]:
+        """What of the nodes and the rest of the input is not as it seems, as sentences."""
+        of_nodes = tuple(
+            _of_node(name, problem)
+            for name, state in self.nodes.items()
+            for problem in (*state.problems, *filter(None, (state.unreadable,)))
+        )
+        unused = (
+            f"NodeLedger {name}: no Node has this name, so its allocations are ignored"
+            for name in self.unused_ledgers
+        )
+        return (*of_nodes, *self.problems, *unused, *self.without_cards())
+
+    def pending(self) -> list[Pod]:
+        """Pods that wait for a node."""
+        return [
+            pod
+            for pod in self.pods.values()
+            if not pod.spec.node_name
+            and pod.status.phase not in FINISHED
+            and pod.metadata.deletion_timestamp is None
+        ]
+
+
+def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
+    """Read all nodes, and adopt what is allocated on them.
+
+    Raises:
+        InputError: a settings file or a ShareQuota cannot be used.
+    """
+    dialects = configured_dialects(manifests.config_maps, defaults)
+    pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
+    reader = _Reader(manifests, dialects, pods.values())
+    nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
+    host = read_host_quotas(manifests, dialects)
+    return Fleet(
+        dialects,
+        nodes,
+        pods,
+        (*_problems(manifests, nodes), *host.problems),
+        _quotas(manifests, host.by_namespace),
+        unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
+        unused_claims=reader.unused_claims,
+        claims=reader.claims,
+    )
+
+
+def _quotas(manifests: Manifests, host: Mapping[str, QuotaLimits]) -> dict[str, Quota]:
+    quotas: dict[str, Quota] = {}
+    for namespace, (thing, place) in manifests.quotas.items():
+        try:
+            quotas[namespace] = read_quota(thing)
+        except QuotaRecordError as error:
+            raise InputError(place, str(error)) from error
+    for namespace, limits in host.items():
+        quotas[namespace] = replace(quotas.get(namespace, Quota(namespace)), host_limits=limits)
+    return quotas
+
+
+class _Reader:
+    def __init__(
+        self, manifests: Manifests, dialects: Sequence[Dialect], pods: Iterable[Pod]
+    ) -> None:
+        self._manifests = manifests
+        self._dialects = dialects
+        self._claims = ClaimCache(lambda _: None)
+        for published, _ in manifests.slices.values():
+            self._claims.put_slice(published)
+        for claim, _ in manifests.claims.values():
+            self._claims.put_claim(_with_claim_uid(claim))
+        self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
+        self.claims: dict[str, tuple[str, ...]] = {}
+        for held in self._claims.all():
+            for consumer in held.pods:
+                self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
+        self._bound: dict[str, str] = {}
+        self._by_node: dict[str, list[Pod]] = {}
+        for pod in pods:
+            if pod.status.phase not in FINISHED:
+                self._bound[pod.metadata.uid] = pod.spec.node_name or ""
+            if may_use_cards(pod):
+                self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
+
+    def state(self, kube: KubeNode) -> NodeState:
+        name = kube.metadata.name
+        stored, agent, unreadable = self._record(name)
+        device, _ = self._manifests.devices.get(name, (None, None))
+        more = self._claims.described(name)
+        node, problems = read_node(kube, device, self._dialects, agent, more)
+        pods = tuple(self._by_node.get(name, ()))
+        ledger = NodeLedger.of(node) if stored is None else stored
+        holdings = () if agent is None else agent.holdings
+        claims = self._claims.holding(ledger, node)
+        bound = self._bound
+        if claims:
+            bound = {**bound, **{held.uid: name for held in claims}}
+        view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
+        repairs = reconcile(view, self._dialects)
+        after = repaired(ledger, repairs)
+        return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
+
+    def _record(self, name: str) -> tuple[NodeLedger | None, NodeHardware | None, str | None]:
+        """The NodeLedger of a node, its agent's report, and why the NodeLedger is unreadable."""
+        item, _ = self._manifests.ledgers.get(name, (None, None))
+        newer = self._manifests.newer_ledgers.get(name)
+        agent: NodeHardware | None = None
+        unreadable: str | None = None
+        stored: NodeLedger | None = None
+        try:
+            if item is not None:
+                agent = hardware.decode(item.status, name)
+                stored = _decoded(name, item)
+                if newer is not None:
+                    stored = _with_newer(stored, _decoded(name, newer))
+        except (LedgerRecordError, HardwareRecordError) as error:
+            unreadable = str(error)
+        return stored, agent, unreadable
+
+
+def _decoded(name: str, item: LedgerObject) -> NodeLedger:
+    return stored_of(name, item.metadata.resource_version, item.spec).ledger
+
+
+def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
+    """The ledger, with what was committed while the pods were read."""
+    for uid, allocation in newer.allocations.items():
+        if uid not in ledger.allocations:
+            ledger = ledger.adopt(allocation)
+    return ledger
+
+
+def _of_node(name: str, problem: str) -> str:
+    named = problem.startswith((f"node {name}", f"Device {name}"))
+    return problem if named else f"node {name}: {problem}"
+
+
+def with_uid(pod: Pod) -> Pod:
+    """The pod with a uid: its own, else one that follows from its name."""
+    if pod.metadata.uid:
+        return pod
+    uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+
+
+def _with_claim_uid(claim: ResourceClaim) -> ResourceClaim:
+    """The claim with a uid: its own, else one that follows from its name."""
+    meta = claim.metadata
+    if meta.uid:
+        return claim
+    name = f"ResourceClaim {meta.namespace or 'default'}/{meta.name}"
+    metadata = msgspec.structs.replace(meta, uid=str(uuid.uuid5(NAMESPACE, name)))
+    return msgspec.structs.replace(claim, metadata=metadata)
+
+
+def _problems(manifests: Manifests, nodes: Mapping[str, NodeState]) -> Iterator[str]:
+    yield from manifests.problems
+    for name in manifests.devices:
+        if name not in nodes:
+            yield f"Device {name}: no Node has this name, so its cards are ignored"
+    owners: dict[str, str] = {}
+    for name, state in nodes.items():
+        for card in state.node.cards:
+            if owners.setdefault(card.uuid, name) != name:
+                yield f"card {card.uuid} is on {owners[card.uuid]} and {name}"

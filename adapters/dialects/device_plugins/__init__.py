@@ -1,0 +1,1 @@
+"""Vendors' device plugins without a scheduler of cards: their resources, nodes and pods."""

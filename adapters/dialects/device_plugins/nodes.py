@@ -1,0 +1,188 @@
+"""What a vendor's device plugin states of a node, beside NVIDIA's labels of the cards there.
+
+It says how many devices a node has and of which product, and never which pod has which card. So
+nothing of it is a card of a ledger.
+
+Source of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go (``count``, ``replicas``,
+``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix ``SHARED``),
+internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count`` is that of
+one model where a node has several), and docs/gpu-feature-discovery/README.md. Of ``gpu.deploy``:
+NVIDIA gpu-operator controllers/state_manager.go. Of the amounts: kubernetes
+pkg/kubelet/cm/devicemanager/manager.go, GetCapacity: the capacity counts unhealthy devices,
+allocatable does not.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.wire.kube import Amount, KubeNode, labels
+from adapters.wire.quantity import QuantityError, parse_int
+from core.hardware.quantity import MIB
+
+GPU = "nvidia.com/gpu"
+
+STRATEGY = "nvidia.com/mig.strategy"
+MIXED = "mixed"
+
+_NVIDIA = "nvidia.com/"
+_RENAMED = ".shared"
+_SUFFIX = "-SHARED"
+_INVALID = "MIG-INVALID"
+_UNSHARED = "none"
+
+_DEPLOYED = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plugin")
+"""Labels by which a person keeps the operator from running its device plugin on a node."""
+
+_LONGEST = 9
+"""Digits of a label's number; a node has fewer devices, and a card has fewer MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginResource:
+    """One resource that device plugins state on one node.
+
+    Attributes:
+        name: of the extended resource.
+        allocatable: healthy devices.
+        capacity: all devices, ``allocatable`` or more.
+        product: model of the cards, or of the MIG devices; empty where no label names it.
+        memory: bytes of one card or MIG device; None where no label has it.
+        replicas: how many pods one card or MIG device is advertised to, 1 or more.
+        sharing: ``time-slicing`` or ``mps``; empty where the devices are not shared.
+    """
+
+    name: str
+    allocatable: int
+    capacity: int
+    product: str = ""
+    memory: int | None = None
+    replicas: int = 1
+    sharing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginNode:
+    """One node as device plugins and NVIDIA's labels state it.
+
+    Attributes:
+        name: of the node.
+        resources: by name, in alphabetical order; those of which the node has a device.
+        cards: physical cards by ``nvidia.com/gpu.count``; None where the label is missing, or
+            counts MIG devices (MIG strategy ``single``), or the cards of one of several models.
+        mig_strategy: ``none``, ``single`` or ``mixed``; empty where no label has it.
+        problems: labels that are no numbers, contradict each other or the amounts, as sentences.
+    """
+
+    name: str
+    resources: Mapping[str, PluginResource]
+    cards: int | None
+    mig_strategy: str
+    problems: tuple[str, ...]
+
+
+def read_plugin_node(node: KubeNode) -> PluginNode | None:
+    """What device plugins state of a node; None where it names none of their resources."""
+    capacity = _amounts(node.status.capacity)
+    allocatable = _amounts(node.status.allocatable)
+    names = sorted({*capacity, *allocatable})
+    if not names:
+        return None
+    stated = labels(node)
+    problems = [
+        f"the amount of {name} is not a whole number"
+        for name in names
+        if None in (capacity.get(name, 0), allocatable.get(name, 0))
+    ]
+    resources: dict[str, PluginResource] = {}
+    totals: dict[str, int] = {}
+    for name in names:
+        healthy = allocatable.get(name) or 0
+        every = max(capacity.get(name) or 0, healthy)
+        prefix = name.removesuffix(_RENAMED)
+        totals[prefix] = totals.get(prefix, 0) + every
+        if every:
+            resources[name] = _resource(name, healthy, every, stated)
+    for prefix, total in totals.items():
+        problems += _problems(prefix, total, stated)
+    cards = _number(stated, f"{GPU}.count")
+    if _counts_mig_devices(stated) or (cards and totals.get(GPU, 0) > cards * _replicas(stated)):
+        cards = None
+    strategy = stated.get(STRATEGY, "")
+    return PluginNode(node.metadata.name, resources, cards, strategy, tuple(problems))
+
+
+def _amounts(stated: Mapping[str, Amount] | None) -> dict[str, int | None]:
+    """The amounts of device plugins' resources; None where one is not a whole number, 0 or more."""
+    found: dict[str, int | None] = {}
+    for name, amount in (stated or {}).items():
+        if plugin_share(name) is not None:
+            try:
+                number = parse_int(str(amount))
+            except QuantityError:
+                number = -1
+            found[name] = None if number < 0 else number
+    return found
+
+
+def _resource(name: str, healthy: int, every: int, stated: Mapping[str, str]) -> PluginResource:
+    prefix = name.removesuffix(_RENAMED)
+    memory = _number(stated, f"{prefix}.memory")
+    sharing = stated.get(f"{prefix}.sharing-strategy", "")
+    return PluginResource(
+        name=name,
+        allocatable=healthy,
+        capacity=every,
+        product=stated.get(f"{prefix}.product", "").removesuffix(_SUFFIX),
+        memory=memory * MIB if memory else None,
+        replicas=_replicas(stated, prefix),
+        sharing="" if sharing == _UNSHARED else sharing,
+    )
+
+
+def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[str]:
+    """What is wrong with the labels of one resource.
+
+    Args:
+        prefix: of the labels: the resource's name before a renaming.
+        total: devices of the node, unhealthy ones included.
+        stated: the labels of the node.
+    """
+    if not prefix.startswith(_NVIDIA):
+        return
+    for key in (f"{prefix}.{each}" for each in ("count", "replicas", "memory")):
+        if key in stated and _number(stated, key) is None:
+            yield f"label {key}: {stated[key]!r} is not a whole number"
+    product = stated.get(f"{prefix}.product", "")
+    if product.endswith(_INVALID):
+        yield f"label {prefix}.product: {product}: MIG strategy single needs the same MIG devices"
+        return
+    count, replicas = _number(stated, f"{prefix}.count"), _replicas(stated, prefix)
+    if replicas > 1 and stated.get(f"{prefix}.sharing-strategy") == _UNSHARED:
+        yield f"labels {prefix}.replicas={replicas} and {prefix}.sharing-strategy=none contradict"
+    if count is None or (not total and any(stated.get(key) == "false" for key in _DEPLOYED)):
+        return
+    expected = count * replicas
+    of_cards = prefix == GPU and not _counts_mig_devices(stated)
+    if of_cards and stated.get(STRATEGY) == MIXED:
+        return  # the cards in MIG mode count in the label, and not in the resource
+    # Of cards the label counts one model alone.
+    if total < expected or (total > expected and (not of_cards or total % replicas)):
+        times = f" x {prefix}.replicas={replicas}" if replicas > 1 else ""
+        yield f"label {prefix}.count={count}{times} contradicts the capacity, {total} {prefix}"
+
+
+def _counts_mig_devices(stated: Mapping[str, str]) -> bool:
+    """Whether ``gpu.count`` counts MIG devices: their labels replace the cards' own."""
+    return f"{GPU}.slices.gi" in stated or "-MIG-" in stated.get(f"{GPU}.product", "")
+
+
+def _replicas(stated: Mapping[str, str], prefix: str = GPU) -> int:
+    return _number(stated, f"{prefix}.replicas") or 1
+
+
+def _number(stated: Mapping[str, str], key: str) -> int | None:
+    """The whole number of a label, 0 or more; None where there is none."""
+    text = stated.get(key, "")
+    valid = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
+    return int(text) if valid else None

@@ -1,0 +1,1 @@
+"""From one dialect to another, and to ResourceClaims: requests written, read again and compared."""

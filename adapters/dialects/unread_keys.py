@@ -1,0 +1,130 @@
+"""Advice on annotations and resources of a pod that no dialect reads, but that its author meant.
+
+A name that is close to one that a dialect reads is probably misspelled. A resource of an
+accelerator that no dialect counts is named, so that its author does not wait for Dragoman.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import chain, islice
+
+from adapters.dialects import registry
+from adapters.dialects.containers import pod_containers, resource_names
+from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.dialect import Dialect
+from adapters.dialects.info import DialectInfo
+from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations
+
+MOST = 16
+_COMPARED = 128
+"""Annotations that are compared with the known ones; no honest pod has as many of these domains."""
+
+_CLOSE = 0.8
+_PREFIX = 6
+"""Characters from which on the beginning of a known name counts as close to it."""
+
+# Domains of accelerators' resources. Source: HAMi v2.10.0 charts/hami/values.yaml and
+# docs of the vendors' device plugins.
+_ACCELERATORS = (
+    "amd.com/",
+    "aws.amazon.com/neuron",
+    "birentech.com/",
+    "cambricon.com/",
+    "enflame.com/",
+    "google.com/tpu",
+    "gpu.intel.com/",
+    "habana.ai/",
+    "huawei.com/",
+    "hygon.com/",
+    "iluvatar.ai/",
+    "iluvatar.com/",
+    "kunlunxin.com/",
+    "metax-tech.com/",
+    "mthreads.com/",
+    "nvidia.com/",
+    "vastaitech.com/",
+)
+
+
+def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
+    """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none."""
+    return tuple(islice(chain(_resources(pod, dialects), _annotations(pod)), MOST))
+
+
+def counts(name: str, dialects: Sequence[Dialect]) -> bool:
+    """Whether a dialect counts a resource, also where a setting renames it."""
+    if name in _known(registry.DIALECTS).resources:
+        return True
+    container = Container("", Resources(limits={name: 1}))
+    pod = Pod(spec=PodSpec(containers=(container,)))
+    return any(dialect.matches(pod) for dialect in dialects)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the dialects read: names of resources and of annotations, and those names' domains."""
+
+    resources: frozenset[str]
+    annotations: frozenset[str]
+    domains: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def _known(_: tuple[DialectInfo, ...]) -> _Known:
+    """What the dialects of a registry read; computed again only for another registry."""
+    annotations = registry.annotations()
+    domains = frozenset(key.partition("/")[0] for key in annotations)
+    resources = registry.resources() | registry.resources_beside()
+    return _Known(resources, annotations, domains)
+
+
+def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
+    known = _known(registry.DIALECTS).resources
+    counted = {name for name in resource_names(pod) if _is_served(name, dialects)}
+    for member in pod_containers(pod):
+        resources = member.container.resources
+        for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
+            close = _close(name, known)
+            if close is not None:
+                yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
+            elif name.startswith(_ACCELERATORS):
+                yield f"{member.path}.resources[{name}]: Dragoman does not count this resource"
+
+
+def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
+    """Those resources of accelerators that neither a dialect nor a known device plugin counts."""
+    of_cards = (name for name in names if name.startswith(_ACCELERATORS))
+    return tuple(sorted(name for name in of_cards if not _is_served(name, dialects)))
+
+
+def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:
+    """Whether a dialect or a known device plugin counts a resource."""
+    return plugin_share(name) is not None or counts(name, dialects)
+
+
+def _annotations(pod: Pod) -> Iterator[str]:
+    known = _known(registry.DIALECTS)
+    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in known.domains)
+    for key in islice(near, _COMPARED):
+        close = _close(key, known.annotations)
+        if close is not None:
+            yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
+
+
+def _close(name: str, known: frozenset[str]) -> str | None:
+    """The known name of the same domain that is closest to a name; None where none is close."""
+    domain, _, own = name.partition("/")
+    if name in known or not own:
+        return None
+    best: tuple[float, str] | None = None
+    for each in sorted(known):
+        its_domain, _, its_own = each.partition("/")
+        if its_domain != domain:
+            continue
+        begins = len(own) >= _PREFIX and its_own.startswith(own)
+        ratio = SequenceMatcher(None, own, its_own).ratio()
+        if (ratio >= _CLOSE or begins) and (best is None or ratio > best[0]):
+            best = ratio, each
+    return None if best is None else best[1]

@@ -1,0 +1,1 @@
+"""What allocates nothing: filter, score, preemption and explanations. Schedulers may ignore it."""

@@ -1,0 +1,123 @@
+"""An explanation of all nodes, in time that grows with their number, between other calls."""
+
+import asyncio
+import sys
+
+import pytest
+
+from adapters.service.decide.advice.explain import Explanation
+from adapters.service.decide.advice.feasibility import STEP
+from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
+from adapters.stores.store import Change
+
+
+async def explained(bench: Bench, memory: int) -> Explanation:
+    pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=memory)))
+    assert pod_request is not None
+    return await bench.service.explain(pod_request)
+
+
+def test_every_node_is_fitting_or_rejected_and_the_best_one_fits() -> None:
+    async def work() -> Explanation:
+        bench = await a_service(a_node("large", memory=16384), a_node("small", memory=1024))
+        bench.service.ledgers.put(Change("broken", None, "version: must be an integer"))
+        return await explained(bench, 4000)
+
+    found = run(work())
+
+    assert found.fitting == ("large",)
+    assert found.best == "large"
+    assert found.summary == "placed on large"
+    assert found.rejected == {
+        "small": "2 of 2 cards: memory 2976 MiB short",
+        "broken": "version: must be an integer",
+    }
+    assert found.preemption_may_help == ()
+
+
+def test_preemption_may_help_where_the_pod_fits_an_empty_node() -> None:
+    async def work() -> Explanation:
+        bench = await a_service(a_node("n1", cards=1))
+        first = bench.service.pod_requests.read(read_pod(a_pod("first", memory=8000)))
+        assert first is not None
+        await bench.service.committer.commit(first, "n1")
+        return await explained(bench, 8000)
+
+    found = run(work())
+
+    assert (found.best, found.fitting, found.preemption_may_help) == (None, (), ("n1",))
+    assert found.summary.startswith("0 of 1 nodes fit")
+
+
+def test_a_pod_that_has_cards_is_said_to_have_them() -> None:
+    async def work() -> Explanation:
+        bench = await a_service(a_node("n1", cards=1), a_node("n2", cards=1))
+        pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=4000)))
+        assert pod_request is not None
+        await bench.service.committer.commit(pod_request, "n2")
+        return await explained(bench, 4000)
+
+    found = run(work())
+
+    assert found.summary.startswith("has cards of n2; if it had none: placed on n")
+
+
+async def a_large_service(nodes: int) -> Bench:
+    """Half of the nodes are too small for a pod of 4,000 MiB."""
+    return await a_service(
+        *(a_node(f"n{number}", 1, 8192 if number % 2 else 2048) for number in range(nodes))
+    )
+
+
+def work_of(nodes: int) -> int:
+    """How many functions an explanation calls, those of C included."""
+    bench = run(a_large_service(nodes))
+    calls = 0
+
+    def count(_: object, event: str, __: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    async def work() -> Explanation:
+        sys.setprofile(count)
+        try:
+            return await explained(bench, 4000)
+        finally:
+            sys.setprofile(None)
+
+    found = run(work())
+    assert len(found.fitting) == len(found.rejected) == nodes // 2
+    return calls
+
+
+def test_the_work_is_linear_in_the_nodes() -> None:
+    few, many = work_of(500), work_of(5_000)
+
+    assert many < 11 * few
+
+
+@pytest.mark.parametrize("classes", [4 * STEP])
+def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int) -> None:
+    async def work() -> int:
+        nodes = (a_node(f"n{number}", 1 + number % 2, 8192 + number) for number in range(classes))
+        bench = await a_service(*nodes)
+        turns = 0
+
+        async def other() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        task = asyncio.create_task(other())
+        pod = a_pod(memory=1000)
+        (container,) = pod["spec"]["containers"]
+        # The free capacity of nodes alone does not decide for two containers.
+        pod["spec"]["containers"] = [{**container, "name": name} for name in ("a", "b")]
+        pod_request = bench.service.pod_requests.read(read_pod(pod))
+        assert pod_request is not None
+        await bench.service.explain(pod_request)
+        task.cancel()
+        return turns
+
+    assert run(work()) >= classes // STEP

@@ -1,0 +1,1 @@
+"""What allocates: the commit, from the choice of cards to the Binding."""

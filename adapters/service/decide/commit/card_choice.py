@@ -1,0 +1,102 @@
+"""Which cards of a node a pod gets: the decision of a commit, as a function of values."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from adapters.accounting.pod_requests import PodRequest
+from adapters.service.decide.commit.attempt import Decided, LedgerView
+from adapters.service.decide.commit.validate import answers, is_valid
+from core.feasibility.fit import fit
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.pod_ref import PodRef
+from core.requests.reason import Cause, Reason
+from core.requests.request import Request
+
+
+@dataclass(frozen=True, slots=True)
+class Committed:
+    """The allocation that a pod has now.
+
+    Attributes:
+        placement: on its node.
+        new: False where the store had the allocation before.
+        choice_accepted: it is the choice of cards that came with the request.
+        since: of the allocation: it identifies this attempt to bind.
+    """
+
+    placement: Placement
+    new: bool
+    choice_accepted: bool = False
+    since: int = 0
+
+    @property
+    def is_untouched(self) -> bool:
+        """Whether the pod gets nothing of the ledger: a device plugin serves it on its node."""
+        return not self.placement.grants and not self.placement.blocked
+
+
+@dataclass(frozen=True, slots=True)
+class PodAttempt:
+    """A pod that goes to a node; an ``Attempt``.
+
+    Attributes:
+        pod_request: the pod.
+        node: the name of the node.
+        choice: of cards by another scheduler, accepted if it is valid; empty for none.
+    """
+
+    pod_request: PodRequest
+    node: str
+    choice: tuple[Grant, ...] = ()
+
+    @property
+    def holder(self) -> PodRef:
+        """The pod, with its uid."""
+        request = self.pod_request.request
+        return PodRef.parse(request.pod, request.uid)
+
+    def decide(self, view: LedgerView) -> Decided[Committed | Reason]:
+        """Decide as ``Attempt``."""
+        request, stored = self.pod_request.request, view.stored
+        answer = choose_cards(request, view, self.choice)
+        if isinstance(answer, Reason) or answer.is_untouched:
+            return Decided(view, answer, stored)
+        allocation = Allocation.of(request, answer.placement) if answer.new else None
+        # An allocation that is there already is written too: the store must still have it when the
+        # Binding is sent, and a reconciler that is about to release it must lose the race.
+        after = stored.renew(request.uid) if allocation is None else stored.allocate(allocation)
+        answer = replace(answer, since=after.allocations[request.uid].since)
+        return Decided(view, answer, after, allocation)
+
+
+def choose_cards(
+    request: Request, view: LedgerView, choice: Sequence[Grant] = ()
+) -> Committed | Reason:
+    """What the pod has already, else its reservation, else its scheduler's choice, else what fits.
+
+    Args:
+        request: of the pod.
+        view: of the node's ledger.
+        choice: of cards by another scheduler, accepted if it is valid; empty for none.
+    """
+    stored, own, choice = view.stored, view.own, tuple(choice)
+    node = stored.node.name
+    earlier = stored.allocations.get(request.uid)
+    if earlier is not None and earlier.unread is not None and request.plugin is None:
+        return Reason(node, len(stored.node.cards), cause=Cause.BLOCKED)
+    if earlier is not None and earlier.unread is None:
+        if not answers(request, earlier.grants, stored.node):
+            return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
+        return Committed(Placement(node, earlier.grants), new=False)
+    if (
+        own is not None
+        and own.node == node
+        and choice in ((), own.grants)
+        and is_valid(request, own.grants, stored)
+    ):
+        return Committed(Placement(node, own.grants), new=True, choice_accepted=bool(choice))
+    ledger = view.reserved.release(request.uid)
+    if choice and is_valid(request, choice, ledger):
+        return Committed(Placement(node, choice), new=True, choice_accepted=True)
+    result = fit(request, ledger)
+    return result if isinstance(result, Reason) else Committed(result, new=True)

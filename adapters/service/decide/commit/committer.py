@@ -1,0 +1,345 @@
+"""The commit: the one place that allocates cards, to pods and to ResourceClaims.
+
+Its steps, and what holds the cards after each:
+
+    planned      a reservation in the memory of this process, decided on the cached ledger; other
+                 decisions of this process count it
+    quota held   a hold in the namespace's ShareQuota, if it has one; other namespaces' pods and
+                 other replicas count it
+    written      the allocation in the node's ledger, by compare-and-swap, decided again on the
+                 newest ledger; all replicas count it
+    bound        the Binding (``Service.bind``), or the API server's write of what a webhook
+                 admitted
+
+Whatever dies between two steps leaves a hold that is released by itself: a reservation with its
+process, a hold of quota behind a fence (``fence``), an allocation by the reconciler. A step that
+is added here needs the same: who counts it, and what releases it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+from adapters.accounting.pod_requests import PodRequest
+from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
+from adapters.service.decide.commit.card_choice import Committed, PodAttempt
+from adapters.service.decide.commit.claim_choice import (
+    IN_USE,
+    QUOTA,
+    ClaimAttempt,
+    ClaimOption,
+    ClaimRefusal,
+    conflict,
+)
+from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
+from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
+from adapters.service.decide.ports import Clock
+from adapters.service.decide.recorder import Recorder
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
+from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.reason import Cause, Reason
+
+RESERVED_NS = 60_000_000_000
+"""Nanoseconds after which a reservation expires whose allocation is still not written."""
+
+HOLDS = 4
+"""Holds of quota of one commit: a newer ledger may need a larger one, or have a fence."""
+
+UNLIMITED = AcquiredHold(None)
+"""The hold in a namespace without a quota."""
+
+
+class Committer:
+    """Allocates cards and releases them."""
+
+    def __init__(
+        self,
+        ledgers: LedgerCache,
+        writer: LedgerWriter,
+        clock: Clock,
+        quotas: Quotas,
+        quota_holds: QuotaHolds,
+        recorder: Recorder,
+    ) -> None:
+        self._ledgers = ledgers
+        self._writer = writer
+        self._clock = clock
+        self._quotas = quotas
+        self._quota_holds = quota_holds
+        self._recorder = recorder
+
+    async def commit(
+        self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()
+    ) -> Committed | Reason:
+        """Allocate cards of a node to a pod. An allocation that it has there already stays.
+
+        Args:
+            pod_request: the pod.
+            node: where it goes.
+            choice: of cards by another scheduler, accepted if it is valid; empty for none.
+
+        Returns:
+            the allocation, or why there is none.
+
+        Raises:
+            LedgerContended: other replicas wrote first each time, or the ledger cannot be read.
+            OSError: the store did not answer; the write may have happened.
+        """
+        attempt = PodAttempt(pod_request, node, tuple(choice))
+        planned = self._plan(attempt)
+        if planned is not None and attempt.holder.uid not in planned.view.stored.allocations:
+            self._record_cards(attempt, planned, is_written=False)
+        with self._reserved(attempt, planned):
+            decided = await self._write(attempt, planned)
+        if isinstance(decided, Decided):
+            self._record_cards(attempt, decided, is_written=True)
+            return decided.answer
+        if decided is not None:
+            return decided
+        if pod_request.request.plugin is not None:
+            return Committed(Placement(node, ()), new=False)
+        return Reason(node, 0, cause=Cause.NO_CARDS)
+
+    async def commit_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """Allocate devices to a ResourceClaim: the first of some options that is free.
+
+        What the claim had on the node before, by an earlier attempt, it keeps.
+
+        Args:
+            options: one or more, all on one node.
+
+        Returns:
+            the option that is the claim's now; why it gets none.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        attempt = ClaimAttempt(options)
+        decided = await self._write(attempt, self._plan(attempt))
+        if decided is None:
+            return _without_ledger(attempt)
+        if isinstance(decided, Reason):
+            return ClaimRefusal(QUOTA, decided.text(), attempt.node)
+        self._record_claim(attempt, decided)
+        return decided.answer
+
+    def preview_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """What ``commit_claim`` would return now; nothing is allocated."""
+        attempt = ClaimAttempt(options)
+        planned = self._plan(attempt)
+        if planned is None:
+            return _without_ledger(attempt)
+        if planned.allocation is None:
+            self._record_claim(attempt, planned)
+            return planned.answer
+        wanted = amounts_of(planned.allocation, planned.view.stored.node)
+        short = self._quotas.refusal_of(attempt.holder, wanted)
+        return planned.answer if short is None else ClaimRefusal(QUOTA, short, attempt.node)
+
+    def _plan(self, attempt: Attempt[AnswerT]) -> Decided[AnswerT] | None:
+        """What the commit will probably come to, by the cache; None without a ledger."""
+        stored = self._ledgers.stored(attempt.node)
+        if stored is None:
+            return None
+        return attempt.decide(self._view(attempt.holder.uid, stored.ledger))
+
+    @contextmanager
+    def _reserved(
+        self, attempt: PodAttempt, planned: Decided[Committed | Reason] | None
+    ) -> Iterator[None]:
+        """Reserve a pod's cards from now on, not only from when the allocation is written.
+
+        After the write the store has the allocation, or the node was rejected: the pod needs no
+        reservation any more. After an error, reservations that were there before stay.
+        """
+        uid = attempt.holder.uid
+        allocation = None if planned is None else planned.allocation
+        earlier = self._ledgers.reservation(uid)
+        is_new = allocation is not None and (
+            earlier is None
+            or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+        )
+        if allocation is not None and is_new:
+            self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
+        try:
+            yield
+        except BaseException:
+            if is_new:
+                self._ledgers.unreserve(uid, attempt.node)
+            raise
+        self._ledgers.unreserve(uid)
+
+    async def _write(
+        self, attempt: Attempt[AnswerT], planned: Decided[AnswerT] | None
+    ) -> Decided[AnswerT] | Reason | None:
+        """Hold quota, then write; again where the newest ledger needs another hold of quota.
+
+        Returns:
+            what was decided on the ledger that was written, or on the newest one where nothing was
+            to be written; why the quota refuses it; None where the node has no ledger.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        holder, node = attempt.holder, attempt.node
+        hold = None if self._quota_holds.limits(holder.namespace) else UNLIMITED
+
+        def revise(
+            ledger: NodeLedger,
+        ) -> tuple[NodeLedger, Decided[AnswerT] | QuotaHoldNeeded]:
+            decided = attempt.decide(self._view(holder.uid, ledger))
+            if decided.allocation is not None:
+                needed = _needed(decided.allocation, ledger)
+                if hold is None or not hold.covers(needed):
+                    return ledger, needed
+            return decided.after, decided
+
+        needed = None
+        if hold is None and planned is not None and planned.allocation is not None:
+            needed = _needed(planned.allocation, planned.view.stored)
+        for _ in range(HOLDS):
+            if needed is not None:
+                acquired = await self._quota_holds.acquire(holder, node, needed, hold)
+                if isinstance(acquired, Reason):
+                    await self._drop(hold)
+                    return acquired
+                hold = acquired
+            try:
+                written = await self._writer.change(node, revise)
+            except LedgerContended:
+                await self._drop(hold)
+                raise
+            if not isinstance(written, QuotaHoldNeeded):
+                if written is None or written.allocation is None:
+                    await self._drop(hold)
+                return written
+            needed = written
+        await self._drop(hold)
+        raise LedgerContended(f"the quota's hold for {holder} is lost")
+
+    async def _drop(self, hold: AcquiredHold | None) -> None:
+        if hold is not None:
+            await self._quota_holds.drop(hold)
+
+    async def hold_late(self, allocation: Allocation, ledger: NodeLedger) -> str | None:
+        """Hold of the quota what an allocation counts that the caller is about to write.
+
+        The caller must write it by compare-and-swap, on the record whose fences ``ledger`` has.
+
+        Args:
+            allocation: of a bound pod that has no cards yet.
+            ledger: of its node.
+
+        Returns:
+            why the quota refuses it; None where it does not, or there is none.
+
+        Raises:
+            LedgerContended: as ``QuotaHolds.acquire``.
+            OSError: as ``QuotaHolds.acquire``.
+        """
+        holder = allocation.pod_ref
+        if not self._quota_holds.limits(holder.namespace):
+            return None
+        needed = _needed(allocation, ledger)
+        acquired = await self._quota_holds.acquire(holder, ledger.node.name, needed)
+        return acquired.text() if isinstance(acquired, Reason) else None
+
+    async def fence(
+        self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
+    ) -> frozenset[str]:
+        """Make sure that no commit with a hold up to a number is written any more.
+
+        Args:
+            node: whose ledger is fenced.
+            namespace: of the holds.
+            number: the highest.
+            expected: by uid, what a pod has there: nothing, or less than its hold.
+
+        Returns:
+            the pods that have just that; of the others nothing is known.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+
+        def fenced(ledger: NodeLedger) -> tuple[NodeLedger, frozenset[str]]:
+            confirmed = frozenset(
+                uid for uid, amounts in expected.items() if _held(ledger, uid) == amounts
+            )
+            return (ledger.fenced(namespace, number) if confirmed else ledger), confirmed
+
+        found = await self._writer.change(node, fenced)
+        if found is not None:
+            return found
+        return frozenset(uid for uid, amounts in expected.items() if amounts == NOTHING)
+
+    async def release(self, uid: str, node: str, since: int | None = None) -> bool:
+        """Release what a pod has on a node.
+
+        Args:
+            uid: of the pod.
+            node: the node.
+            since: release only the allocation of this attempt to bind. If a later attempt has
+                begun, here or in another replica, it relies on the same cards. None for any.
+
+        Returns:
+            whether the store had the allocation.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        self._ledgers.unreserve(uid, node)
+
+        def without(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
+            found = ledger.allocations.get(uid)
+            if found is None or since not in (None, found.since):
+                return ledger, False
+            return ledger.release(uid), True
+
+        return bool(await self._writer.change(node, without))
+
+    def close(self) -> None:
+        """Cancel all writes in progress."""
+        self._writer.close()
+
+    def _view(self, uid: str, stored: NodeLedger) -> LedgerView:
+        reserved = self._ledgers.with_reservations(stored)
+        return LedgerView(stored, reserved, self._ledgers.reservation(uid))
+
+    def _record_cards(
+        self, attempt: PodAttempt, decided: Decided[Committed | Reason], *, is_written: bool
+    ) -> None:
+        pod, choice = attempt.pod_request, attempt.choice
+        self._recorder.record(CardsChosen(pod, choice, decided.view, decided.answer, is_written))
+
+    def _record_claim(
+        self, attempt: ClaimAttempt, decided: Decided[ClaimOption | ClaimRefusal]
+    ) -> None:
+        """Record what was decided about each option, up to the one that is free."""
+        for option in attempt.options:
+            problem = conflict(option.asked, decided.view)
+            self._recorder.record(ClaimChecked(option.asked, decided.view, problem))
+            if problem is None:
+                return
+
+
+def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:
+    return ClaimRefusal(IN_USE, f"{attempt.node} has no ledger", attempt.node)
+
+
+def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
+    """The hold of quota that a new allocation needs."""
+    fence = ledger.fence(allocation.pod_ref.namespace)
+    return QuotaHoldNeeded(amounts_of(allocation, ledger.node), fence)
+
+
+def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
+    allocation = ledger.allocations.get(uid)
+    return NOTHING if allocation is None else amounts_of(allocation, ledger.node)

@@ -1,0 +1,78 @@
+"""Whether a choice of cards that another scheduler made is valid for a request."""
+
+from collections.abc import Sequence
+
+from adapters.dialects.choice_amounts import ChoiceError, restate
+from core.feasibility.suitability import unsuitable
+from core.hardware.card import Card, Mode
+from core.hardware.node import Node
+from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
+from core.requests.request import ContainerRequest, Request
+
+
+def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
+    """Whether grants are exactly what a request asks for, and fit beside other allocations.
+
+    A choice that does not say which container has which share is invalid if several ask.
+
+    Args:
+        request: of the pod.
+        grants: the choice.
+        ledger: of the node; an allocation of the pod itself counts as free.
+    """
+    try:
+        stated = restate(request, grants, ledger.node)
+    except ChoiceError:
+        return False
+    cards = {card.uuid: card for card in ledger.node.cards}
+    containers = {container.name: container for container in request.containers}
+    if set(stated) != set(grants) or not all(
+        _may_hold(request, containers[grant.container], grant, cards[grant.card])
+        for grant in grants
+    ):
+        return False
+    if request.isolation not in (None, ledger.node.isolation):
+        return False
+    if request.topology.required is not None or request.topology.must_partition:
+        return False  # whether a choice of cards satisfies these, only a search can say
+    allocation = Allocation.of(request, Placement(ledger.node.name, tuple(grants)))
+    try:
+        ledger.release(request.uid).reserve(allocation)
+    except LedgerError:
+        return False
+    return True
+
+
+def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
+    """Whether grants that a pod has are what it requests, or more.
+
+    The uid alone does not say so: a client without an API server can send another request under
+    the same uid. Grants that name no container, which another scheduler made, are not compared.
+
+    Args:
+        request: of the pod.
+        grants: that it has.
+        node: where they are.
+    """
+    if any(grant.container == "" for grant in grants):
+        return True
+    try:
+        stated = restate(request, grants, node)
+    except ChoiceError:
+        return False
+    found = {(grant.container, grant.card): grant for grant in grants}
+    return all(
+        found[each.container, each.card].memory >= each.memory
+        and found[each.container, each.card].compute >= each.compute
+        for each in stated
+    )
+
+
+def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
+    """Whether the card is suitable, and its slice, if it has one, large enough."""
+    if unsuitable(request, card) is not None:
+        return False
+    return card.mode is not Mode.MIG or (
+        grant.memory >= container.memory_on(card.memory) and grant.compute >= container.compute
+    )

@@ -1,0 +1,1 @@
+"""Makes each node's ledger, its pods and its ResourceClaims agree."""

@@ -1,0 +1,351 @@
+"""Reconciles ledgers with the cluster; runs in the elected leader only.
+
+It updates the cards of nodes, adopts pods that other schedulers bound, and releases allocations of
+pods that were deleted or never bound. ``plan`` decides what to do.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from adapters.accounting.bound_without_service import late_pods
+from adapters.accounting.repair_plan import drift, reconcile
+from adapters.accounting.repairs import (
+    Adopt,
+    Allocate,
+    Annotate,
+    Describe,
+    Keep,
+    Release,
+    ReleaseCause,
+    Repair,
+    repaired,
+)
+from adapters.dialects.dra import DRA
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.ports import DecisionLog, LiveClaims
+from adapters.service.decide.service import Service
+from adapters.service.reconcile.nodes.node_reader import NodeReader
+from adapters.service.reconcile.nodes.pod_annotator import PodAnnotator
+from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporter
+from adapters.service.reconcile.work_queue import WorkQueue
+from adapters.stores.store import Conflict, Store, Stored
+from adapters.wire.kube import Metadata, Pod, UnreadPod
+from adapters.wire.records.ledger import LedgerRecordError
+from core.durations import MILLISECOND, SECOND
+from core.hardware.node import Node
+from core.ledger.consumption import metered
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import Problem, ProblemKind
+from core.requests.grant import Allocation
+
+GRACE = 120
+"""Seconds after which an allocation without a bound pod is released. A Binding takes less."""
+
+RELEASED = "dragoman.dev/released"
+"""Annotation of a pod that was not bound in time: when its cards were released."""
+
+AGAIN = 5.0
+"""Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
+
+POLL = 1.0
+"""Seconds between two looks at the queue while no node changes."""
+
+RESYNC = 300.0
+"""Seconds between two reconciliations of all nodes, changed or not."""
+
+
+class Reconciler:
+    """Reconciles nodes as they change, a few of them at a time."""
+
+    def __init__(
+        self,
+        service: Service,
+        cache: ClusterCache,
+        store: Store,
+        live: LivePods,
+        decision_log: DecisionLog,
+        grace: int = GRACE,
+        reporter: RepairReporter | None = None,
+        *,
+        confirm_always: bool = True,
+        live_claims: LiveClaims | None = None,
+    ) -> None:
+        """Reconcile nothing yet.
+
+        Args:
+            service: has the dialects, the ledger cache and the clock.
+            cache: the watched objects.
+            store: the ledgers.
+            live: pods as the API server has them.
+            decision_log: counts lost compare-and-swap writes.
+            grace: seconds that a Binding may take.
+            reporter: of repairs and of drift.
+            confirm_always: as for ``NodeReader``.
+            live_claims: as for ``NodeReader``.
+        """
+        self._service = service
+        self._cache = cache
+        self._store = store
+        self._live = live
+        self._decision_log = decision_log
+        self._reporter = reporter or NoReporter()
+        clock = service.ports.clock
+        self._reader = NodeReader(
+            cache,
+            live,
+            clock,
+            grace * SECOND,
+            self._reporter,
+            confirm_always=confirm_always,
+            live_claims=live_claims,
+        )
+        self._annotator = PodAnnotator(service, store, live)
+        self._queue = WorkQueue(self._seconds)
+        self._drift: dict[str, tuple[Problem, ...]] = {}
+
+    def look_at(self, node: str) -> None:
+        """Reconcile a node soon: its ledger may need a repair."""
+        self._queue.add(node)
+
+    async def run(self) -> None:
+        """Reconcile until cancelled."""
+        last = -RESYNC
+        while True:
+            if self._seconds() - last >= RESYNC:
+                last = self._seconds()
+                for node in {*self._cache.nodes, *self._service.ledgers.inventory.names()}:
+                    self._queue.add_after(node, 0.0)
+            await self._queue.work(self.process, POLL)
+
+    async def process(self, name: str) -> None:
+        """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
+        self._queue.take(name)
+        try:
+            settled = self._settled_by_watches(name)
+            if settled is None:
+                settled = await self.reconcile(name)
+            settled = settled and not self._has_waiting_pods(name)
+        except Conflict:
+            self._decision_log.conflict(name)
+            self._queue.add_after(name, 0.0)
+        except (LedgerRecordError, OSError):
+            # The store's watch logs an invalid record, and that the store does not answer.
+            self._queue.add_after(name, AGAIN)
+        else:
+            if not settled:
+                self._queue.add_after(name, AGAIN)
+
+    async def reconcile(self, name: str) -> bool:
+        """Read a node's ledger from the store and repair it.
+
+        Returns:
+            whether nothing waits for another look.
+
+        Raises:
+            Conflict: the ledger was written by another process meanwhile; reconcile again.
+            LedgerRecordError: the ledger cannot be read.
+            OSError: the store or the API server did not answer.
+        """
+        stored = await self._store.read(name)
+        dialects = self._service.pod_requests.dialects
+        node = self._reader.node(name, dialects)
+        if stored is None and (node is None or not node.cards):
+            self._report_drift(name, ())
+            return True
+        before = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
+        view = await self._reader.live_view(before, node)
+        repairs = reconcile(view, dialects)
+        while refused := await self._refused_by_quota(before, repairs):
+            view = replace(view, refused={**view.refused, **refused})
+            repairs = reconcile(view, dialects)
+        ledger = repaired(before, repairs)
+        if not await self._invalidate_bindings(repairs):
+            return False
+        if node is None and stored is not None and not ledger.allocations:
+            await self._store.delete(name, stored.version)
+        else:
+            await self._write(ledger, stored)
+        for repair in repairs:
+            await self._finish(repair, name)
+        problems = drift(ledger, view.pods, dialects, view.read, view.compare, view.refused)
+        self._report_drift(name, problems)
+        return all(
+            view.bound.get(uid) == name and held.release_by is None
+            for uid, held in ledger.allocations.items()
+        )
+
+    def _settled_by_watches(self, name: str) -> bool | None:
+        """Compare ledger and cluster by the watches, without a request.
+
+        Most changes are a pod that was just bound as its ledger says. What is wrong in a ledger
+        that the watch has not reported yet, ``UnboundScanner`` or the next resync finds.
+
+        Returns:
+            whether nothing waits for another look; None where they do not agree.
+        """
+        stored = self._service.ledgers.stored(name)
+        dialects = self._service.pod_requests.dialects
+        node = self._reader.node(name, dialects)
+        if stored is None or node is None:
+            return None
+        view = self._reader.cached_view(stored.ledger, node)
+        if view is None or reconcile(view, dialects):
+            return None
+        self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
+        return "" not in view.bound.values()
+
+    async def _refused_by_quota(
+        self, before: NodeLedger, repairs: Sequence[Repair]
+    ) -> dict[str, str]:
+        """Claim of the quotas what is allocated late; the ledger is written afterwards.
+
+        A claim whose allocation is not written then, the leader drops, as after a lost commit.
+
+        Returns:
+            by uid, why a quota has no room for a pod.
+
+        Raises:
+            OSError: the store of quotas did not answer.
+        """
+        after = repaired(before, repairs)
+        refused: dict[str, str] = {}
+        for repair in repairs:
+            if isinstance(repair, Allocate):
+                try:
+                    reason = await self._service.committer.hold_late(repair.allocation, after)
+                except LedgerContended as error:
+                    reason = str(error)
+                if reason is not None:
+                    refused[repair.allocation.uid] = reason
+        return refused
+
+    async def _invalidate_bindings(self, repairs: Sequence[Repair]) -> bool:
+        """Change each pod whose cards are released because it was not bound in time.
+
+        A service that was stopped after its commit may still send the Binding. It names the version
+        of the pod that it read, so that the API server refuses it from now on. The ledger is
+        written afterwards, and only as it was read before: a later attempt to bind the pod, which
+        knows the new version, writes the ledger first.
+
+        Returns:
+            whether none of the pods was bound meanwhile.
+
+        Raises:
+            OSError: a pod is gone, or the API server did not answer.
+        """
+        for repair in repairs:
+            if (
+                isinstance(repair, Release)
+                and repair.why is ReleaseCause.NEVER_BOUND
+                and repair.allocation.dialect != DRA
+            ):
+                now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
+                pod = await self._live.annotate(
+                    repair.allocation.pod_ref, {RELEASED: now.isoformat(timespec="microseconds")}
+                )
+                if pod.spec.node_name:
+                    return False
+        return True
+
+    async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
+        if stored is None or ledger is not stored.ledger:
+            now = self._service.ports.clock.wall() // MILLISECOND
+            made = metered(ledger, stored.ledger if stored else None, now)
+            await self._store.write(made, stored.version if stored else None)
+
+    async def _finish(self, repair: Repair, node: str) -> None:
+        """Do what a repair asks for beside the ledger, and report it."""
+        match repair:
+            case Describe():
+                self._reporter.repaired("described")
+            case Adopt(allocation) if allocation.unread is None:
+                self._reporter.repaired("adopted")
+            case Adopt(allocation):
+                self._reporter.repaired("adopted_unread")
+                self._report_unread(allocation, node)
+            case Allocate(allocation):
+                self._reporter.repaired("allocated_late")
+                text = (
+                    f"Allocated GPUs of node {node}: the pod was bound while no replica of the"
+                    " service answered."
+                )
+                self._reporter.of_pod(_pod_of(allocation), "CardsAllocatedLate", text)
+            case Release(allocation, why):
+                self._reporter.repaired(why.name.lower())
+                if why is ReleaseCause.NEVER_BOUND and allocation.dialect != DRA:
+                    text = f"Released the GPUs of node {node} reserved for this pod: {why.value}."
+                    self._reporter.of_pod(_pod_of(allocation), "CardsReleased", text)
+                elif why is ReleaseCause.UNCONFIRMED:
+                    text = f"Released the GPUs of {allocation.pod}: {why.value} within its grace."
+                    self._reporter.of_node(node, "StopUnconfirmed", text)
+            case Keep():
+                self._reporter.repaired("kept")
+            case Annotate(cached):
+                pod = await self._annotator.annotate(cached, node)
+                if pod is not None:
+                    self._reporter.repaired("annotated")
+                    text = "Restored the annotations that name the GPUs allocated to this pod."
+                    self._reporter.of_pod(pod, "CardsAnnotated", text)
+
+    def _report_drift(self, node: str, problems: Sequence[Problem]) -> None:
+        """Report each problem that no repair can solve once."""
+        earlier = self._drift.pop(node, ())
+        if problems:
+            self._drift[node] = tuple(problems)
+        for problem in problems:
+            if problem not in earlier:
+                text = f"{problem.pod}: {problem.text}" if problem.pod else problem.text
+                self._reporter.of_node(node, "LedgerDrift", text)
+
+    def _report_unread(self, allocation: Allocation, node: str) -> None:
+        is_claim = allocation.dialect == DRA
+        holder = f"ResourceClaim {allocation.pod}" if is_claim else "this pod"
+        text = (
+            f"Cannot determine which GPUs of node {node} {holder} uses"
+            f" ({allocation.unread}). Every GPU it may use counts as allocated."
+        )
+        if is_claim:
+            self._reporter.of_node(node, "CardsUnknown", text)
+        else:
+            self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
+
+    def _has_waiting_pods(self, node: str) -> bool:
+        """Whether a pod that is bound to a node waits for cards, which a release may free."""
+        return any(problem.kind is ProblemKind.WAITING for problem in self._drift.get(node, ()))
+
+    @property
+    def drifting(self) -> int:
+        """How many problems on all nodes no repair can solve."""
+        return sum(map(len, self._drift.values()))
+
+    def _seconds(self) -> float:
+        return self._service.ports.clock.now() / SECOND
+
+
+def _pod_of(allocation: Allocation) -> Pod:
+    pod = allocation.pod_ref
+    return Pod(Metadata(name=pod.name, namespace=pod.namespace, uid=pod.uid))
+
+
+def unadopted(service: Service, cache: ClusterCache) -> list[str]:
+    """Return the nodes with a ledger that lacks a claim, or a bound pod, that may use its cards.
+
+    A pod that was bound while no replica answered, and waits for its cards, uses none.
+    """
+    dialects = service.pod_requests.dialects
+    claimed = [
+        ledger.node.name
+        for ledger in service.ledgers.inventory
+        for held in cache.claims.holding(ledger, ledger.node)
+        if held.uid not in ledger.allocations
+    ]
+    return claimed + [
+        ledger.node.name
+        for ledger in service.ledgers.inventory
+        for pod in cache.holding(ledger.node.name)
+        if pod.metadata.uid not in ledger.allocations
+        if isinstance(pod, UnreadPod) or any(dialect.matches(pod) for dialect in dialects)
+        if not (ledger.node.name in cache.hardware and late_pods((pod,), ledger, dialects))
+    ]

@@ -1,0 +1,205 @@
+"""A claim holds its cards until its own life ends, whatever is written about it meanwhile.
+
+Each test is a row of the table in docs/concepts/security.md.
+"""
+
+import asyncio
+
+import msgspec
+import pytest
+
+from adapters.dialects.dra.claims import SHADOW
+from adapters.dialects.dra.conditions import COMMITTED, REJECTED
+from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device, a_result, with_status
+from adapters.service.reconcile.nodes.tests.pods import NODE, bound
+from adapters.service.reconcile.nodes.tests.test_claims import pod_named
+from adapters.service.reconcile.nodes.tests.test_other_nodes import (
+    FIRST,
+    OWN,
+    SECOND_CARD,
+    WHOLE,
+    Rig,
+    a_rig,
+    a_slice,
+)
+from adapters.wire.dra import ResourceClaim
+from adapters.wire.kube import Metadata, Pod
+from adapters.wire.records.hardware import DeallocatedClaim, NodeHardware
+
+RESERVED = [{"resource": "pods", "name": "p", "uid": "u-pod"}]
+
+
+def claim(
+    term: dict[str, object], *devices: str, uid: str = "u-claim", **status: object
+) -> ResourceClaim:
+    """With these whole devices, on the nodes of one term."""
+    allocation = {
+        "devices": {"results": [a_result(each, pool="n1") for each in devices]},
+        "nodeSelector": {"nodeSelectorTerms": [term]},
+    }
+    return with_status({"allocation": allocation, "reservedFor": RESERVED, **status}, uid=uid)
+
+
+def requirement(key: str, *values: str, operator: str = "In") -> dict[str, object]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+NAMED: dict[str, object] = {"matchFields": [requirement("metadata.name", "n1")]}
+
+
+def test_a_device_that_a_label_places_is_held_on_the_node_of_its_card() -> None:
+    """The label of a node need not be its name."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        device = a_card_device("gpu-0", FIRST, "8Gi")
+        made = a_slice("n1", device)
+        rig.cache.claims.drop_slice(OWN.metadata.name)
+        rig.cache.claims.put_slice(made.__replace__(spec=made.spec.__replace__(node_name=None)))
+        label = requirement("kubernetes.io/hostname", "ip-10-0-0-1")
+
+        rig.allocate(claim({"matchExpressions": [label]}, "gpu-0"))
+
+        assert await rig.free() == {SECOND_CARD}
+
+    asyncio.run(tried())
+
+
+def test_a_claim_in_use_is_no_shadow() -> None:
+    """A driver may publish devices for nodes with the label of shadow claims."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        label = requirement(SHADOW, operator="Exists")
+
+        rig.allocate(claim({**NAMED, "matchExpressions": [label]}, "gpu-0"))
+
+        assert await rig.free() == {SECOND_CARD}
+
+    asyncio.run(tried())
+
+
+CONDITIONED = {
+    "allocation": {
+        "devices": {
+            "results": [a_result("gpu-0", pool="n1", bindingConditions=[COMMITTED])],
+        },
+        "nodeSelector": {"nodeSelectorTerms": [NAMED]},
+    },
+    "reservedFor": RESERVED,
+}
+
+
+def with_condition(kind: str | None) -> ResourceClaim:
+    conditions = [{"type": kind, "status": "True"}] if kind else []
+    device = {"driver": NVIDIA, "pool": "n1", "device": "gpu-0", "conditions": conditions}
+    return with_status({**CONDITIONED, "devices": [device]})
+
+
+@pytest.mark.parametrize("kind", [None, REJECTED])
+@pytest.mark.parametrize("running", [True, False])
+def test_a_claim_whose_condition_is_overwritten_keeps_its_card(
+    kind: str | None, running: bool
+) -> None:
+    """A driver writes ``status.devices`` of its devices, after the ledger has the claim."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.allocate(with_condition(COMMITTED))
+        assert await rig.free() == {SECOND_CARD}
+        if not running:
+            rig.cache.drop_pod(bound(pod_named("p", "u-pod"), "n1").metadata)
+
+        rig.live.there["c"] = with_condition(kind)
+        rig.cache.claims.put_claim(with_condition(kind))
+
+        assert await rig.free() == {SECOND_CARD}
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        ({"resourceClaims": [{"name": "x", "resourceClaimName": "c"}]}, {}),
+        ({}, {"resourceClaimStatuses": [{"name": "x", "resourceClaimName": "c"}]}),
+        ({}, {"extendedResourceClaimStatus": {"resourceClaimName": "c"}}),
+    ],
+)
+@pytest.mark.parametrize("again", [None, with_status({}, uid="u-again")])
+def test_a_claim_that_is_deleted_under_its_pod_keeps_its_card_after_a_restart(
+    spec: dict[str, object], status: dict[str, object], again: ResourceClaim | None
+) -> None:
+    """Its author removes the finalizer, deletes it, and may create it again."""
+
+    async def tried() -> None:
+        before = await a_rig()
+        before.allocate(WHOLE)
+        ledger = await before.ledger()
+
+        rig = await a_rig()
+        first = await rig.store.read("n1")
+        assert first is not None
+        await rig.store.write(ledger, first.version)
+        rig.live.there = {} if again is None else {"c": again}
+        metadata = {"name": "p", "namespace": "team", "uid": "u-pod"}
+        pod = {"metadata": metadata, "spec": {"nodeName": "n1", **spec}, "status": status}
+        rig.cache.put_pod(msgspec.convert(pod, Pod))
+
+        assert await rig.held() == ledger.allocations["u-claim"]
+        rig.cache.drop_pod(Metadata("p", "team", "u-pod"))
+        kept = await rig.held()
+        assert kept is not None
+        assert kept.release_by is not None
+
+    asyncio.run(tried())
+
+
+def report(rig: Rig, release_by: int, *, prepared: bool) -> None:
+    found = DeallocatedClaim("u-claim", release_by, prepared=prepared)
+    rig.cache.put_hardware("n1", NodeHardware(NODE.cards, claims=(found,)))
+
+
+def test_a_claim_that_moves_keeps_what_containers_of_its_last_pod_may_use() -> None:
+    """Its pod was deleted by force, and no ledger was written between its two allocations."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.allocate(WHOLE)
+        assert await rig.free() == {SECOND_CARD}
+        rig.cache.drop_pod(bound(pod_named("p", "u-pod"), "n1").metadata)
+
+        moved = claim(NAMED, "gpu-1")
+        rig.live.there["c"] = moved
+        rig.cache.claims.put_claim(moved)
+
+        assert await rig.free() == set()
+        kept = await rig.held()
+        assert kept is not None
+        assert kept.release_by is not None
+        assert await rig.free() == set()
+        report(rig, kept.release_by, prepared=True)
+        assert await rig.free() == set()
+        report(rig, kept.release_by, prepared=False)
+        assert await rig.free() == {FIRST}
+        found = await rig.held()
+        assert found is not None
+        assert found.release_by is None
+
+    asyncio.run(tried())
+
+
+def test_a_claim_that_is_created_again_under_its_name_is_another_one() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.allocate(WHOLE)
+        assert await rig.free() == {SECOND_CARD}
+
+        again = claim(NAMED, "gpu-1", uid="u-again")
+        rig.live.there["c"] = again
+        rig.cache.claims.put_claim(again)
+
+        assert await rig.free() == set()
+        assert (await rig.ledger()).allocations.keys() == {"u-claim", "u-again"}
+
+    asyncio.run(tried())

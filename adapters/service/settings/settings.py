@@ -1,0 +1,283 @@
+"""The settings of the service: one YAML file, overridden by the environment."""
+
+import ipaddress
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    Field,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from adapters.dialects import registry
+from adapters.dialects.dialect import Defaults, SchedulingPolicy
+from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.environment import PREFIX, VariableError, override
+from adapters.service.settings.limits import LimitSettings
+from adapters.service.settings.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
+from adapters.service.settings.settings_file import SettingsFile, SettingsFileError
+from adapters.service.settings.tls import GrpcTls, Tls
+
+UNIX = "unix:"
+"""Prefix of the path of a Unix socket."""
+
+_OFF = BeforeValidator(lambda value: "off" if value is False else value)
+"""YAML reads the word off as a boolean."""
+
+
+def _registered(name: str) -> str:
+    """Check that a dialect has this name."""
+    names = registry.names()
+    if name not in names:
+        raise PydanticCustomError(
+            "dialect", "Input should be one of {names}", {"names": ", ".join(names)}
+        )
+    return name
+
+
+_DialectName = Annotated[str, AfterValidator(_registered)]
+_NamespaceName = Annotated[str, Field(min_length=1)]
+
+
+class SettingsError(ValueError):
+    """An invalid setting; the text names its key, its value and what would be valid."""
+
+
+class PolicySettings(Section):
+    """Placement of pods that do not choose it themselves; applied without a restart.
+
+    Attributes:
+        node: ``binpack`` or ``spread``, in place of each dialect's own default.
+        card: the same for the cards of a node.
+        topology_aware: whether links count in the choice of the node.
+    """
+
+    node: SchedulingPolicy | None = None
+    card: SchedulingPolicy | None = None
+    topology_aware: bool | None = None
+
+    def defaults(self) -> Defaults:
+        """The same values as the dialects' type."""
+        return Defaults(self.node, self.card, self.topology_aware)
+
+
+class Log(Section):
+    """The log on standard error.
+
+    Attributes:
+        level: the lowest level that is written.
+        format: ``json`` for machines, ``text`` for people.
+    """
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+class DecisionSettings(Section):
+    """Decisions.
+
+    Attributes:
+        record: file that decisions are recorded in, for ``dragoman replay``; None for none.
+        record_mib: size of the file after which a new one is begun; one older file is kept.
+    """
+
+    record: Path | None = None
+    record_mib: Annotated[int, Field(alias="recordMiB", ge=1, le=10240)] = 64
+
+
+class Settings(Section):
+    """All settings of the service.
+
+    Attributes:
+        listen: ``HOST:PORT`` of the HTTP port.
+        tls: its certificate; None for plaintext.
+        grpc: where the gRPC server listens: ``auto`` for a socket in the runtime directory if one
+            can be made there, ``unix:PATH``, ``HOST:PORT``, or ``off``.
+        grpc_tls: certificates of a gRPC port; without it the port must be on a loopback address.
+        store: where the ledgers are: ``memory``, ``sqlite:PATH`` or ``kubernetes``.
+        kubeconfig: file with the API server's address and credentials; None for the pod's own
+            service account, and outside of a pod for the files that kubectl reads.
+        namespace: namespace of the reconciler's Lease.
+        scheduler_namespaces: namespaces of schedulers and device plugins, whose ConfigMaps are
+            their settings; those elsewhere are ignored. The first one that has a file counts.
+        hold_seconds: seconds for which vc-scheduler's plan reserves cards without a Binding.
+        publish: dialects whose extended resources the service writes to the status of nodes, where
+            no device plugin does it.
+        node_lock: ``auto`` takes the lock that names to MetaX's device plugin the pod being bound,
+            on nodes that the plugin describes, unless ``metax`` is published; ``never`` does not.
+        confirm_stop: ``always``: a pod that was deleted by force keeps its cards until an agent
+            confirms that its containers have stopped, or until its grace period is over;
+            ``agents``: only on nodes whose agent reports, elsewhere they are free at once.
+        required_plugin: name of the node agent as an NRI plugin. Admission requires it in an
+            annotation, and containerd 2.2 then creates no container with a share while the agent
+            is away; empty for no annotation.
+        peer_metrics: whether cards are exported under the names of HAMi's and Volcano's metrics
+            too, which are three quarters of all series.
+        card_metrics: ``leader``: of several replicas, only the one that holds the reconciler's
+            Lease exports the metrics of cards; ``always``: each does.
+        agent_port: port of the node agents' metrics. The dashboard asks the agents of the nodes
+            that a person looks at what is used; None for not asking them.
+        limits: of the HTTP ports.
+        hosts: names by which browsers reach the service over a loopback address, where a proxy
+            that keeps them runs beside it. Others are refused there, as a page of any site could
+            have them; addresses, and names that no public name server knows, are not.
+        policy: placement of pods that do not choose it themselves.
+        dra: Dynamic Resource Allocation.
+        decisions: the recording of decisions.
+        log: the log on standard error.
+    """
+
+    listen: Annotated[str, Field(pattern=ADDRESS)] = "127.0.0.1:9595"
+    tls: Tls | None = None
+    grpc: Annotated[str, Field(pattern=GRPC), _OFF] = "auto"
+    grpc_tls: GrpcTls | None = None
+    store: Annotated[str, Field(pattern=STORE)] = "sqlite:dragoman.db"
+    kubeconfig: Path | None = None
+    namespace: Annotated[str, Field(min_length=1)] = "dragoman-system"
+    scheduler_namespaces: Annotated[tuple[_NamespaceName, ...], SPLIT_AT_COMMAS] = (
+        "kube-system",
+        "volcano-system",
+        "koordinator-system",
+        "hami-system",
+    )
+    hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
+    publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
+    node_lock: Literal["auto", "never"] = "auto"
+    confirm_stop: Literal["always", "agents"] = "always"
+    required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""
+    peer_metrics: bool = False
+    card_metrics: Literal["leader", "always"] = "leader"
+    agent_port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    limits: LimitSettings = LimitSettings()
+    hosts: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
+    policy: PolicySettings = PolicySettings()
+    dra: DraSettings = DraSettings()
+    decisions: DecisionSettings = DecisionSettings()
+    log: Log = Log()
+
+    @model_validator(mode="after")
+    def _remote_clients_have_certificates(self) -> "Settings":
+        """A client of the gRPC port can allocate cards: a remote one must have a certificate."""
+        on_port = self.grpc not in ("auto", "off") and not self.grpc.startswith(UNIX)
+        if self.grpc_tls is None and on_port and not is_local(self.grpc):
+            problem = "is reached from other machines: set grpcTls, or listen on a loopback address"
+            raise ValueError(f"grpc: {self.grpc!r}: {problem}")
+        if self.grpc_tls is not None and not on_port:
+            raise ValueError(
+                f"grpcTls: grpc: {self.grpc!r}: must be HOST:PORT where grpcTls is set"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _managed_in_a_cluster(self) -> "Settings":
+        """A Secret needs a cluster."""
+        if self.tls is not None and self.tls.managed is not None and self.store != "kubernetes":
+            raise ValueError("tls.managed: needs store: kubernetes")
+        return self
+
+    @model_validator(mode="before")
+    @classmethod
+    def _empty_is_default(cls, data: object) -> object:
+        """A key without a value, such as ``tls:`` alone, has its default."""
+        if not isinstance(data, Mapping):
+            return data
+        return {key: value for key, value in data.items() if value is not None}
+
+
+def address(listen: str) -> tuple[str, int]:
+    """Split ``HOST:PORT`` into host and port."""
+    host, _, port = listen.rpartition(":")
+    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
+
+
+def is_local(listen: str) -> bool:
+    """Return whether ``HOST:PORT`` can be reached from this machine alone."""
+    host = listen.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+class _Variables(Settings, BaseSettings):
+    """The settings as pydantic-settings looks for them in the environment."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX,
+        env_prefix_target="all",
+        env_nested_delimiter="_",
+        # A list is a text with commas here, which the field splits, and not JSON.
+        enable_decoding=False,
+        # Python's names would be a second key of the same value.
+        populate_by_name=False,
+    )
+
+
+def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings of a file, overridden by those of the environment.
+
+    Args:
+        file: YAML; None for the defaults.
+        environment: such as ``DRAGOMAN_HOLDSECONDS`` and ``DRAGOMAN_POLICY_NODE``, in any case of
+            the key; the environment of this process, where None.
+
+    Raises:
+        SettingsError: the file cannot be read, a variable names no setting, or a value is invalid.
+    """
+    variables = os.environ if environment is None else environment
+    found: SettingsFile | None = None
+    try:
+        found = None if file is None else SettingsFile(file)
+        document = {} if found is None else found.content
+        return Settings.model_validate(override(document, _Variables, variables))
+    except (SettingsFileError, VariableError) as error:
+        raise SettingsError(str(error)) from error
+    except ValidationError as error:
+        texts = [
+            f"{_place(found, each, variables)}{_sentence(each)}"
+            for each in error.errors(include_url=False)
+        ]
+        raise SettingsError("; ".join(texts)) from error
+
+
+def _place(file: SettingsFile | None, error: ErrorDetails, variables: Mapping[str, str]) -> str:
+    """Where the value stands: file and line; empty where a variable set it."""
+    variable = PREFIX + "_".join(map(str, error["loc"])).upper()
+    is_set = any(name.upper() == variable for name in variables)
+    return "" if file is None or is_set else file.place(error["loc"])
+
+
+def _sentence(error: ErrorDetails) -> str:
+    key, value, problem = ".".join(map(str, error["loc"])), error["input"], error["msg"]
+    if error["type"] == "extra_forbidden":
+        return f"unknown key {key}; known: {', '.join(_known(error['loc'][:-1]))}"
+    if error["type"] == "string_pattern_mismatch":
+        problem = FORMS.get(error.get("ctx", {}).get("pattern", ""), problem)
+    if isinstance(value, Mapping):  # a problem of the section as a whole names the keys itself
+        return f"{key}: {problem.removeprefix('Value error, ')}" if key else problem
+    return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"
+
+
+def _known(section: tuple[int | str, ...]) -> list[str]:
+    """The keys of a section of the settings, by its path."""
+    model: type[BaseModel] = Settings
+    for key in section:
+        fields = model.model_fields.values()
+        kinds = (each.annotation for each in fields if each.alias == key)
+        found = next(kinds, None)
+        members = [found, *get_args(found)]
+        nested = [
+            each for each in members if isinstance(each, type) and issubclass(each, BaseModel)
+        ]
+        if not nested:
+            break
+        model = nested[0]
+    return sorted(each.alias or name for name, each in model.model_fields.items())

@@ -1,0 +1,1 @@
+"""Decodes text that others wrote, within limits; one unreadable part does not lose the rest."""

@@ -1,0 +1,69 @@
+"""Decodes objects of which only some fields are read, whatever the others are.
+
+Apart from ``decoding``, because the node agent has no NumPy.
+"""
+
+import re
+from typing import TypeVar
+
+import numpy as np
+
+from adapters.wire.decode.decoder import Decoder, MalformedError, Text
+
+KindT = TypeVar("KindT")
+
+DEEPEST = 32
+"""Objects and arrays in each other; no field that is read lies as deep."""
+
+# An escaped character, which may be half of one. The other half follows the first at once.
+_HALF = re.compile(
+    rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL
+)
+_UNKNOWN = rb"\ufffd"
+_BACKSLASH = b"\\"
+_KIND = np.zeros(256, np.int8)
+_KIND[[*b"[{"]] = 1
+_KIND[[*b"]}"]] = -1
+
+
+class PartialDecoder(Decoder[KindT]):
+    """Decodes an object of which only some fields are read.
+
+    The API server passes the parameters of a claim on as the author wrote them: nested deeply, and
+    with escapes of half a character, which Go reads as U+FFFD and others do not read. What lies
+    deeper than any field that is read is ignored, and such an escape is read as Go does.
+    """
+
+    __slots__ = ()
+
+    def decode(self, text: Text) -> KindT:
+        """As ``Decoder.decode``."""
+        try:
+            return super().decode(text)
+        except MalformedError:
+            content = text.encode() if isinstance(text, str) else bytes(text)
+            return super().decode(shallow(_HALF.sub(_whole, content), DEEPEST))
+
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return _UNKNOWN if escape["half"] else escape[0]
+
+
+def shallow(text: bytes, most: int) -> bytes:
+    """The text with ``null`` in place of each object and array below so many others.
+
+    What was malformed stays so. 20 ms for 1.5 MiB: an event loop must not wait for an author.
+    """
+    plain = text.replace(_BACKSLASH * 2, b"  ").replace(b'\\"', b"  ")
+    letters = np.frombuffer(plain, np.uint8)
+    step = _KIND[letters]
+    step[np.cumsum(letters == ord('"')) % 2 == 1] = 0  # in a string
+    depth = np.cumsum(step, dtype=np.int32)
+    starts = np.flatnonzero((step == 1) & (depth == most + 1)).tolist()
+    ends = np.flatnonzero((step == -1) & (depth == most)).tolist()
+    kept: list[bytes] = []
+    position = 0
+    for start, end in zip(starts, [*ends, len(text)], strict=False):
+        kept += [text[position:start], b"null"]
+        position = end + 1
+    return b"".join([*kept, text[position:]])

@@ -1,0 +1,1 @@
+"""Lists of thousands of node names in one JSON array, without a string for each name."""

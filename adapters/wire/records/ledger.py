@@ -1,0 +1,240 @@
+"""The record of one node, as every store keeps it: its cards and their allocations.
+
+It is JSON that a person can read: bytes and percent as whole numbers, ordered lists. The encoder
+leaves out fields that have their default, and the decoder ignores unknown ones, so that an older
+or a newer program reads the same record.
+"""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+import msgspec
+
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.records.grant import grant_record, read_grant
+from adapters.wire.records.ledger_records import (
+    AllocationRecord,
+    CardCountRecord,
+    CardRecord,
+    GeometryRecord,
+    LedgerRecord,
+    MeterRecord,
+    PartitionRecord,
+    ScopeRecord,
+    SummaryRecord,
+    TotalRecord,
+)
+from core.hardware.card import Card, Level, Scope
+from core.hardware.mig import NO_GEOMETRY, Geometry
+from core.hardware.node import Node, Partition
+from core.hardware.quantity import GIB
+from core.ledger.amounts import Amounts, Consumer
+from core.ledger.meter import UNMETERED, Meter
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, AllocationState
+
+
+class LedgerRecordError(ValueError):
+    """A record that cannot be read, or contradicts itself."""
+
+
+_NONE: frozenset[str] = frozenset()
+
+_encoder = msgspec.json.Encoder()
+_decoder = Decoder(LedgerRecord)
+
+
+def encode(ledger: NodeLedger) -> bytes:
+    """The record of a ledger, without reservations, which only one service process knows."""
+    return _encoder.encode(_record(ledger))
+
+
+def decode(record: bytes | msgspec.Raw) -> NodeLedger:
+    """The ledger of a record.
+
+    Raises:
+        LedgerRecordError: it cannot be read, or contradicts itself.
+    """
+    try:
+        return _ledger(_decoder.decode(record))
+    except (UnreadableError, KeyError, IndexError) as error:
+        raise LedgerRecordError(f"the ledger's record cannot be read: {error}") from error
+
+
+def _record(ledger: NodeLedger) -> LedgerRecord:
+    node = ledger.node
+    geometries = list(dict.fromkeys(card.geometry for card in node.cards if card.geometry.layouts))
+    committed = [a for a in ledger.allocations.values() if a.state is AllocationState.COMMITTED]
+    return LedgerRecord(
+        node=node.name,
+        changes=ledger.version,
+        summary=_summary(ledger, len(committed)),
+        isolation=node.isolation,
+        cards=tuple(card_record(card, geometries) for card in node.cards),
+        geometries=tuple(
+            msgspec.convert(g, GeometryRecord, from_attributes=True) for g in geometries
+        ),
+        partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
+        partitions_bind=node.partitions_bind,
+        losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
+        gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
+        allocations=tuple(allocation_record(allocation) for allocation in committed),
+        fences=dict(sorted(ledger.fences.items())),
+        meter=_meter_record(ledger.meter) if ledger.meter.until else None,
+    )
+
+
+def _meter_record(meter: Meter) -> MeterRecord:
+    totals = (
+        TotalRecord(*consumer, str(sums.shares), str(sums.memory), str(sums.compute))
+        for consumer, sums in meter.totals.items()
+    )
+    return MeterRecord(meter.until, tuple(totals))
+
+
+def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
+    cards = ledger.node.cards
+    used = sum(use.memory for use in ledger.usages) // GIB
+    total = sum(card.memory for card in cards) // GIB
+    healthy = sum(card.healthy for card in cards)
+    return SummaryRecord(len(cards), healthy, pods, f"{used} of {total} GiB")
+
+
+def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
+    """The record of a card whose geometry is one of these, or ``NO_GEOMETRY``."""
+    return CardRecord(
+        card.uuid,
+        card.index,
+        card.vendor,
+        card.model,
+        card.memory,
+        card.slots,
+        card.healthy,
+        card.mode,
+        card.numa,
+        tuple(ScopeRecord(scope.level.name.lower(), scope.name) for scope in card.links),
+        tuple(sorted(card.dialects)),
+        card.names,
+        geometries.index(card.geometry) if card.geometry.layouts else None,
+    )
+
+
+def allocation_record(allocation: Allocation) -> AllocationRecord:
+    """The record of an allocation."""
+    return AllocationRecord(
+        allocation.uid,
+        allocation.pod,
+        allocation.dialect,
+        tuple(map(grant_record, allocation.grants)),
+        allocation.task_class,
+        allocation.qos,
+        allocation.group,
+        allocation.member_of,
+        tuple(sorted(allocation.exclusions)),
+        allocation.priority,
+        allocation.unread,
+        tuple(sorted(allocation.blocked)),
+        allocation.since,
+        allocation.release_by,
+        allocation.devices,
+    )
+
+
+def _ledger(record: LedgerRecord) -> NodeLedger:
+    geometries = [msgspec.convert(g, Geometry, from_attributes=True) for g in record.geometries]
+    node = Node(
+        name=record.node,
+        cards=tuple(card_of(card, record.node, geometries) for card in record.cards),
+        isolation=record.isolation,
+        partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
+        partitions_bind=record.partitions_bind,
+        losses=tuple((entry.cards, entry.value) for entry in record.losses),
+        gains=tuple((entry.cards, entry.value) for entry in record.gains),
+    )
+    allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
+    check_unique("card", [card.uuid for card in node.cards])
+    check_unique("pod", [allocation.uid for allocation in allocations])
+    ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
+    return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
+
+
+def read_meter(record: MeterRecord) -> Meter:
+    """The meter of a record; one that cannot be read begins again, as no decision depends on it."""
+    try:
+        totals = {
+            Consumer(each.namespace, each.dialect, each.model): Amounts(
+                int(each.shares), int(each.memory), int(each.compute)
+            )
+            for each in record.totals
+        }
+    except ValueError:
+        return UNMETERED
+    return Meter(record.until, MappingProxyType(totals))
+
+
+def check_unique(what: str, keys: list[str]) -> None:
+    """Each card and each pod may be named once.
+
+    Raises:
+        LedgerRecordError: one of the keys comes twice.
+    """
+    if len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise LedgerRecordError(f"the ledger's record names {what} {twice} twice")
+
+
+def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
+    """The card of a record.
+
+    Raises:
+        KeyError: it names an unknown level.
+        IndexError: it names a geometry that the record does not have.
+    """
+    return Card(
+        card.uuid,
+        node,
+        card.index,
+        card.vendor,
+        card.model,
+        card.memory,
+        card.slots,
+        card.healthy,
+        card.mode,
+        card.numa if card.numa is not None and card.numa >= 0 else None,
+        tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
+        frozenset(card.dialects),
+        card.names,
+        NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
+    )
+
+
+def read_allocation(record: AllocationRecord, node: str) -> Allocation:
+    """The allocation of a record, on a node.
+
+    Nothing limits a container that has a share of no memory. So an allocation with such a share
+    has all of its cards.
+    """
+    grants = tuple(map(read_grant, record.grants))
+    unread, blocked = record.unread, frozenset(record.blocked) if record.blocked else _NONE
+    if any(each.memory == 0 and not each.exclusive and each.slice is None for each in grants):
+        unread = unread or "the ledger's record grants it no memory of a card"
+        blocked |= {each.card for each in grants}
+        grants = ()
+    return Allocation(
+        record.uid,
+        record.pod,
+        record.dialect,
+        node,
+        grants,
+        record.task_class,
+        record.qos,
+        record.group,
+        record.member_of,
+        frozenset(record.exclusions) if record.exclusions else _NONE,
+        record.priority,
+        unread=unread,
+        blocked=blocked,
+        since=record.since,
+        release_by=record.release_by,
+        devices=record.devices,
+    )
