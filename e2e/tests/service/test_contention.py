@@ -40,7 +40,8 @@ from e2e.tests.service.eight_gpu_node import (
 )
 from e2e.tests.service.share_seconds import Key, counted_before, expected, exported, history
 
-pytestmark = pytest.mark.local
+pytestmark = [pytest.mark.local, pytest.mark.timeout(500)]
+"""Seconds: the tests wait for 90, 60 and 60 one after the other, one of them for 240."""
 
 NODE = "eight"
 PODS_TRIED = 100
