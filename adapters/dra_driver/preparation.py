@@ -98,7 +98,10 @@ class Preparer:
         if claim.uid != ref.uid:
             raise GrantError(f"claim {claim.name} was replaced: its uid is {claim.uid}")
         if all(each.driver != DRIVER for each in claim.results):
-            raise GrantError(f"claim {claim.name} has devices for administration alone: not served")
+            raise GrantError(
+                f"claim {claim.name} has only devices for administration (adminAccess): the driver"
+                " prepares claims that request a share"
+            )
         user = _only_user(claim)
         pod = await self.source.pod(user.namespace, user.name)
         if pod.metadata.uid != user.uid:

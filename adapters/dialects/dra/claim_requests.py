@@ -110,7 +110,8 @@ def _amounts(exactly: ExactRequest, place: str) -> dict[str, int]:
         except QuantityError as error:
             raise DialectError(field, amount, str(error)) from None
         if number < 0 or number > (highest[name] or number):
-            raise DialectError(field, amount, "is out of range")
+            limits = "0 or more" if highest[name] is None else f"0 to {highest[name]}"
+            raise DialectError(field, amount, f"must be {limits}")
         found[name] = number
     return found
 

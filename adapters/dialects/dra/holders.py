@@ -228,10 +228,14 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
     parts = [_percent(consumed[name], device, name) for name in COMPUTE if name in consumed]
     compute = max(parts, default=Fraction(0))
     # A claim that consumes no memory could use all of it: nothing would limit it.
-    if not (0 < memory <= MAX_MEMORY and 0 <= compute <= FULL):
-        raise _UnclearResultError(
-            f"consumedCapacity of {_name(result)} is out of range", (card.uuid,)
-        )
+    for amount, is_valid, limits in (
+        (memory, 0 < memory <= MAX_MEMORY, f"memory must be more than 0 and at most {MAX_MEMORY}"),
+        (compute, 0 <= compute <= FULL, f"compute must be 0 to {FULL} percent of the card"),
+    ):
+        if not is_valid:
+            raise _UnclearResultError(
+                f"consumedCapacity of {_name(result)}: {float(amount):g}: {limits}", (card.uuid,)
+            )
     alone = result.driver == DRIVER and ceil(compute) == FULL
     return Grant("", card.uuid, ceil(memory), ceil(compute), exclusive=alone)
 
