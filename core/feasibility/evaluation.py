@@ -354,7 +354,7 @@ def _dense(worth: Numbers, fits: Mask) -> Numbers:
 
 
 def _columns_are_exact(request: Request, inventory: Inventory) -> bool:
-    """Whether the columns of free capacity alone decide whether the request fits a node."""
+    """Whether the columns of free capacity suffice to decide if the request fits a node."""
     return (
         len(request.containers) == 1
         and not any(container.linked for container in request.containers)

@@ -27,7 +27,7 @@ class Inventory:
 
     Attributes:
         membership_version: grows with each change of which nodes there are. Their order, and so
-            the rows, change with it alone.
+            the rows, change only with it.
     """
 
     def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
@@ -127,7 +127,7 @@ class Inventory:
             table.renumber(self._row_of)
 
     def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
-        """The nodes that a request may fit, by free capacity alone; ``fit`` rejects all others.
+        """The nodes that a request may fit by free capacity; ``fit`` rejects all others.
 
         Args:
             request: what the pod asks for.

@@ -123,7 +123,7 @@ class _Search:
         unprotected: Sequence[Allocation],
         count: int,
     ) -> list[tuple[Allocation, ...]]:
-        """All sets of so many protected ones that make room together with all unprotected ones."""
+        """Sets of ``count`` protected allocations that, with all unprotected ones, make room."""
         protected = [one for one in low if one.uid in self.protected]
         return [
             some

@@ -178,7 +178,7 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     that cannot be mixed, and no exclusive share has company, except that an offline task lends its
     card to online ones.
 
-    What the kubelet chooses has company of its own kind alone: a device plugin gives a card to
+    What the kubelet chooses shares a card only with its own kind: a device plugin gives a card to
     several pods where it shares cards, and does not know what the ledger allocated.
 
     Args:

@@ -70,7 +70,7 @@ class Shortage:
     def text(self) -> str:
         """In words, such as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
 
-        The text of a pod that alone exceeds the limit says that.
+        The text of a pod that exceeds the limit by itself says that.
         """
         name, limit = self.resource, text(self.resource, self.limit)
         quota = f"quota of namespace {self.namespace}:"

@@ -25,7 +25,7 @@ class NodeReasons(Mapping[str, Reason]):
 
     @classmethod
     def of(cls, reasons: Mapping[str, Reason]) -> "NodeReasons":
-        """The same reasons, each of them once."""
+        """Return reasons by node in which equal reasons are kept once."""
         known: dict[Reason, int] = {}
         ids = [known.setdefault(replace(each, node=""), len(known)) for each in reasons.values()]
         return cls(tuple(reasons), array("i", ids), tuple(known))
