@@ -61,7 +61,7 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
 
 
 class AlikePods:
-    """Reads pods, once where they are alike but for name and uid, as those of a workload are.
+    """Parses pods. Replicas that differ only in name and uid are parsed once.
 
     A request depends on name and uid in no other way (``Dialect.read_request``).
     """

@@ -223,7 +223,7 @@ class Dialect(Protocol):
         ...
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this dialect, in whatever amount."""
+        """Whether the pod names a resource of this dialect, even with an amount of 0."""
         ...
 
     def read_request(self, pod: Pod) -> Request:

@@ -1,6 +1,6 @@
-"""Advice on annotations and resources of a pod that no dialect reads, but that its author meant.
+"""Warnings for annotations and resources that look like a dialect's but are not read.
 
-A name that is close to one that a dialect reads is probably misspelled. A resource of an
+Such a name that is close to one that a dialect reads is probably misspelled. A resource of an
 accelerator that no dialect counts is named, so that its author does not wait for Dragoman.
 """
 

@@ -100,7 +100,7 @@ class Devices:
     def own(self, node: str) -> tuple[PublishedDevice, ...]:
         """The devices of a node, without those in pools that another node publishes too.
 
-        Schedulers know a device by driver, pool and name alone. Of several nodes, the one by whose
+        Schedulers know a device only by driver, pool and name. Of several nodes, the one by whose
         name the pool is called keeps it.
         """
         return tuple(

@@ -138,7 +138,7 @@ def stated(pod: Pod, conversion: Conversion, claims: Mapping[str, str]) -> str:
 
 
 def is_converted(pod: Pod) -> bool:
-    """Whether a pod has a record of a conversion, be it a forged one."""
+    """Whether a pod has a record of a conversion, genuine or forged."""
     return KEY in annotations(pod)
 
 
