@@ -25,7 +25,7 @@ MIN_DELAY, MAX_DELAY = 1.0, 30.0
 _FAILURES = (OSError, UnreadableError)
 
 _NUMBER = re.compile(r"\[\d+\]")
-"""Of a device in a path: the devices lack the same fields."""
+"""The number of a device in a path; it is ignored, for the devices lack the same fields."""
 
 
 class StoredSlices(Protocol):

@@ -93,7 +93,7 @@ class ContainerFacts(Struct, frozen=True):
     def device_plugin(self) -> bool:
         """Whether the cards that the container names are those that a device plugin gave it.
 
-        The variable alone proves nothing: the pod's author can write it.
+        The variable by itself proves nothing: the pod's author can write it.
         """
         visible = self.visible
         return bool(visible) and visible <= self.given.visible | self.given.passed

@@ -200,7 +200,7 @@ def serve(node: DriverNode, kubelet: Path) -> Any:
 
 
 async def prepared(path: Path, count: int = 1) -> Any:
-    """The answer of the first of so many connections."""
+    """The answer of the first of ``count`` connections."""
     claim = dra_v1_pb2.Claim(namespace=NAMESPACE, name="a", uid="uid-a")
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim] * 2)
 

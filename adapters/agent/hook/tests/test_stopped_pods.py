@@ -75,7 +75,7 @@ def test_a_creation_that_the_runtime_undoes_runs_no_more() -> None:
     pods = followed()
     pods.observe(Creating(1, POD, container("c1")))
 
-    # It gives the id alone.
+    # It gives only the id.
     pods.observe(Stopped(PodSandbox("p1"), NriContainer("c1")))
 
     assert pods.confirmed() == ("uid-1",)
