@@ -25,7 +25,7 @@ class ConfigureOptions:
         scheduler_name: of the only profile.
         preemption: whether the scheduler counts resources itself, and so asks for victims.
         keep_deviceshare: whether Koordinator's DeviceShare stays and koord-scheduler binds.
-        plain_pods: whether vc-scheduler asks about pods of a device plugin alone.
+        plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
     """
 
     url: str | None = None

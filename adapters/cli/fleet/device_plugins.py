@@ -1,7 +1,7 @@
 """Devices that device plugins serve: which pods have them, and what is free.
 
 They are counted as kube-scheduler counts them: the allocatable amount of a node, less the requests
-of the pods that are bound to it. Which card a pod has is known to the kubelet alone.
+of the pods that are bound to it. Only the kubelet knows which card a pod has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

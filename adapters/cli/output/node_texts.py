@@ -23,7 +23,7 @@ class NodeTexts(Mapping[str, str]):
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> "NodeTexts":
-        """The same texts, each of them once."""
+        """Return texts of nodes in which equal texts are kept once."""
         known: dict[str, int] = {}
         ids = [known.setdefault(text, len(known)) for text in texts.values()]
         return cls(tuple(texts), array("i", ids), tuple(known))

@@ -48,7 +48,7 @@ class ClaimObjects:
         return DocumentFate.KEPT
 
     def check(self, content: Any) -> None:
-        """Nothing: no document changes."""
+        """Accept every document: none changes."""
 
     def added(self) -> Sequence[object]:
         """Return no document."""
