@@ -47,7 +47,7 @@ def test_every_test_that_a_page_names_exists() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """As the usual renderers make them of headings."""
+    """Anchors of a page's headings, as the usual renderers make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 

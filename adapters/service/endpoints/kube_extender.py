@@ -27,10 +27,10 @@ from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 CONCURRENT_BINDS = 48
-"""Binds in progress, past which the next filter waits for one of them to end.
+"""Maximum concurrent binds. At the limit, a filter call waits until a bind ends.
 
-kube-scheduler begins as many binds as it has placed pods, and gives each up after its timeout:
-where the API server is slower than that, ever more of them would be done for nothing.
+kube-scheduler starts one bind per placed pod and gives it up after a timeout. Without the limit, an
+API server that is slower than this would be sent more and more binds that have been given up.
 """
 
 FILTER_WAIT = 2.0

@@ -143,7 +143,10 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
 
 
 def _cards(service: Service, call: Call) -> list[views.View]:
-    """Of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes; any other number means all."""
+    """Return the cards of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes.
+
+    Any other number means all nodes.
+    """
     first = call.query.get("first", "")
     is_number = first.isdecimal() and len(first) < MAX_DIGITS
     return views.cards(service.ledgers, call.query.get("node"), int(first) if is_number else None)

@@ -93,7 +93,7 @@ class LedgerCache:
         return ledger
 
     def has_record(self, node: str) -> bool:
-        """Whether the store has a record of a node, be it one that cannot be read."""
+        """Whether the store has a record of a node, readable or not."""
         return node in self._stored or node in self._problems
 
     def problem(self, node: str) -> str | None:

@@ -1,6 +1,6 @@
 """The quotas of all namespaces as this process knows them, and which pods they refuse.
 
-What is refused here is advice from a cache, but for a pod that alone exceeds its limit; the hold
+A refusal here is advice from a cache, except for a pod that exceeds its limit by itself; the hold
 decides (``holds``).
 """
 
@@ -46,7 +46,7 @@ class Quotas:
         return self._problems.get(namespace)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota, be it one that cannot be used, or no ShareQuota yet."""
+        """Whether a namespace has a quota, valid or not, also one without a ShareQuota yet."""
         return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
 
     def without_holds(self) -> list[str]:

@@ -277,7 +277,7 @@ def asking_for(memory: str, *results: object, uid: str = "u1") -> Any:
 
 
 def test_a_whole_card_for_a_request_of_a_part_is_made_a_share() -> None:
-    """As koord-scheduler 1.8.0 allocates it."""
+    """The request is what koord-scheduler 1.8.0 allocates."""
     rig = Rig(a_shared_slice())
 
     answer = rig.ask(asking_for("2Gi", a_result("gpu-1")))

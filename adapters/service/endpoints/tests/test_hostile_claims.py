@@ -40,7 +40,7 @@ MEMORY = {"memory": {"value": "8Gi", "requestPolicy": RANGE}}
 
 def devices(node: str) -> list[dict[str, object]]:
     """Two cards that claims share, and one with two partitions: one that names its card by the
-    counters alone that both take, and one of an unknown start.
+    only counters that both take, and one of an unknown start.
     """
     cards = [
         {**a_card_device(f"gpu-{i}", f"GPU-{node}-{i}"), "capacity": MEMORY, **SHARED}

@@ -176,10 +176,11 @@ def lingering_of_claim(
 def lingering_of_moved(
     cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
 ) -> int | None:
-    """As ``lingering_of_claim``, of a claim that got other devices at once.
+    """Until when containers may run with a claim's earlier devices, in seconds since 1970.
 
-    Only pods count whose deletion this process has seen: nothing else says that a pod ever ran
-    with the earlier devices, which may be those of an attempt that failed.
+    The claim got other devices at once. None where no container can. Only pods count whose deletion
+    this process has seen: nothing else says that a pod ever ran with the earlier devices, which may
+    be those of an attempt that failed.
     """
     found = (
         cache.departures.noted(pod.uid)
