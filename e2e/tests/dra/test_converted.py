@@ -57,7 +57,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def idle(service: Service) -> Iterator[None]:
-    """Nothing is left of a test, though no test deletes a claim."""
+    """After each test wait until no claim is left, though no test deletes one."""
     yield
     clear(service.plane.api)
     within(90, lambda: not held(service.plane, NODE))

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.local("the API server admits no claims of other modules
 
 LABEL = "dragoman.dev/crash-points"
 VERB = "zzz"
-"""Of a webhook that the API server asks after ours."""
+"""The verb of a webhook that the API server asks after ours."""
 
 
 @dataclass(frozen=True, slots=True)
