@@ -285,7 +285,7 @@ def _group(allocation: Allocation) -> str | None:
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
     """Add a name under a key, or remove it if it is there."""
     names = index.get(key, ())
-    others = tuple(each for each in names if each != name)
+    others = tuple(other for other in names if other != name)
     if others == names:
         index[key] = (*names, name)
     elif others:

@@ -49,7 +49,7 @@ def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
     percent, cards one by one.
 
     Args:
-        request: that does not fit.
+        request: the request that does not fit.
         fits: must allow each request that asks for less than one that it allows.
     """
     for position, container in enumerate(request.containers):
@@ -111,7 +111,7 @@ def _unconstrained(request: Request) -> Iterator[tuple[ChangeKind, Request]]:
         replace(
             request,
             topology=TopologyConstraint(),
-            containers=tuple(replace(each, linked=False) for each in request.containers),
+            containers=tuple(replace(container, linked=False) for container in request.containers),
         ),
     )
 

@@ -86,8 +86,8 @@ class ContainerFacts(Struct, frozen=True):
     @property
     def claim(self) -> str | None:
         """The claim whose share the container says it has; None where it says nothing."""
-        found = [line for line in self.container.env if line.startswith(_CLAIM)]
-        return found[-1].removeprefix(_CLAIM) if found else None
+        lines = [line for line in self.container.env if line.startswith(_CLAIM)]
+        return lines[-1].removeprefix(_CLAIM) if lines else None
 
     @property
     def device_plugin(self) -> bool:

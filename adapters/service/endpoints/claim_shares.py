@@ -76,8 +76,8 @@ def _device(result: DeviceResult, pool: Pool) -> SliceDevice | None:
     return next(
         (
             device
-            for each in pool(result.driver, result.pool)
-            for device in each.spec.devices or ()
+            for published in pool(result.driver, result.pool)
+            for device in published.spec.devices or ()
             if device.name == result.device
         ),
         None,

@@ -137,11 +137,11 @@ class Quotas:
             return None
         for uid in leaving:
             ledger = ledger.release(uid)
-        found = fit(request, ledger)
-        if isinstance(found, Reason):
-            return found.text()
+        placement = fit(request, ledger)
+        if isinstance(placement, Reason):
+            return placement.text()
         return self.refusal_of(
-            holder, amounts_of(Allocation.of(request, found), ledger.node), leaving
+            holder, amounts_of(Allocation.of(request, placement), ledger.node), leaving
         )
 
     def refusal_of(
@@ -150,8 +150,8 @@ class Quotas:
         """Why the quota refuses some amounts now; None where it does not, or there is none.
 
         Args:
-            holder: that asks for them.
-            amounts: that count.
+            holder: the pod that asks for them.
+            amounts: how much of each resource the pod would count.
             leaving: uids of the pods whose holds will be free.
         """
         problem = self._problems.get(holder.namespace)
@@ -161,7 +161,7 @@ class Quotas:
         if stored is None:
             new = holder.namespace in self._host and amounts != NOTHING
             return not_counted(holder.namespace) if new else None
-        holds = {key: each for key, each in stored.quota.holds.items() if each.uid not in leaving}
+        holds = {key: hold for key, hold in stored.quota.holds.items() if hold.uid not in leaving}
         staying = replace(stored.quota, holds=holds)
         short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
@@ -180,13 +180,13 @@ class Quotas:
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
         """What this process reserved for other pods of the namespace that have no hold yet."""
         held = {hold.uid for hold in stored.quota.holds.values()}
-        found = NOTHING
+        reserved = NOTHING
         for allocation in self._ledgers.reservations():
             pod = allocation.pod_ref
             if pod.namespace == stored.quota.namespace and pod.uid not in held | {uid}:
                 node = self._ledgers.inventory.ledger(allocation.node).node
-                found = found.plus(amounts_of(allocation, node))
-        return found
+                reserved = reserved.plus(amounts_of(allocation, node))
+        return reserved
 
 
 def not_counted(namespace: str) -> str:
