@@ -74,7 +74,7 @@ class AlikePods:
         """What a pod requests; None where it requests no share.
 
         Args:
-            pod: that is read.
+            pod: the pod to read.
             template: as ``template_of`` returns it.
 
         Raises:

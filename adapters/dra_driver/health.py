@@ -106,7 +106,7 @@ class HealthPlugin:
         """Report nothing yet.
 
         Args:
-            devices: that are reported.
+            devices: those whose health is reported.
             messages: the generated module of the version.
         """
         self._devices = devices

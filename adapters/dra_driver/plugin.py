@@ -31,7 +31,7 @@ class DraPlugin:
         """Answer nothing yet.
 
         Args:
-            preparer: that does it.
+            preparer: prepares and unprepares claims.
             messages: the generated module of the version.
         """
         self._preparer = preparer

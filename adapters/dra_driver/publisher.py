@@ -66,7 +66,7 @@ class SlicePublisher:
     """Writes the slices that differ from the desired ones.
 
     Attributes:
-        server: that stores them.
+        server: where the slices are stored.
         desired: the pools that should be; None as long as they are not known.
     """
 

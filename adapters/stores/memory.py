@@ -33,7 +33,7 @@ class MemoryTable:
         rows: by node, the latest change last; rows of deleted nodes stay, so that no version is
             used twice.
         readers: one for each store; set when something has changed.
-        count: of all changes.
+        count: number of all changes so far.
     """
 
     rows: dict[str, MemoryRow] = field(default_factory=dict)

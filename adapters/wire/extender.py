@@ -74,7 +74,7 @@ class WholeNodes:
 
     Attributes:
         content: the body that they are in.
-        names: of each.
+        names: the name of each node, in their order.
     """
 
     content: bytes
@@ -152,7 +152,7 @@ class PreemptionArgs:
     """Arguments of preempt.
 
     Attributes:
-        pod: that is to fit.
+        pod: the pod that is to fit.
         proposals: by node, what the scheduler would evict; it may be no pod.
     """
 

@@ -78,7 +78,7 @@ def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int
 
     Args:
         names: of the nodes, of a ``NameList``: plain, so that JSON escapes nothing in them.
-        texts: that the nodes have.
+        texts: the different texts that nodes have.
         of_node: for each name, the position of its text.
     """
     if not names:
@@ -94,7 +94,7 @@ def priorities(names: NameList, scores: Numbers) -> bytes:
 
     Args:
         names: of the nodes.
-        scores: of each, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
+        scores: by node, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
             they are most nodes, and not all.
     """
     hosts = names.strings()

@@ -174,7 +174,7 @@ def node_name_after(content: bytes, at: int) -> str | None:
     """The node's name in the arguments of predicate; None where JSON escapes it, or it is empty.
 
     Args:
-        content: that begins as ``beginning_of`` has returned.
+        content: a body that begins with what ``beginning_of`` has returned.
         at: the length of the beginning.
     """
     name = content[at : content.find(b'"', at)]

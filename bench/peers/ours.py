@@ -82,8 +82,8 @@ class Contestant:
     """A service with a cluster, and what it is asked.
 
     Attributes:
-        names: of all nodes.
-        service: that decides.
+        names: the names of all nodes.
+        service: makes the decisions.
     """
 
     def __init__(self, ledgers: list[NodeLedger], made: Service) -> None:

@@ -30,9 +30,9 @@ class Authors:
         """Prepare; ``begin`` starts.
 
         Args:
-            world: that they act on.
-            dice: of all choices.
-            mood: of all times; None for another one with each ``begin``.
+            world: what they act on.
+            dice: makes all choices.
+            mood: the one at all times; None for another one with each ``begin``.
             started: waits for replicas that are starting.
         """
         self._world = world

@@ -21,8 +21,8 @@ class Fate:
         """Prepare, and stop no replica yet.
 
         Args:
-            world: that it acts on.
-            dice: of all choices.
+            world: what it acts on.
+            dice: makes all choices.
             pool: starts replicas.
         """
         self._world = world

@@ -38,8 +38,8 @@ class History:
         """Prepare, and take no step yet.
 
         Args:
-            world: that it acts on.
-            seed: of all choices.
+            world: what it acts on.
+            seed: decides all choices.
             mood: of all authors; None for another one now and then.
         """
         self._world = world

@@ -32,7 +32,7 @@ class ApiError(OSError):
     """The API server rejected a request, or its answer is invalid.
 
     Attributes:
-        status: of HTTP; 0 where there was no valid answer.
+        status: the HTTP status; 0 where there was no valid answer.
     """
 
     def __init__(self, text: str, status: int = 0) -> None:

@@ -102,9 +102,9 @@ class PluginDevices:
         """Where devices are free; None where the kubelet chooses on none of the nodes.
 
         Args:
-            request: of a pod that device plugins serve.
+            request: what a pod that device plugins serve requests.
             amounts: of devices that it requests, by resource; empty for any other pod.
-            names: of nodes.
+            names: the nodes to look at.
         """
         served = self._served_nodes(request) if amounts else frozenset[str]()
         chosen = [name for name in names if name in served]

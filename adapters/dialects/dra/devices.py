@@ -32,7 +32,7 @@ class PublishedDevice:
     """One device.
 
     Attributes:
-        driver: that published it.
+        driver: name of the driver that published it.
         pool: of the driver, to which the device belongs.
         name: of the device.
         node: where it is; empty where the slice does not name one node.

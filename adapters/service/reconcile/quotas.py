@@ -37,7 +37,7 @@ class Lowered:
 
     Attributes:
         hold: as the quota has it.
-        amounts: that the pod has; nothing where it has no allocation.
+        amounts: what the pod has; nothing where it has no allocation.
     """
 
     hold: QuotaHold

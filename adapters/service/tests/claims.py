@@ -52,8 +52,8 @@ class LiveClaims:
     """An API server's claims.
 
     Attributes:
-        failure: of all reads; None where the server answers.
-        rules: that taint devices.
+        failure: what every read raises; None where the server answers.
+        rules: the rules that taint devices.
     """
 
     def __init__(self, *claims: Any) -> None:

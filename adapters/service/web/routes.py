@@ -42,7 +42,7 @@ def schedulers(
     """Routes for schedulers and the API server.
 
     Args:
-        service: that decides.
+        service: decides about each request.
         required_plugin: as ``Admission`` takes it.
         converter: as ``Admission`` takes it.
     """
@@ -71,7 +71,7 @@ def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Ro
     """The route by which the API server asks about allocations of ResourceClaims.
 
     Args:
-        service: that decides.
+        service: decides about each request.
         catalog: of the cluster's devices.
         live: the claims as the API server has them.
     """
