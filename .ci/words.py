@@ -1,4 +1,4 @@
-"""Fail on words that docs/glossary.md replaces, and on docstrings that are no full phrase.
+"""Fail on words that docs/concepts/glossary.md replaces, and on docstrings that are no full phrase.
 
 Usage: ``words.py [--count] [PATH...]``.
 
@@ -63,7 +63,7 @@ def whole_words(expressions: Iterable[str]) -> re.Pattern[str]:
 WORDS = whole_words(INSTEAD)
 CODE_WORDS = whole_words((*INSTEAD, *IN_CODE))
 SKIPPED = re.compile(
-    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/glossary\.md$|\.lock$|\.sum$|\.svg$"
+    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/concepts/glossary\.md$|\.lock$|\.sum$|\.svg$"
     r"|^requirements/.*\.txt$"
 )
 

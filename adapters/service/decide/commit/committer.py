@@ -32,7 +32,7 @@ from adapters.service.decide.commit.claim_choice import (
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
-from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -324,7 +324,7 @@ class Committer:
         self, asked: Allocation, view: LedgerView, refusal: ClaimRefusal | None
     ) -> None:
         problem = None if refusal is None else refusal.text
-        self._recorder.record(ClaimDecided(asked, view, problem))
+        self._recorder.record(ClaimChecked(asked, view, problem))
 
 
 def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
