@@ -28,7 +28,7 @@ _REJECTING = {
     TaskClass.OFFLINE: NORMAL | ONLINE | EXCLUSIVE,
     TaskClass.ONLINE: NORMAL | UNDISTURBED,
 }
-"""By task class, tags of cards that reject it."""
+"""Tags of the cards that reject a task class, by the class."""
 
 _CLASS = {TaskClass.NORMAL: NORMAL, TaskClass.ONLINE: ONLINE, TaskClass.OFFLINE: OFFLINE}
 

@@ -147,7 +147,7 @@ class Inventory:
         )
 
     def mask(self, request: Request) -> Mask:
-        """By row, whether the request may fit; False in one more cell, for an unknown node."""
+        """Whether the request may fit, by row; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             table.mark_candidates(request, mask)
@@ -158,7 +158,7 @@ class Inventory:
         return mask
 
     def not_ours(self) -> Mask:
-        """By row, what ``is_not_ours`` says; False in one more cell, for an unknown node."""
+        """What ``is_not_ours`` says, by row; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             if not table.models:
@@ -168,7 +168,7 @@ class Inventory:
         return mask
 
     def loads(self, weights: Weights) -> Numbers:
-        """By row, what ``core.placement.rank.load`` gives; 0 in one more cell."""
+        """What ``core.placement.rank.load`` gives, by row; 0 in one more cell."""
         loads = np.zeros(len(self._names) + 1, np.int64)
         for table in self._tables.values():
             table.write_loads(self._ledgers, weights, loads)
@@ -207,7 +207,7 @@ class Inventory:
         return known
 
     def node_classes(self) -> Numbers:
-        """By row, the ``node_class`` as far as it was computed; else -1, as in one more cell."""
+        """The ``node_class`` by row, as far as it was computed; else -1, as in one more cell."""
         return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:

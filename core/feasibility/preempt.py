@@ -54,7 +54,7 @@ def victims(
 def _expendable(
     request: Request, ledger: NodeLedger, candidates: Collection[str] | None
 ) -> list[Allocation]:
-    """Those that may go and hold a card that suits: lower priority first, then younger."""
+    """Allocations that may go and hold a card that suits: lower priority first, then younger."""
     suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
     youngest_first = [*ledger.allocations.values()][::-1]
     expendable = [
@@ -100,7 +100,7 @@ class _Search:
         return isinstance(fit(self.request, self.without(evicted)), Placement)
 
     def _needed(self) -> list[Allocation]:
-        """Those that every set of victims has: without one of them, all others do not suffice."""
+        """Allocations that every set of victims has: without one, all others do not suffice."""
         return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
 
     def _least(

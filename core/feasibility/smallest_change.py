@@ -75,7 +75,7 @@ def _fits_lowered(
 def _lowered(
     container: ContainerRequest,
 ) -> Iterator[tuple[ChangeKind, int, Callable[[int], ContainerRequest]]]:
-    """By kind, the number of smaller amounts, and the container with the nth of them, ascending."""
+    """Kinds, each with its number of smaller amounts, and the container with the nth, ascending."""
     if container.memory is None:
         most = (container.memory_percent or 1) - 1
         yield ChangeKind.MEMORY, most, lambda n: replace(container, memory_percent=n)

@@ -99,7 +99,7 @@ _MIXES = {
     TaskClass.OFFLINE: (TaskClass.OFFLINE,),
     TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
 }
-"""By task class of a new share, the classes with which it can have a card."""
+"""The task classes with which a new share can have a card, by the class of the share."""
 
 
 def shares_by_card(
@@ -159,7 +159,7 @@ def contested_cards(allocation: Allocation) -> list[str]:
 
 
 def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
-    """Those of a pod's earlier grants on a card whose containers run together with a next one.
+    """The earlier grants of a pod on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.

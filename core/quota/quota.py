@@ -68,7 +68,7 @@ class Shortage:
     limit: int
 
     def text(self) -> str:
-        """In words, such as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
+        """Say it as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
 
         The text of a pod that exceeds the limit by itself says that.
         """
