@@ -121,7 +121,7 @@ class Result:
 
 
 NO_RESULT = Result({}, {})
-"""For a pod whose cards the kubelet chooses: no scheduler writes a record on it."""
+"""The result for a pod whose cards the kubelet chooses: no scheduler writes a record on it."""
 
 
 ByContainer = Mapping[str, Mapping[str, str]]
@@ -172,7 +172,7 @@ class AdoptedAllocation:
 
 
 NO_ALLOCATION = AdoptedAllocation(())
-"""For a pod whose amounts are all 0 for its scheduler, so that the scheduler chose no card."""
+"""The allocation of a pod whose amounts are all 0 for its scheduler, which chose no card."""
 
 
 @dataclass(frozen=True, slots=True)

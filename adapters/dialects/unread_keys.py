@@ -94,7 +94,7 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """Those resources of accelerators that neither a dialect nor a known device plugin counts."""
+    """The resources of accelerators that neither a dialect nor a known device plugin counts."""
     of_cards = (name for name in names if name.startswith(_ACCELERATORS))
     return tuple(sorted(name for name in of_cards if not _is_served(name, dialects)))
 

@@ -62,7 +62,7 @@ class Preparer:
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
-    """By uid of a claim that is prepared or removed now: one that waits delays no other."""
+    """Locks of the claims that are prepared or removed now, by uid: one delays no other."""
 
     async def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         """Prepare a claim; one that is prepared already stays as it is.

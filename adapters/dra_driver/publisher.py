@@ -75,7 +75,7 @@ class SlicePublisher:
     _owner: str = ""
     _stored: dict[str, Json] | None = None
     _written: dict[str, tuple[Json, Json]] = field(default_factory=dict[str, tuple[Json, Json]])
-    """By name of a slice: what was asked for, and the spec that the server then stored."""
+    """What was asked for, and the spec that the server then stored, by name of the slice."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:

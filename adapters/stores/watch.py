@@ -14,7 +14,7 @@ class NamedObject(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The object's name."""
         ...
 
 

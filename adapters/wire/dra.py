@@ -182,7 +182,7 @@ class RequestedClaim(Wire, frozen=True, gc=False):
 
 
 class Pool(Wire, frozen=True, gc=False):
-    """To which a slice belongs; a newer generation replaces all slices of an older one."""
+    """The pool of a slice; a newer generation replaces all slices of an older one."""
 
     name: str = ""
     generation: Int64 = 0

@@ -90,7 +90,7 @@ NVIDIA = VendorProfile(
     optional_devices=("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
     hami=HamiCore(),
 )
-"""With HAMi-core at its usual paths."""
+"""NVIDIA's cards, with HAMi-core at its usual paths."""
 
 METAX = VendorProfile(injects=False)
 """MetaX's own device plugin serves its pods, from the result in the binding."""

@@ -222,4 +222,4 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         )
     }
 )
-"""By id, in the order of reports."""
+"""The rules by id, in the order of reports."""

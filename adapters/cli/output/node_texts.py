@@ -5,7 +5,7 @@ from collections.abc import ItemsView, Iterator, Mapping, Sequence
 
 
 class NodeTexts(Mapping[str, str]):
-    """By name of a node, a text.
+    """Texts of nodes, by the node's name.
 
     Attributes:
         names: of the nodes, in order.
@@ -29,7 +29,7 @@ class NodeTexts(Mapping[str, str]):
         return cls(tuple(texts), array("i", ids), tuple(known))
 
     def followed_by(self, other: "NodeTexts") -> "NodeTexts":
-        """These texts, then those of other nodes."""
+        """Return these texts, followed by those of other nodes."""
         if not other.names:
             return self
         ids = array("i", (number + len(self.texts) for number in other.ids))

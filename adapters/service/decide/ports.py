@@ -149,7 +149,7 @@ class NodeLocks(Protocol):
 
 
 class NoLocks:
-    """For clusters without such device plugins; implements ``NodeLocks``."""
+    """Implements ``NodeLocks`` for clusters without such device plugins."""
 
     async def acquire(
         self,
@@ -177,7 +177,7 @@ class BudgetReader(Protocol):
 
 
 class NoBudgets:
-    """For clusters without budgets; implements ``BudgetReader``."""
+    """Implements ``BudgetReader`` for clusters without budgets."""
 
     async def all(self) -> Sequence[Budget]:
         """Return no budget."""
@@ -235,7 +235,7 @@ class Outcome(Enum):
     ADOPTED = "adopted"
     CORRECTED = "corrected"
     ERROR = "error"
-    """It could not be decided, so the answer is no."""
+    """The service could not decide, so the answer is no."""
 
 
 @dataclass(frozen=True, slots=True)

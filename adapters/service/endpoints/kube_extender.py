@@ -37,7 +37,7 @@ FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
 Rejected = tuple[bytes, bytes]
-"""By node, why the pod does not fit, as JSON: where preemption may help, and where it cannot."""
+"""Why a pod does not fit, as JSON by node: where preemption may help, and where it cannot."""
 
 
 class KubeExtender:
@@ -120,7 +120,7 @@ class KubeExtender:
         return extender_answer.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
-        """For each node, the pods that must be evicted so that the pod fits.
+        """The pods that must be evicted so that the pod fits, by node.
 
         Nodes where that does not help are left out, and nodes where no eviction is needed.
         """

@@ -48,7 +48,7 @@ class PortLimits:
 
     @classmethod
     def of(cls, settings: LimitSettings) -> "PortLimits":
-        """Those of the settings."""
+        """Return the limits that the settings have."""
         return cls(
             settings.connections,
             settings.head_seconds,

@@ -58,7 +58,7 @@ class _Outlook:
 
 
 class ExpectedPods:
-    """By node, the pods whose binds will probably arrive; forgets those that do not."""
+    """Pods by node whose binds will probably arrive; forgets those that do not."""
 
     def __init__(self, ledgers: LedgerCache, clock: Clock) -> None:
         self._ledgers = ledgers

@@ -101,7 +101,7 @@ class LedgerCache:
         return self._problems.get(node)
 
     def problems(self) -> Mapping[str, str]:
-        """By node, why its record cannot be read."""
+        """Why records cannot be read, by node."""
         return self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:

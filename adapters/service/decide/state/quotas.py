@@ -34,7 +34,7 @@ class Quotas:
         self._host: dict[str, QuotaLimits] = {}
 
     def all(self) -> Mapping[str, StoredQuota]:
-        """By namespace, every quota that can be read."""
+        """The quotas that can be read, by namespace."""
         return self._by_namespace
 
     def get(self, namespace: str) -> StoredQuota | None:

@@ -171,7 +171,7 @@ def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
 
 
 def test_a_device_that_no_slice_describes_on_a_node_without_a_ledger_is_rejected() -> None:
-    """Its record was deleted, and pods may have the cards of the node."""
+    """The node's record was deleted, and pods may have the cards of the node."""
     rig = Rig()
 
     answer = rig.ask(a_claim(a_share("gpu-9", memory="2Gi"), nodes=("new",)))

@@ -212,7 +212,7 @@ def test_a_share_beside_administration_is_not_corrected() -> None:
 def test_no_device_that_an_administrator_tainted_is_chosen(
     selector: dict[str, str] | None, allowed: bool
 ) -> None:
-    """Its pod would be evicted, and the next one get the same device, without end."""
+    """The pod of the device would be evicted, and the next one get it, without end."""
     rig = Rig()
     spec = {} if selector is None else {"deviceSelector": selector}
     rig.live.rules = (msgspec.convert({"spec": spec}, DeviceTaintRule),)

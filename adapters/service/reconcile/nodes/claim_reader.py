@@ -17,7 +17,7 @@ from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
 ANYWHERE = "?"
-"""In place of a node's name: the claim has devices elsewhere."""
+"""Stands in place of a node's name: the claim has devices elsewhere."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class ClaimLingers(Protocol):
     def __call__(
         self, cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
     ) -> int | None:
-        """In seconds since 1970; None where none can."""
+        """Return a time in seconds since 1970; None where no container can run."""
         ...
 
 

@@ -28,7 +28,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
 NO_AGENT = NodeHardware()
-"""In place of the report of a node without an agent."""
+"""Stands in place of the report of a node without an agent."""
 
 _Sources = tuple[
     KubeNode,
