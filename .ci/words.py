@@ -44,7 +44,10 @@ IN_CODE = {
 }
 """More such expressions, for Python only."""
 
-FRAGMENT = re.compile(r'^\s*"""((?:Of|See|As|The same|Nothing)(?![A-Za-z])|(?:None|No)(?=[.:;"]))')
+FRAGMENT = re.compile(
+    r'^\s*"""((?:Of|See|As|The same|Nothing|Its|Those|These|That of)(?![A-Za-z])'
+    r'|(?:None|No)(?=[.:;"]))'
+)
 """How a docstring begins that continues a sentence which its reader has not seen.
 
 A method of a protocol's implementation has ``Implements ``Store.read``.`` in place of "As in" and

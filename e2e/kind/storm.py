@@ -98,7 +98,7 @@ class Storm:
             yield cls(api, witness)
 
     def pods(self) -> list[Object]:
-        """Those that exist and are not being deleted."""
+        """The pods that exist and are not being deleted."""
         rows: list[Object] = self.api.get(PODS)["items"]
         return [row for row in rows if "deletionTimestamp" not in row["metadata"]]
 

@@ -135,7 +135,7 @@ def test_pods_of_other_schedulers_stay(service: Service) -> None:
 
 
 def test_a_forged_record_is_denied(service: Service) -> None:
-    """That of another pod, with an amount that no pod can state."""
+    """The record is of another pod, with an amount that no pod can state."""
     api = service.plane.api
     made = api.create(f"{PODS}?dryRun=All", stating("model", VOLCANO))
     record = made["metadata"]["annotations"][KEY].replace("20480", "-1")
