@@ -105,7 +105,10 @@ class Preparer:
         user = _only_user(claim)
         pod = await self.source.pod(user.namespace, user.name)
         if pod.metadata.uid != user.uid:
-            raise GrantError(f"pod {user.namespace}/{user.name} was replaced")
+            raise GrantError(
+                f"pod {user.namespace}/{user.name} was replaced: its uid is {pod.metadata.uid}, and"
+                f" claim {claim.name} is reserved for {user.uid}"
+            )
         found = uses(pod)
         own = await self._granted(claim)
         _check_single_use(claim, found, own)
@@ -197,7 +200,9 @@ class Preparer:
                 if all(result.driver != DRIVER for result in other.results):
                     continue
                 if _only_user(other).uid != user.uid:
-                    raise GrantError(f"claim {other.name} is reserved for another pod")
+                    raise GrantError(
+                        f"claim {other.name} is reserved for pod {_only_user(other)}, not {user}"
+                    )
                 granted = await self._granted(other)
             devices = [each for each in granted if used.covers(each.result.request)]
             if devices:

@@ -57,7 +57,7 @@ async def send(
         async for part in answer:
             found += part
             if len(found) > MAX_ANSWER:
-                raise ApiError(f"an answer of more than {MAX_ANSWER} bytes")
+                raise ApiError(f"{path}: the answer has more than {MAX_ANSWER} bytes")
     return bytes(found)
 
 
@@ -105,7 +105,7 @@ async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[byte
                 if line:
                     yield line
             if len(rest) > MAX_ANSWER:
-                raise ApiError(f"a line of more than {MAX_ANSWER} bytes")
+                raise ApiError(f"{path}: a line of the answer has more than {MAX_ANSWER} bytes")
     if rest:
         yield rest
 

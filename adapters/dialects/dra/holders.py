@@ -156,14 +156,14 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
     if device is None or not device.card:
         if not _may_be_here(claim, result, node, devices):
             return None
-        what = "no ResourceSlice describes" if device is None else "states no uuid of a card:"
+        what = "no ResourceSlice describes" if device is None else "no card's uuid is stated for"
         raise _UnclearResultError(f"{what} {_name(result)}", (card.uuid for card in node.cards))
     card = next((each for each in node.cards if each.uuid == device.card), None)
     if card is None:
         cards = devices.beside(device) & {each.uuid for each in node.cards}
         if cards:
             raise _UnclearResultError(
-                f"nothing says which part of a card is {_name(result)}", cards
+                f"no ResourceSlice says which part of a card is {_name(result)}", cards
             )
         return None
     if device.profile:

@@ -304,7 +304,7 @@ def test_a_device_without_a_uuid_may_be_each_card() -> None:
 
     assert found is not None
     assert found.blocked == {"GPU-0", "GPU-1"}
-    assert found.unread == "states no uuid of a card: gpu.nvidia.com/n/vfio"
+    assert found.unread == "no card's uuid is stated for gpu.nvidia.com/n/vfio"
 
 
 def test_a_driver_that_publishes_a_card_of_the_node_means_cards() -> None:
