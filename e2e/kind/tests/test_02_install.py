@@ -18,13 +18,17 @@ handler: runc
 SCHEDULER = "docs/schedulers/kube-scheduler.md"
 
 
-def test_both_images_are_built_and_loaded() -> None:
+def test_both_images_are_built_and_loaded(workers: list[str]) -> None:
     (block,) = blocks(PAGE, "1. Build the images")
 
     sh(block, timeout=900)
 
     images = [f"{REGISTRY}/dragoman/{name}:0.1.0" for name in ("service", "node")]
     sh(f"kind load docker-image {' '.join(images)} --name dragoman-e2e", timeout=600)
+
+    for node in workers:
+        known = sh(f"docker exec {node} ctr --namespace=k8s.io images list --quiet").split()
+        assert set(images) <= set(known)
 
 
 def test_the_chart_is_installed_by_the_page_s_and_the_readmes_commands(workers: list[str]) -> None:
