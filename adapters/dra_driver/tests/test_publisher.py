@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from adapters.agent.tests.waiting import until
 from adapters.dra_driver import publisher as publishing
 from adapters.dra_driver.devices import Json, card_devices
 from adapters.dra_driver.publisher import SlicePublisher
 from adapters.dra_driver.slice_server import UnsupportedClusterError
 from adapters.dra_driver.slices import DevicePool, pools
 from adapters.dra_driver.tests.cards import card, mig_card
+from adapters.tests.waiting import until
 from core.hardware.card import Card
 
 

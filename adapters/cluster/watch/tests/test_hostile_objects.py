@@ -12,6 +12,7 @@ from adapters.cluster.tests.server import Reply, Request, client, serving
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.dialects.dra.claims import allocated
+from adapters.tests.waiting import until
 from adapters.wire.dra import ResourceClaim
 
 DEEP = b'{"a":' * 1100 + b"1" + b"}" * 1100
@@ -91,10 +92,8 @@ def watched(item: bytes, *, streamed: bool) -> RecordingHandler:
             )
             running = asyncio.ensure_future(reflector.run())
             try:
-                async with asyncio.timeout(30):
-                    while "last@7" not in handler.log:
-                        assert not running.done()
-                        await asyncio.sleep(0.01)
+                await until(lambda: running.done() or "last@7" in handler.log)
+                assert not running.done()
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)
