@@ -32,13 +32,15 @@ PATIENCE = 30.0
 RESULT = message(6, text(1, "volcano.sh/vgpu-ids-new") + text(2, "x"))
 
 
-def pod(uid: str, more: bytes = b"") -> bytes:
+def pod_bytes(uid: str, more: bytes = b"") -> bytes:
     return text(1, "p1") + text(2, "train") + text(3, uid) + text(4, "ai") + more
 
 
 def subject(uid: str, more: bytes = b"", *env: str) -> bytes:
     variables = b"".join(text(8, each) for each in env)
-    return message(1, pod(uid, more)) + message(2, text(1, "c1") + text(3, "main") + variables)
+    return message(1, pod_bytes(uid, more)) + message(
+        2, text(1, "c1") + text(3, "main") + variables
+    )
 
 
 @dataclass

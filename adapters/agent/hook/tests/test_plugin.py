@@ -13,7 +13,7 @@ from adapters.agent.hook.tests.runtime import (
     PLAIN,
     RESULT,
     SLICE,
-    pod,
+    pod_bytes,
     running,
     subject,
 )
@@ -203,7 +203,7 @@ def test_a_missing_share_is_reported_once_the_ledger_is_known_and_counted_until_
         at.runtime.accept()
         at.runtime.call("Configure", text(2, "containerd") + text(3, "2.1.9"))
         container = text(1, "c1") + text(2, "p1") + text(3, "main") + integer(4, 3)
-        at.runtime.call("Synchronize", message(1, pod("uid-1")) + message(2, container))
+        at.runtime.call("Synchronize", message(1, pod_bytes("uid-1")) + message(2, container))
         counts = at.counters
         within(30, lambda: counts.active)
 
@@ -234,7 +234,7 @@ def test_a_container_with_the_runtimes_socket_is_counted(tmp_path: Path) -> None
     with running(tmp_path) as at:
         at.runtime.activate()
         mount = message(9, text(1, "/x") + text(3, "/run/containerd/containerd.sock"))
-        asked = message(1, pod("uid-5")) + message(2, text(1, "c1") + text(3, "main") + mount)
+        asked = message(1, pod_bytes("uid-5")) + message(2, text(1, "c1") + text(3, "main") + mount)
 
         at.runtime.call("CreateContainer", asked)
 
