@@ -187,6 +187,8 @@ def test_a_write_that_failed_is_repeated() -> None:
 
     run(server, lambda: desired(card(0)), steps)
 
+    assert server.failures == 0, "both failures came before the write that succeeded"
+
 
 def test_nothing_is_written_before_the_cards_are_known() -> None:
     server, known = Server(), list[Card]()

@@ -61,12 +61,7 @@ def test_the_page_s_check_shows_ledgers_and_a_ready_service(workers: list[str]) 
         expected = {cards.uuid(node, index) for index in range(cards.CARDS)}
         eventually(60, lambda node=node, expected=expected: cards_of(node) == expected)
     for node in workers:
-        eventually(
-            60,
-            lambda node=node: (
-                "volcano.sh/vgpu-number" in get(f"node {node}")["status"]["allocatable"]
-            ),
-        )
+        eventually(60, lambda node=node: "volcano.sh/vgpu-number" in allocatable(node))
 
 
 def test_webhooks_have_the_authority_of_the_managed_certificate() -> None:
