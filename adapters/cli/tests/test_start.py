@@ -56,8 +56,8 @@ LISTS = READING | {
     "rich", "adapters.cli.collector", "adapters.cli.output", "adapters.cli.view", "orjson",
 }  # fmt: skip
 TRANSLATES = PARSED | {
-    "adapters.cli.output", "adapters.cli.translate", "adapters.dialects", "adapters.wire", "core", "msgspec", "orjson",
-    "ruamel", "yaml",
+    "adapters.cli.output", "adapters.cli.translate", "adapters.dialects", "adapters.wire",
+    "core", "msgspec", "orjson", "ruamel", "yaml",
 }  # fmt: skip
 PLACES = READING | {
     "adapters.cli.collector", "adapters.cli.output", "adapters.cli.schedule", "orjson",
