@@ -21,7 +21,7 @@ KINDS = (
     "kept",
     "annotated",
 )
-"""Of repairs."""
+"""Kinds of repairs, as values of a metric's label."""
 
 
 class ReconcileReporter:

@@ -107,7 +107,7 @@ class World:
         truth: what bound pods use by their own annotations: one consistent ledger a node.
         now: in ticks.
         crashes: so far.
-        bindings: that the API server accepted so far.
+        bindings: those that the API server accepted so far.
         refused: binds that the quota refused so far.
         unrecorded: uids of pods whose commit was in a ledger that was deleted, until one has them.
     """

@@ -19,7 +19,8 @@ async def deleted(rig: Rig) -> None:
     stored = await rig.store.read("n1")
     assert stored is not None
     await rig.store.delete("n1", stored.version)
-    rig.reconciler._service.ledgers.apply(Change("n1", None))
+    for change in (Change("n1", stored), Change("n1", None)):
+        rig.reconciler._service.ledgers.apply(change)
 
 
 async def is_closed(rig: Rig) -> bool:
