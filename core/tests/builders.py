@@ -25,7 +25,7 @@ ONE_LAYOUT = Geometry(
 """A card of 4 GiB that is cut in quarters, halves or not at all."""
 
 A30ISH = replace(ONE_LAYOUT, mixed=True)
-"""The same card where slices of several layouts may be in use."""
+"""``ONE_LAYOUT``, where slices of several layouts may be in use."""
 
 
 def a_card(uuid: str = "a", index: int = 0, memory: int = 16 * GIB, slots: int = 4) -> Card:
@@ -64,6 +64,11 @@ def empty(*cards: Card, name: str = "n") -> NodeLedger:
     return NodeLedger.of(a_node(*cards, name=name))
 
 
+def a_ledger(name: str = "n", cards: int = 2, memory: int = 16 * GIB) -> NodeLedger:
+    """A node of equal cards, ``n-0`` and so on, of which no pod holds any."""
+    return empty(*like_cards(cards, f"{name}-", memory), name=name)
+
+
 def a_container(
     memory: int = GIB, count: int = 1, compute: int = 0, name: str = "main"
 ) -> ContainerRequest:
@@ -81,7 +86,7 @@ def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str
 def a_sliced_grant(
     start: int, size: int = 1, phase: Phase = Phase.MAIN, container: str = "main"
 ) -> Grant:
-    """Of card ``a``, in units of a quarter of ``A30ISH``."""
+    """A slice of card ``a``, in units of a quarter of ``A30ISH``."""
     slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
     return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
 

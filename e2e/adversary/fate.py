@@ -5,7 +5,7 @@ from random import Random
 
 from e2e.adversary import scheduling
 from e2e.adversary.cards import Place
-from e2e.adversary.late import Stop, bind_late
+from e2e.adversary.late import Stop, bind_late, reopen
 from e2e.adversary.stops import GRACE
 from e2e.adversary.world import World, refused
 from e2e.harness.names import LEDGERS
@@ -18,11 +18,11 @@ class Fate:
     """The fate of a history."""
 
     def __init__(self, world: World, dice: Random, pool: ThreadPoolExecutor) -> None:
-        """Nothing happens yet.
+        """Prepare, and stop no replica yet.
 
         Args:
-            world: that it acts on.
-            dice: of all choices.
+            world: what it acts on.
+            dice: makes all choices.
             pool: starts replicas.
         """
         self._world = world
@@ -47,6 +47,10 @@ class Fate:
         """The record of this node."""
         refused(lambda: self._world.api.delete(f"{LEDGERS}/{node}"))
         return f"ledger of {node} lost"
+
+    def reopen(self) -> str:
+        """Time passes until the nodes whose record was deleted get pods again."""
+        return reopen(self._world)
 
     def kill(self) -> str:
         """Kill -9 a replica; it is started again meanwhile."""
@@ -76,7 +80,7 @@ class Fate:
         leader, point = self._world.leader(), self._dice.randint(1, POINTS)
         fits = scheduling.fitting(self._world, late, leader)
         node = self._dice.choice(fits or [*self._world.places])
-        # The API server asks the first replica alone.
+        # The API server asks only the first replica.
         by_review = leader == 1 and self._dice.random() < 0.5
         return bind_late(self._world, Stop(1 - leader, point, node, by_review), late, guests)
 

@@ -14,12 +14,14 @@ KINDS = (
     "described",
     "adopted",
     "adopted_unread",
+    "closed",
+    "opened",
     "allocated_late",
     *(cause.name.lower() for cause in ReleaseCause),
     "kept",
     "annotated",
 )
-"""Of repairs."""
+"""Kinds of repairs, as values of a metric's label."""
 
 
 class ReconcileReporter:

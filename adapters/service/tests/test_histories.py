@@ -25,7 +25,7 @@ pods = st.sampled_from(PODS)
 
 
 LIMITS = QuotaLimits(cards=2000, memory=14 * GIB, compute=120)
-"""Of a quota that some pods of the histories exceed together, and none alone."""
+"""Limits of a quota that some pods of the histories exceed together, and none by itself."""
 
 
 async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
@@ -34,13 +34,13 @@ async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
-    weights = (70, 12, dice.choice((1, 3)), 3, dice.choice((3, 12)), dice.choice((5, 15)))
+    weights = (70, 12, dice.choice((1, 3)), 3, dice.choice((3, 12)), dice.choice((5, 15)), 2)
     # Where a service is stalled, the other one gets far while a request of the first one waits.
     stall, life = dice.choice((0.0, 0.95)), 0
     for _ in range(STEPS):
         if dice.random() >= stall:
             life = dice.randrange(LIVES)
-        steps = ("open", "begin", "kill", "leave", "tick", "reconcile")
+        steps = ("open", "begin", "kill", "leave", "tick", "reconcile", "lose")
         (step,) = dice.choices(steps, weights)
         if limits is not None and step in ("tick", "reconcile") and dice.random() < 0.5:
             step = "reconcile quota"
@@ -55,6 +55,9 @@ async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
                 await world.leave(dice.choice(PODS))
             case "tick":
                 await world.tick()
+            case "lose":
+                await world.lose(dice.choice(NODES))
+                counts["lost"] += 1
             case "reconcile quota":
                 await world.reconcile_quota(life)
             case _:
@@ -106,7 +109,7 @@ def test_the_histories_find_a_quota_that_is_exceeded_where_ledgers_have_no_fence
 
 
 class Histories(RuleBasedStateMachine):
-    """The same step by step, so that hypothesis shrinks a history that fails."""
+    """Runs a history step by step, so that hypothesis shrinks one that fails."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -133,6 +136,10 @@ class Histories(RuleBasedStateMachine):
     @rule(pod=pods)
     def leave(self, pod: str) -> None:
         self.run(self.world.leave(pod))
+
+    @rule(node=st.sampled_from(NODES))
+    def lose(self, node: str) -> None:
+        self.run(self.world.lose(node))
 
     @rule()
     def tick(self) -> None:

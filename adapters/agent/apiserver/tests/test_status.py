@@ -17,7 +17,7 @@ from adapters.agent.apiserver.status import HardwarePublisher, SharingConfig, de
 from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.tests.builders import card
-from adapters.agent.tests.waiting import until
+from adapters.tests.waiting import until
 from adapters.wire.records.hardware import NodeHardware, decode, encode
 
 FIRST = NodeHardware((card(0),))
@@ -42,7 +42,7 @@ class Server:
         writer.close()
 
     def has(self, count: int) -> bool:
-        """Whether so many requests have arrived."""
+        """Whether ``count`` requests have arrived."""
         return len(self.requests) >= count
 
     def written_statuses(self) -> list[NodeHardware | None]:
@@ -55,7 +55,7 @@ def run(
     wanted: Callable[[], NodeHardware | None],
     *steps: tuple[Callable[[HardwarePublisher], None], int],
 ) -> None:
-    """Do each step, and wait until there were so many requests."""
+    """Do each step, and wait until its number of requests has arrived."""
 
     async def scenario() -> None:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)

@@ -10,10 +10,10 @@ from adapters.agent.hook.tests.runtime import RESULT, running, subject
 from adapters.agent.nri.model import ContainerState, NriContainer, PodSandbox
 from adapters.agent.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized
 from adapters.agent.tests.builders import POD, ledger
-from adapters.agent.tests.waiting import wait_until
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 from core.requests.limits import GrantError
+from e2e.harness.processes.waiting import within
 
 
 def container(attempt: str, pod: str = "p1") -> NriContainer:
@@ -65,7 +65,7 @@ def test_a_pod_that_was_not_deleted_is_not_confirmed_and_wakes_no_writer() -> No
 
 
 def test_a_claim_is_never_confirmed() -> None:
-    """Its uid is no pod's, so that no container is known to be of it."""
+    """A claim's uid is no pod's, and so no container is known to be of it."""
     held = changed(deleted().allocations["uid-1"], uid="uid-claim", dialect="dra")
 
     assert followed(deleted().adopt(held)).confirmed() == ("uid-1",)
@@ -75,7 +75,7 @@ def test_a_creation_that_the_runtime_undoes_runs_no_more() -> None:
     pods = followed()
     pods.observe(Creating(1, POD, container("c1")))
 
-    # It gives the id alone.
+    # It gives only the id.
     pods.observe(Stopped(PodSandbox("p1"), NriContainer("c1")))
 
     assert pods.confirmed() == ("uid-1",)
@@ -121,6 +121,6 @@ def test_a_container_counts_before_the_ledger_is_read_for_it_and_not_after_a_rej
         at.runtime.call("RemoveContainer", subject("plain"))
         at.runtime.call("CreateContainer", subject("refused", RESULT), timeout=0.1)
 
-        wait_until(lambda: len(seen) == 6)
+        within(30, lambda: len(seen) == 6)
         kinds = [Synchronized, Creating, Stopped, Removed, Creating, Removed]
         assert [type(event) for event in seen] == kinds

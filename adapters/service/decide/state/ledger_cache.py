@@ -13,6 +13,9 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
+REMEMBERED = 20_000
+"""Nodes that are remembered whose record was deleted; most of them are gone themselves."""
+
 
 class LedgerCache:
     """The ledgers of all nodes.
@@ -21,12 +24,15 @@ class LedgerCache:
         inventory: by node, committed allocations and this process's reservations.
         revision: number of changes to anything that a decision depends on.
         card_memory: every size of a card in bytes that a record has had so far.
+        lost: nodes whose record was deleted by another client, in this order. What was committed
+            to it may still be bound.
     """
 
     def __init__(self) -> None:
         self.inventory = Inventory()
         self.revision = 0
         self.card_memory: set[int] = set()
+        self.lost: dict[str, None] = {}
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
@@ -36,8 +42,8 @@ class LedgerCache:
         self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
-        for each in self._stored.values():
-            self._note_sizes(each.ledger.node)
+        for record in self._stored.values():
+            self._note_sizes(record.ledger.node)
         for node in [*self._reservations]:
             if node not in self._stored:
                 del self._reservations[node]
@@ -57,6 +63,8 @@ class LedgerCache:
 
     def put(self, change: Change) -> None:
         """Replace the record of a node, whatever the cache had before."""
+        if change.stored is None and change.problem is None and self._had_cards(change.node):
+            self.lose(change.node)
         if change.problem is None:
             self._problems.pop(change.node, None)
         else:
@@ -69,6 +77,17 @@ class LedgerCache:
             self._stored[change.node] = self._same_node(change.stored)
             self.inventory.put(self._combined(change.node))
         self.revision += 1
+
+    def lose(self, node: str) -> None:
+        """Note that the record of a node was deleted."""
+        self.lost[node] = None
+        if len(self.lost) > REMEMBERED:
+            self.lost.pop(next(iter(self.lost)))
+
+    def remove(self, node: str) -> None:
+        """Remove the record of a node that this process has deleted: nothing is committed to it."""
+        self.put(Change(node, None))
+        self.lost.pop(node, None)
 
     def stored(self, node: str) -> Stored | None:
         """A node's record as it was last read from the store."""
@@ -93,7 +112,7 @@ class LedgerCache:
         return ledger
 
     def has_record(self, node: str) -> bool:
-        """Whether the store has a record of a node, be it one that cannot be read."""
+        """Whether the store has a record of a node, readable or not."""
         return node in self._stored or node in self._problems
 
     def problem(self, node: str) -> str | None:
@@ -101,15 +120,15 @@ class LedgerCache:
         return self._problems.get(node)
 
     def problems(self) -> Mapping[str, str]:
-        """By node, why its record cannot be read."""
+        """Why records cannot be read, by node."""
         return self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:
         """The allocations that the store has for a pod, with their nodes."""
         for node in self.inventory.nodes_of(uid):
-            found = self._stored[node].ledger.allocations.get(uid)
-            if found is not None:
-                yield node, found
+            allocation = self._stored[node].ledger.allocations.get(uid)
+            if allocation is not None:
+                yield node, allocation
 
     def reserve(self, allocation: Allocation, expires: int) -> None:
         """Reserve cards for a pod; its earlier reservation ends.
@@ -138,16 +157,16 @@ class LedgerCache:
         Returns:
             whether there was one.
         """
-        found = [name for name, by_uid in self._reservations.items() if uid in by_uid]
-        for name in found:
+        holding = [name for name, by_uid in self._reservations.items() if uid in by_uid]
+        for name in holding:
             if node in (None, name):
                 self._drop(name, uid)
-        return bool(found) and node in (None, *found)
+        return bool(holding) and node in (None, *holding)
 
     def reservation(self, uid: str) -> Allocation | None:
         """The reservation of a pod."""
-        found = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
-        return next(found, None)
+        reserved = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
+        return next(reserved, None)
 
     def reservations(self) -> Iterator[Allocation]:
         """All reservations."""
@@ -194,6 +213,11 @@ class LedgerCache:
         if node in self._reservations and not by_uid:
             del self._reservations[node]
         return ledger
+
+    def _had_cards(self, node: str) -> bool:
+        """Whether cards may be committed in a node's record, as in one that cannot be read."""
+        known = self._stored.get(node)
+        return node in self._problems if known is None else bool(known.ledger.node.cards)
 
     def _note_sizes(self, node: Node) -> None:
         self.card_memory.update(card.memory for card in node.cards)
