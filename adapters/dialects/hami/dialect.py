@@ -8,6 +8,7 @@ from adapters.dialects.dialect import (
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
     QuotaUnit,
@@ -31,13 +32,16 @@ from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Hami:
+class Hami(Dialect):
     """The dialect with its settings.
 
     Attributes:
         config: HAMi's device configuration.
         defaults: of the operator.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     config: files.HamiConfig
     defaults: Defaults
@@ -50,21 +54,6 @@ class Hami:
             DialectError: a settings file has an invalid value.
         """
         return cls(files.read_config(settings), defaults)
-
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
-        return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:

@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.dialect import (
-    NO_DEFAULTS,
     NO_RESULT,
-    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import serves_node
@@ -31,13 +29,19 @@ from core.requests.request import PluginShare, Ranking, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Nvidia:
+class Nvidia(Dialect):
     """``nvidia.com/gpu``, ``nvidia.com/gpu.shared`` and ``nvidia.com/mig-PROFILE``.
+
+    It has no ``claims``: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so. It
+    has no ``quota_units``: Kubernetes itself counts the resources. NVIDIA has no webhook.
 
     Attributes:
         ranking: the order of nodes and cards, by the settings of koord-scheduler: whole cards are
             of Koordinator's words too.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     ranking: Ranking
 
@@ -50,31 +54,6 @@ class Nvidia:
         """
         return cls(ranking(read_scheduling(settings), defaults))
 
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """None: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: Kubernetes itself counts the device plugin's resources."""
-        return {}
-
     def matches(self, pod: Pod) -> bool:
         """Whether a pod requests a device of the plugin; see ``pod.matches``."""
         return pods.matches(pod)
@@ -86,10 +65,6 @@ class Nvidia:
             DialectError: an amount is invalid.
         """
         return pods.read_request(pod, self.ranking)
-
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """None: NVIDIA has no webhook."""
-        return NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Nothing: the device plugin states numbers of devices, and no cards."""

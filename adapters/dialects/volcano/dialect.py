@@ -5,13 +5,11 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.dialect import (
-    NO_DEFAULTS,
-    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.volcano import keys, result
@@ -28,12 +26,19 @@ from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Volcano:
+class Volcano(Dialect):
     """The dialect under one cluster's settings.
+
+    It has no ``quota_units``: Volcano limits by its queues, which its scheduler still counts. Its
+    webhook adds nothing that matters here. The lock of its device plugin, off by default, names
+    no pod, so that no pod needs it.
 
     Attributes:
         pods: reads pods; it has the settings.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     pods: VolcanoPodReader
 
@@ -48,31 +53,6 @@ class Volcano:
         config = read_device_config(settings, document)
         return cls(VolcanoPodReader(keys.NAME, config, scheduling, ranking(scheduling, defaults)))
 
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """None: no resource of this dialect is another one's too."""
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: Volcano limits by its queues, which its scheduler still counts."""
-        return {}
-
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names any resource of this dialect, in whatever amount."""
         return self.pods.matches(pod)
@@ -85,10 +65,6 @@ class Volcano:
         """
         return self.pods.read(pod)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """None: Volcano's webhook adds nothing that matters here."""
-        return NO_DEFAULTS
-
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, from the node object alone."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
@@ -96,10 +72,6 @@ class Volcano:
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """As the device plugin registers them: one for each sharer, percent and unit of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
-
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Never: the lock of Volcano's plugin, off by default, names no pod."""
-        return False
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod has a record of an allocation."""
