@@ -165,12 +165,15 @@ class HardwarePublisher:
             await self._create()
         body = b'{"status":' + encode(desired) + b"}"
         path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
+        # Before the request: what the watch says until the answer arrives is newer.
+        self._exists, self._written = True, desired
         try:
             await send(self.credentials, "PATCH", path, body, MERGE)
-        except ApiError as error:
-            self._exists = self._exists and error.status != _NOT_FOUND
+        except FAILURES as error:
+            self._written = None
+            if isinstance(error, ApiError) and error.status == _NOT_FOUND:
+                self._exists = False
             raise
-        self._exists, self._written = True, desired
         log_event(
             "node_status.updated",
             cards=len(desired.cards),
