@@ -1,4 +1,4 @@
-"""Fail on words that docs/glossary.md replaces: ``words.py [--count] [PATH...]``.
+"""Fail on words that docs/concepts/glossary.md replaces: ``words.py [--count] [PATH...]``.
 
 Without a path, all tracked text files are checked, except generated and captured files.
 """
@@ -38,7 +38,7 @@ CONTRACTS = re.compile(r"_versus_twin|\"twin\"|`compute_sold`")
 
 WORDS = re.compile(rf"(?<![A-Za-z])({'|'.join(INSTEAD)})(?![A-Za-z])", re.IGNORECASE)
 SKIPPED = re.compile(
-    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/glossary\.md$|\.lock$|\.sum$|\.svg$"
+    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/concepts/glossary\.md$|\.lock$|\.sum$|\.svg$"
     r"|^requirements/.*\.txt$"
 )
 

@@ -13,7 +13,7 @@ class StoredQuota:
     """A quota in the store.
 
     Attributes:
-        quota: with all claims.
+        quota: with all holds.
         version: for the next write; opaque.
         uid: of the object: one that was deleted and created again has another.
     """
@@ -35,7 +35,7 @@ class QuotaStore(Protocol):
         ...
 
     async def create(self, namespace: str) -> StoredQuota:
-        """Create a quota without limits, for the claims of a namespace.
+        """Create a quota without limits, for the holds of a namespace.
 
         Raises:
             Conflict: the namespace has one.
@@ -44,7 +44,7 @@ class QuotaStore(Protocol):
         ...
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """Write claims in place of those that the caller read; the limits stay.
+        """Write holds in place of those that the caller read; the limits stay.
 
         Returns:
             the new version.

@@ -2,7 +2,7 @@
 
 Only the forms that ``pods`` and ``e2e/harness/workloads/storm.py`` write. Sources: Volcano's vGPU
 guide, Koordinator's guide "GPU Share With HAMi", MetaX's manual 7.3, HAMi v2.10's README; the sums
-are those of ``docs/dialects``.
+are those of ``docs/reference/dialects``.
 """
 
 from dataclasses import dataclass, replace

@@ -187,7 +187,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "unreadable-ledger",
                 Severity.ERROR,
                 "a NodeLedger cannot be read, so that nothing is placed on its node",
-                "See docs/troubleshooting.md.",
+                "See docs/guides/troubleshooting.md.",
             ),
             Rule(
                 "ledger-without-node",

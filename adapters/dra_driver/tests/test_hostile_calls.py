@@ -1,6 +1,6 @@
 """Calls at the wrong time, twice or at once, files that are cut off, and a process that was killed.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import asyncio

@@ -19,7 +19,7 @@ from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
-from adapters.service.decide.commit.quota_holds import QuotaClaims
+from adapters.service.decide.commit.quota_holds import QuotaHolds
 from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -85,9 +85,9 @@ class Service:
         self.quotas = Quotas(self.ledgers)
         ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
-        quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
+        quota_holds = QuotaHolds(self.quotas, ports.quotas, ports.clock)
         self.committer = Committer(
-            self.ledgers, writer, ports.clock, self.quotas, quota_claims, ports.recorder
+            self.ledgers, writer, ports.clock, self.quotas, quota_holds, ports.recorder
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)

@@ -19,7 +19,7 @@ from adapters.service.decide.advice.recorded import (
     VictimsSelected,
 )
 from adapters.service.decide.commit.card_choice import Committed
-from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.recorder import NoRecorder, RecordedDecision, Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -104,7 +104,7 @@ class FileRecorder:
                 return recording.Held(key, time, node, *_answer(answer))
             case CardsChosen():
                 return self._cards(decision)
-            case ClaimDecided(asked, view, problem):
+            case ClaimChecked(asked, view, problem):
                 self._turn_over()
                 return recording.ClaimDecided(
                     _now(),

@@ -1,7 +1,7 @@
 """The quotas of all namespaces as this process knows them, and which pods they refuse.
 
-What is refused here is advice from a cache, but for a pod that alone exceeds its limit; the claim
-decides (``claims``).
+What is refused here is advice from a cache, but for a pod that alone exceeds its limit; the hold
+decides (``holds``).
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.quotas import StoredQuota
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, held, least
+from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, amounts_of, least
 from core.quota.quota import Quota, Shortage
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
@@ -49,8 +49,8 @@ class Quotas:
         """Whether a namespace has a quota, be it one that cannot be used, or no ShareQuota yet."""
         return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
 
-    def without_claims(self) -> list[str]:
-        """The namespaces that a ResourceQuota limits, and that have no object for claims."""
+    def without_holds(self) -> list[str]:
+        """The namespaces that a ResourceQuota limits, and that have no object for holds."""
         return [n for n in self._host if n not in self._by_namespace and n not in self._problems]
 
     def restrict(self, namespace: str, limits: QuotaLimits) -> None:
@@ -140,7 +140,9 @@ class Quotas:
         found = fit(request, ledger)
         if isinstance(found, Reason):
             return found.text()
-        return self.refusal_of(holder, held(Allocation.of(request, found), ledger.node), leaving)
+        return self.refusal_of(
+            holder, amounts_of(Allocation.of(request, found), ledger.node), leaving
+        )
 
     def refusal_of(
         self, holder: PodRef, amounts: QuotaAmounts, leaving: Collection[str] = ()
@@ -150,7 +152,7 @@ class Quotas:
         Args:
             holder: that asks for them.
             amounts: that count.
-            leaving: uids of the pods whose claims will be free.
+            leaving: uids of the pods whose holds will be free.
         """
         problem = self._problems.get(holder.namespace)
         stored = self._by_namespace.get(holder.namespace)
@@ -159,8 +161,8 @@ class Quotas:
         if stored is None:
             new = holder.namespace in self._host and amounts != NOTHING
             return not_counted(holder.namespace) if new else None
-        claims = {key: each for key, each in stored.quota.claims.items() if each.uid not in leaving}
-        staying = replace(stored.quota, claims=claims)
+        holds = {key: each for key, each in stored.quota.holds.items() if each.uid not in leaving}
+        staying = replace(stored.quota, holds=holds)
         short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
 
@@ -172,23 +174,23 @@ class Quotas:
         return replace(stored, quota=replace(quota, host_limits=host))
 
     def _uncounted(self, namespace: str) -> Quota:
-        """The quota of a namespace that has no object for claims."""
+        """The quota of a namespace that has no object for holds."""
         return Quota(namespace, host_limits=self._host.get(namespace, NO_LIMITS))
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
-        """What this process reserved for other pods of the namespace that have no claim yet."""
-        claimed = {claim.uid for claim in stored.quota.claims.values()}
+        """What this process reserved for other pods of the namespace that have no hold yet."""
+        held = {hold.uid for hold in stored.quota.holds.values()}
         found = NOTHING
         for allocation in self._ledgers.reservations():
             pod = allocation.pod_ref
-            if pod.namespace == stored.quota.namespace and pod.uid not in claimed | {uid}:
+            if pod.namespace == stored.quota.namespace and pod.uid not in held | {uid}:
                 node = self._ledgers.inventory.ledger(allocation.node).node
-                found = found.plus(held(allocation, node))
+                found = found.plus(amounts_of(allocation, node))
         return found
 
 
 def not_counted(namespace: str) -> str:
-    """Why nothing may be claimed of a quota yet."""
+    """Why nothing may be held of a quota yet."""
     return (
         f"the quota of namespace {namespace} is new, and the leader has not counted what its pods"
         " have"

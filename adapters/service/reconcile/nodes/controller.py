@@ -214,7 +214,7 @@ class Reconciler:
         for repair in repairs:
             if isinstance(repair, Allocate):
                 try:
-                    reason = await self._service.committer.claim_late(repair.allocation, after)
+                    reason = await self._service.committer.hold_late(repair.allocation, after)
                 except LedgerContended as error:
                     reason = str(error)
                 if reason is not None:
