@@ -21,7 +21,7 @@ from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
 from adapters.dialects.hami import settings as files
 from adapters.dialects.hami.admission import admission_defaults
-from adapters.dialects.hami.adopted import read_adopted
+from adapters.dialects.hami.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from adapters.wire.resource_quota import PREFIX
 from core.hardware.card import Card

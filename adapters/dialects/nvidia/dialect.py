@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects.adoption.foreign import read_hami, read_koordinator
 from adapters.dialects.dialect import (
+    NO_ALLOCATION,
     NO_RESULT,
     AdoptedAllocation,
     Defaults,
@@ -20,7 +22,6 @@ from adapters.dialects.formats.koordinator_words import ALLOCATED
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.nvidia import keys
 from adapters.dialects.nvidia import pod as pods
-from adapters.dialects.nvidia.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
@@ -92,12 +93,23 @@ class Nvidia(Dialect):
         return read_record(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``.
+        """Read what koord-scheduler or HAMi's scheduler allocated to a pod; see ``Dialect``.
+
+        They write a record of whole cards. None is of shared cards or MIG devices: what such a pod
+        has as an annotation is text of its author.
 
         Raises:
             DialectError: the record cannot be parsed.
         """
-        return read_adopted(pod, node)
+        members = pods.requesting(pod)
+        if not members:
+            return NO_ALLOCATION
+        if pods.requests_devices(pod):
+            return None
+        if ALLOCATED in annotations(pod):
+            return AdoptedAllocation(read_koordinator(pod, node, members))
+        grants = read_hami(pod, node)
+        return AdoptedAllocation(grants) if grants else None
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int

@@ -16,8 +16,7 @@ from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
 from adapters.dialects.volcano.adopted import read_adopted
 from adapters.dialects.volcano.pod import VolcanoPodReader
-from adapters.dialects.volcano.ranking import ranking
-from adapters.dialects.volcano.settings import read_device_config, read_scheduling
+from adapters.dialects.volcano.settings import ranking, read_device_config, read_scheduling
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node

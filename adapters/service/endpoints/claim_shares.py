@@ -6,8 +6,7 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.consumption import check_share, consumed
-from adapters.dialects.dra.share_id import share_id
+from adapters.dialects.dra.consumption import check_share, consumed, share_id
 from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Patch
 from adapters.wire.decode import body

@@ -26,14 +26,14 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import NodeLocks, NoLocks
 from adapters.service.decide.service import Service
 from adapters.service.in_cluster.access import check_served, credentials
-from adapters.service.in_cluster.agents import AgentQuestions
+from adapters.service.in_cluster.agent_metrics import AgentQuestions
 from adapters.service.in_cluster.claim_controllers import ClaimControllers
-from adapters.service.in_cluster.pod_waker import PodWaker
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
     ClusterEvents,
     ClusterNodeLocks,
     ClusterPods,
+    PodWaker,
 )
 from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
 from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
@@ -48,8 +48,8 @@ from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
 from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.settings.sections import Managed
 from adapters.service.settings.settings import Settings
-from adapters.service.settings.tls import Managed
 from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas

@@ -42,7 +42,7 @@ from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.in_cluster.tests.raw_cluster import RawCluster
 from adapters.service.in_cluster.tests.test_tasks import kubeconfig
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.sections import DraSettings
 from adapters.service.settings.settings import Settings
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node, a_pod, body
 from adapters.service.web.tests.calls import call
@@ -54,8 +54,7 @@ from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
 from adapters.wire.marked_pod import MarkedPod
 from adapters.wire.records import ledger
 from adapters.wire.records.hardware import HardwareRecord
-from adapters.wire.records.ledger_object import LedgerObject
-from adapters.wire.records.ledger_records import LedgerRecord
+from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
 from adapters.wire.records.quota import QuotaSpec, QuotaStatus, ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 from core.ledger.node_ledger import NodeLedger
