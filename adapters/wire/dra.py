@@ -175,12 +175,6 @@ class ClaimSpec(Wire, frozen=True, gc=False):
     devices: ClaimDevices = ClaimDevices()
 
 
-class RequestedClaim(Wire, frozen=True, gc=False):
-    """A claim of which only the request is read."""
-
-    spec: ClaimSpec = ClaimSpec()
-
-
 class Pool(Wire, frozen=True, gc=False):
     """To which a slice belongs; a newer generation replaces all slices of an older one."""
 
@@ -285,17 +279,17 @@ class ClaimStatus(Wire, frozen=True, gc=False):
     devices: tuple[AllocatedDeviceStatus, ...] | None = None
 
 
-class StatusOfClaim(Wire, frozen=True, gc=False):
-    """A claim of which only the status is read."""
-
-    status: ClaimStatus = ClaimStatus()
-
-
 class ResourceClaim(Wire, frozen=True, gc=False):
     """A claim of devices."""
 
     metadata: Metadata = Metadata()
     status: msgspec.Raw = msgspec.Raw(b"")
+
+
+class RequestedClaim(ResourceClaim, frozen=True, gc=False):
+    """A claim with what it requests, as the API server is about to write it."""
+
+    spec: ClaimSpec = ClaimSpec()
 
 
 class ClaimManifest(Wire, frozen=True, gc=False):

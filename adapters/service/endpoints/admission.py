@@ -27,6 +27,7 @@ from adapters.service.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
     FORBIDDEN,
+    deny,
     failed,
     unless_invalid,
 )
@@ -161,7 +162,7 @@ class Admission:
             return await self._commit(review, facts, decision)
         except ERRORS as error:
             decision, status = failed(decision, error)
-            return self._deny(review, status, decision)
+            return deny(self._decision_log, review.uid, status, decision)
 
     async def _commit(
         self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
@@ -175,7 +176,7 @@ class Admission:
             text = f"{node}: {committed.text()}"
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
-            return self._deny(review, CONFLICT, decision)
+            return deny(self._decision_log, review.uid, CONFLICT, decision)
         is_complete = False
         if committed.is_untouched:
             outcome, is_complete = Outcome.UNTOUCHED, True
@@ -202,7 +203,7 @@ class Admission:
             return admission.allowed(review.uid)
         text = rejection.reason.text()
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
-        return self._deny(review, CONFLICT, decision)
+        return deny(self._decision_log, review.uid, CONFLICT, decision)
 
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
         """What the answer depends on; None where the pod requests no share.
@@ -281,11 +282,7 @@ class Admission:
 
     def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
         decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
-        return self._deny(review, FORBIDDEN, decision)
-
-    def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
-        self._decision_log.record(decision)
-        return admission.denied(review.uid, status, decision.text)
+        return deny(self._decision_log, review.uid, FORBIDDEN, decision)
 
 
 def _sharers(pod_request: PodRequest) -> frozenset[str]:

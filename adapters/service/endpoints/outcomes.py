@@ -15,6 +15,7 @@ from adapters.service.decide.ports import (
     Outcome,
 )
 from adapters.service.decide.service import AlreadyPlaced, UnknownPod
+from adapters.wire import admission
 from adapters.wire.kube import Pod
 
 FORBIDDEN = 403
@@ -78,6 +79,22 @@ def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, 
     text = failure.text.format(error)
     changed = replace(decision, outcome=failure.outcome, cause=failure.cause, text=text)
     return changed, failure.status
+
+
+def deny(
+    log: DecisionLog, review: str, status: int, decision: DecisionRecord, prefix: str = ""
+) -> bytes:
+    """Record a decision that denies the object of an admission review; the answer to the review.
+
+    Args:
+        log: of decisions.
+        review: uid of the review.
+        status: the HTTP status of the API server's answer.
+        decision: with the text of the message.
+        prefix: of the message.
+    """
+    log.record(decision)
+    return admission.denied(review, status, f"{prefix}{decision.text}")
 
 
 def unless_invalid(

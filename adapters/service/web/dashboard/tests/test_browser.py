@@ -242,7 +242,7 @@ def test_a_decision_about_a_claim_leads_to_the_claim_and_its_pods(visit: Visit) 
         "uid": "u",
         "dialect": "dra",
         "node": "n1",
-        "text": "dragoman: quota of namespace team: memory 2 GiB short (4 GiB of 6 GiB used)",
+        "text": "quota of namespace team: memory 2 GiB short (4 GiB of 6 GiB used)",
         "consumers": ["team/p", "team/q"],
     }
     answer = {"total": 1, "rows": [claim], "kept": 1}
