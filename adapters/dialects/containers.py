@@ -116,7 +116,7 @@ def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> in
 
 
 def whole_cards(member: PodContainer, cards: int) -> ContainerRequest:
-    """What a container requests that has so many whole cards."""
+    """The request of a container for whole cards."""
     return ContainerRequest(
         member.container.name,
         cards,

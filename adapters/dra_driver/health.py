@@ -20,7 +20,7 @@ from adapters.dra_driver.proto import dra_health_v1_pb2 as messages
 from adapters.dra_driver.slices import DevicePool
 
 VERSIONS = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
-"""As the kubelet and gRPC name them; 1.36 knows the second alone."""
+"""Services of the interface, as the kubelet names them; 1.36 knows only the second."""
 
 EVERY = 10.0
 """Seconds between two reports while nothing changes."""

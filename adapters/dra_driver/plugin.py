@@ -16,7 +16,7 @@ from adapters.dra_driver.proto import dra_v1_pb2, dra_v1_pb2_grpc
 from core.requests.limits import GrantError
 
 VERSION = "v1.DRAPlugin"
-"""As the kubelet names it."""
+"""Service of the interface, as the kubelet names it."""
 
 
 class DraPlugin:

@@ -26,7 +26,7 @@ _MAX_GENERATION = 1 << 62
 """Generations of slices that nothing of ours has written are ignored beyond it."""
 
 _NUMBER = re.compile(r"\[\d+\]")
-"""Of a device in a path: the devices lack the same fields."""
+"""The number of a device in a path; it is ignored, for the devices lack the same fields."""
 
 
 class StoredSlices(Protocol):
@@ -63,7 +63,7 @@ class SlicePublisher:
     """Writes the slices that differ from the desired ones.
 
     Attributes:
-        server: that stores them.
+        server: where the slices are stored.
         desired: the pools that should be; None as long as they are not known.
     """
 
@@ -72,7 +72,7 @@ class SlicePublisher:
     _owner: str = ""
     _stored: dict[str, StoredSlice] | None = None
     _written: dict[str, tuple[Json, Json]] = field(default_factory=dict[str, tuple[Json, Json]])
-    """By name of a slice: what was asked for, and the spec that the server then stored."""
+    """What was asked for, and the spec that the server then stored, by name of the slice."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:

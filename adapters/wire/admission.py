@@ -58,7 +58,7 @@ class Binding(Wire, frozen=True, gc=False):
 
 
 class Variable(Wire, frozen=True, gc=False):
-    """Of a container's environment; only its name is read."""
+    """A variable of a container's environment; only its name is read."""
 
     name: str = ""
 

@@ -47,7 +47,7 @@ class LedgerWatch:
     Attributes:
         credentials: of the agent.
         node: its name.
-        grants: that use the ledger.
+        grants: where each new state of the ledger goes.
         on_status: called with the ledger's status.
     """
 

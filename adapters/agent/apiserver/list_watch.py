@@ -102,7 +102,8 @@ async def _watch(
         async for line in answer:
             event = _EVENT.decode(line)
             if event.type == "ERROR":
-                raise WatchError(f"the server ended the watch: {bytes(event.object)[:200]!r}")
+                text = bytes(event.object)[:200].decode(errors="replace")
+                raise WatchError(f"the API server ended the watch of {path}: {text}")
             yield event
 
 

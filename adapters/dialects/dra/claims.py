@@ -27,7 +27,7 @@ SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
 _DIGITS = 16
-"""Of the text that identifies an allocation."""
+"""Characters of the text that identifies an allocation."""
 
 _STATUS = PartialDecoder(ClaimStatus)
 

@@ -32,7 +32,7 @@ class PublishedDevice:
     """One device.
 
     Attributes:
-        driver: that published it.
+        driver: name of the driver that published it.
         pool: of the driver, to which the device belongs.
         name: of the device.
         node: where it is; empty where the slice does not name one node.
@@ -109,7 +109,7 @@ class Devices:
     def own(self, node: str) -> tuple[PublishedDevice, ...]:
         """The devices of a node, without those in pools that another node publishes too.
 
-        Schedulers know a device by driver, pool and name alone. Of several nodes, the one by whose
+        Schedulers know a device only by driver, pool and name. Of several nodes, the one by whose
         name the pool is called keeps it.
         """
         return tuple(

@@ -95,7 +95,7 @@ def _is_like(device: SliceDevice, chosen: SliceDevice, words: frozenset[str]) ->
         return False
     one, other = device.attributes or {}, chosen.attributes or {}
     differing = {
-        name.rpartition("/")[2]  # in whatever domain the expression looks for it
+        name.rpartition("/")[2]  # the expression may look for it in any domain
         for name in one.keys() | other.keys()
         if one.get(name) != other.get(name)
     }

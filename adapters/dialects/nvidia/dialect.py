@@ -68,7 +68,7 @@ class Nvidia(Dialect):
         return pods.read_request(pod, self.ranking)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Nothing: the device plugin states numbers of devices, and no cards."""
+        """Return an empty description: the device plugin states numbers of devices, no cards."""
         return NodeDescription()
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
@@ -77,7 +77,7 @@ class Nvidia(Dialect):
         return {GPU: sum(card.healthy for card in own)} if own else {}
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """For whole cards that HAMi's device plugin serves."""
+        """Whether a pod gets whole cards that HAMi's device plugin serves."""
         return request.plugin is PluginShare.CARD and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:

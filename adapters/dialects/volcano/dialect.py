@@ -53,7 +53,7 @@ class Volcano(Dialect):
         return cls(VolcanoPodReader(keys.NAME, config, scheduling, ranking(scheduling, defaults)))
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this dialect, in whatever amount."""
+        """Whether the pod names a resource of this dialect, even with an amount of 0."""
         return self.pods.matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -65,11 +65,11 @@ class Volcano(Dialect):
         return self.pods.read(pod)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Read the cards of a node, from the node object alone."""
+        """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """As the device plugin registers them: one for each sharer, percent and unit of memory."""
+        """Amounts as the device plugin registers them: sharers, percent, units of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
 
     def has_result(self, pod: Pod) -> bool:

@@ -28,7 +28,7 @@ from adapters.dra_driver.tests.node import NAMESPACE, DriverNode, grant
 
 
 def unknown_health() -> DeviceHealth:
-    """That of a node whose cards are not known yet."""
+    """The health of a node whose cards are not known yet."""
     return DeviceHealth(lambda: None, dict)
 
 

@@ -52,7 +52,7 @@ class _BindingFacts:
         binding: as it was sent.
         pod_request: what the pod requests.
         merged: the pod with the annotations that the Binding brings.
-        choice: of cards, by the scheduler that binds; empty where there is none that is readable.
+        choice: the cards that the scheduler chose; empty where no choice is readable.
             It is in the Binding, or on the pod if the scheduler wrote it there before.
         has_choice: whether there is one, readable or not.
     """
@@ -73,10 +73,10 @@ class Admission:
         """Answer for a service.
 
         Args:
-            service: that decides.
-            required_plugin: of the container runtime, without which it creates no container that
-                requests a share; empty to require none.
-            converter: of pods to ResourceClaims; None where none is converted.
+            service: decides about each pod.
+            required_plugin: the NRI plugin without which the container runtime creates no
+                container that requests a share; empty to require none.
+            converter: converts pods to ResourceClaims; None where none is converted.
         """
         self._service = service
         self._decision_log = service.ports.decision_log
@@ -122,7 +122,7 @@ class Admission:
         notes = (*pod_request.request.notes, *warnings)
         patch = self._converter.convert(pod, review) if self._converter else None
         if isinstance(patch, Inexact):
-            notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
+            notes += tuple(f"not converted to ResourceClaims: {loss}" for loss in patch.losses)
         elif patch is not None:
             return admission.allowed(review.uid, patch, notes)
         if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
@@ -287,7 +287,7 @@ class Admission:
 
 def _sharers(pod_request: PodRequest) -> frozenset[str]:
     """Names of the containers that request a share."""
-    return frozenset(each.name for each in pod_request.request.containers)
+    return frozenset(container.name for container in pod_request.request.containers)
 
 
 def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:

@@ -27,11 +27,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error comes to.
+    """How an error is reported.
 
     Attributes:
-        outcome: of the decision.
-        cause: one word for the metric.
+        outcome: of the decision that the error ends.
+        cause: one word, the label of the decision in metrics.
         status: the HTTP status where the API server asked.
         text: of the answer to the scheduler; ``{}`` is replaced by the error.
     """
@@ -66,7 +66,7 @@ _UNCERTAIN_BINDING = Failure(
     Outcome.ERROR,
     "binding",
     UNAVAILABLE,
-    "no good answer to the Binding, so that the pod may be bound: {}",
+    "the API server did not confirm the Binding; the pod may be bound: {}",
 )
 
 ERRORS: tuple[type[Exception], ...] = (BindError, *(kind for kind, _ in _FAILURES))

@@ -63,7 +63,7 @@ class AgentMetrics:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def reports(self, nodes: Sequence[str]) -> Mapping[str, NodeReport]:
-        """See the port."""
+        """Implements ``AgentReader.reports``."""
         tasks = [task for node in nodes if (task := self._ask(node)) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=WAIT)
@@ -108,7 +108,7 @@ class AgentMetrics:
 
 
 class AgentQuestions:
-    """Nothing is watched or asked without a port.
+    """Asks agents for their metrics, for the dashboard; without a port it watches and asks none.
 
     Attributes:
         reader: for the dashboard.

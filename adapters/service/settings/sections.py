@@ -21,12 +21,12 @@ FORMS = {
     STORE: "must be memory, sqlite:PATH or kubernetes",
     GRPC: "must be auto, off, unix:PATH or HOST:PORT",
 }
-"""By pattern, what a value must be, in words for people."""
+"""What a value of each pattern must be, in words for people."""
 
 SPLIT_AT_COMMAS = BeforeValidator(
     lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 )
-"""In the environment a list is a text with commas."""
+"""Reads a list from the environment, where it is a text with commas."""
 
 
 class Section(BaseModel):
@@ -153,7 +153,7 @@ class DraSettings(Section):
         convert: whether admission replaces the resources of pods by ResourceClaims, where these
             request exactly the same; needs ``claims``.
         convert_namespaces: whose pods are converted; ``*`` is all of them.
-        convert_schedulers: that allocate claims; pods of others are not converted.
+        convert_schedulers: those that allocate claims; pods of others are not converted.
     """
 
     claims: bool = False

@@ -220,7 +220,9 @@ class Committer:
                 return written
             needed = written
         await self._drop(hold)
-        raise LedgerContended(f"the quota's hold for {holder} is lost")
+        raise LedgerContended(
+            f"cards or quota changed {HOLDS} times while {holder} was decided: nothing is allocated"
+        )
 
     async def _drop(self, hold: AcquiredHold | None) -> None:
         if hold is not None:

@@ -189,7 +189,7 @@ def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
 
 
 def test_a_device_that_no_slice_describes_on_a_node_without_a_ledger_is_rejected() -> None:
-    """Its record was deleted, and pods may have the cards of the node."""
+    """The node's record was deleted, and pods may have the cards of the node."""
     rig = Rig()
 
     answer = rig.ask(a_claim(a_share("gpu-9", memory="2Gi"), nodes=("new",)))
@@ -319,7 +319,7 @@ def asking_for(memory: str, *results: object, uid: str = "u1") -> Any:
 
 
 def test_a_whole_card_for_a_request_of_a_part_is_made_a_share() -> None:
-    """As koord-scheduler 1.8.0 allocates it."""
+    """The request is what koord-scheduler 1.8.0 allocates."""
     rig = Rig(a_shared_slice())
 
     answer = rig.ask(asking_for("2Gi", a_result("gpu-1")))

@@ -40,7 +40,7 @@ MEMORY = {"memory": {"value": "8Gi", "requestPolicy": RANGE}}
 
 def devices(node: str) -> list[dict[str, object]]:
     """Two cards that claims share, and one with two partitions: one that names its card by the
-    counters alone that both take, and one of an unknown start.
+    only counters that both take, and one of an unknown start.
     """
     cards = [
         {**a_card_device(f"gpu-{i}", f"GPU-{node}-{i}"), "capacity": MEMORY, **SHARED}
@@ -215,7 +215,7 @@ def test_a_share_beside_administration_is_not_corrected(admin_first: bool) -> No
 def test_no_device_that_an_administrator_tainted_is_chosen(
     selector: dict[str, str] | None, allowed: bool
 ) -> None:
-    """Its pod would be evicted, and the next one get the same device, without end."""
+    """The pod of the device would be evicted, and the next one get it, without end."""
     rig = Rig()
     spec = {} if selector is None else {"deviceSelector": selector}
     rig.live.rules = (msgspec.convert({"spec": spec}, DeviceTaintRule),)

@@ -65,7 +65,7 @@ class ClaimConditions:
         Args:
             service: commits.
             claims: the claims and slices of the cluster.
-            writer: of conditions.
+            writer: writes the conditions.
             clock: monotonic seconds.
             failed: called with the node and the error of an attempt that failed.
         """
