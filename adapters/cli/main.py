@@ -18,7 +18,6 @@ from adapters.cli.commands.replay import replay
 from adapters.cli.commands.schedule import schedule
 from adapters.cli.commands.translate import translate
 from adapters.cli.commands.whatif import whatif
-from adapters.cli.node import become_agent
 
 app = typer.Typer(
     name="dragoman",
@@ -72,7 +71,10 @@ def _node(
 
     Exit status: 0 after a signal, 2 bad configuration.
     """
-    become_agent(config)
+    # Replaces this process: the agent needs none of the command; signals and exit status are its
+    # own. ``-P``: a folder ``dragoman`` in the current directory must not hide the package.
+    words = [sys.executable, "-P", "-m", "dragoman.module", "adapters.agent", str(config)]
+    os.execv(sys.executable, words)  # noqa: S606  # no shell, and no word of the user is a program
 
 
 @app.command("serve", cls=ShellCommand, short_help="Serve schedulers from one ledger a node.")

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Amount, Container, Pod
 from adapters.wire.quantity import QuantityError, parse, parse_int
-from core.requests.request import Phase
+from core.hardware.quantity import FULL
+from core.requests.request import ContainerRequest, Phase
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,3 +113,16 @@ def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> in
     if not low <= number <= high:
         raise DialectError(place, amount, f"must be {low} to {high}")
     return number
+
+
+def whole_cards(member: PodContainer, cards: int) -> ContainerRequest:
+    """The request of a container for whole cards."""
+    return ContainerRequest(
+        member.container.name,
+        cards,
+        memory_percent=FULL,
+        compute=FULL,
+        exclusive=True,
+        linked=True,
+        phase=member.phase,
+    )

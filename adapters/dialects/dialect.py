@@ -1,9 +1,10 @@
 """The interface of a dialect, and the values that pass through it."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Literal, Protocol
+from typing import ClassVar, Literal, Self
 
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
@@ -188,23 +189,34 @@ class QuotaUnit:
     amount: int
 
 
-class Dialect(Protocol):
-    """One dialect, configured with the settings of its ecosystem."""
+class Dialect(ABC):
+    """One dialect: each is a frozen dataclass that has the settings of its ecosystem.
 
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        ...
+    What has an answer here is the rule, and a dialect states the exception.
 
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        ...
+    Attributes:
+        name: that requests and cards carry.
+        result_keys: annotations and labels that only a scheduler may write.
+    """
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    result_keys: ClassVar[frozenset[str]]
+
+    @classmethod
+    @abstractmethod
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
+        """Create the dialect with the settings files of its ecosystem.
+
+        Raises:
+            DialectError: a settings file has an invalid value.
+        """
 
     @property
     def companions(self) -> frozenset[str]:
         """Resources of other dialects that a pod may name too, without any effect there."""
-        ...
+        return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:
@@ -212,7 +224,7 @@ class Dialect(Protocol):
 
         A companion must stand beside a resource of this dialect in its container, these need not.
         """
-        ...
+        return frozenset()
 
     @property
     def quota_units(self) -> Mapping[str, QuotaUnit | None]:
@@ -220,12 +232,13 @@ class Dialect(Protocol):
 
         None for a key that resembles them and that no component counts.
         """
-        ...
+        return {}
 
+    @abstractmethod
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names a resource of this dialect, even with an amount of 0."""
-        ...
 
+    @abstractmethod
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod that ``matches`` requests.
 
@@ -235,9 +248,8 @@ class Dialect(Protocol):
         Raises:
             DialectError: the request is invalid, or out of scope.
         """
-        ...
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
+    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
         """What the ecosystem's own webhook adds where the author sets nothing.
 
         Args:
@@ -247,12 +259,13 @@ class Dialect(Protocol):
         Raises:
             DialectError: that webhook denies the pod.
         """
-        ...
+        return NO_DEFAULTS
 
+    @abstractmethod
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:
         """Read the cards of a node; invalid values become problems, never an exception."""
-        ...
 
+    @abstractmethod
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """The extended resources that the ecosystem's own components would publish for a node.
 
@@ -262,9 +275,8 @@ class Dialect(Protocol):
         Args:
             cards: all of one node.
         """
-        ...
 
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
+    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
         """Whether the node's device plugin finds the pod that it serves by a lock on the node.
 
         The service must then hold the lock for this pod, and for no other one, while it binds it.
@@ -273,12 +285,13 @@ class Dialect(Protocol):
             request: what the pod requests.
             node: the node that the pod is bound to.
         """
-        ...
+        return False
 
+    @abstractmethod
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod has this dialect's record of an allocation."""
-        ...
 
+    @abstractmethod
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the record of an allocation; grants are in start order of the containers.
 
@@ -287,8 +300,8 @@ class Dialect(Protocol):
         Raises:
             DialectError: the record cannot be parsed.
         """
-        ...
 
+    @abstractmethod
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """Read an allocation by the rules of the ecosystem's own scheduler, which bound the pod.
 
@@ -301,8 +314,8 @@ class Dialect(Protocol):
         Raises:
             DialectError: the record cannot be parsed by these rules either.
         """
-        ...
 
+    @abstractmethod
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
@@ -315,4 +328,3 @@ class Dialect(Protocol):
             node: the node of the placement.
             now: nanoseconds since 1970.
         """
-        ...

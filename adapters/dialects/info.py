@@ -3,10 +3,10 @@
 The node agent reads these values. They must be importable without NumPy, pydantic and Kubernetes.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from pkgutil import resolve_name
 
-from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
+from adapters.dialects.dialect import Dialect, Document
 from adapters.dialects.request_writer import RequestWriter
 
 
@@ -53,9 +53,10 @@ class DialectInfo:
         allocation_annotations: the ones of ``result_keys`` that each pod with an allocation has
             at least one of.
         documents: settings files that the dialect reads.
-        configure: returns the dialect under these settings; raises ``DialectError`` where a
-            settings file has an invalid value. It imports the implementation when it is called.
-        writer: imports what writes a request in the dialect; None where nothing does.
+        implementation: the subclass of ``Dialect``, as ``module:name``: the node agent reads this
+            entry and must not import it.
+        writer: the ``RequestWriter``, as ``module:name``; None where nothing writes requests in
+            the dialect.
         vendor: of the only cards that the dialect can describe; None where it describes cards of
             several vendors.
         uses_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
@@ -73,8 +74,8 @@ class DialectInfo:
     result_keys: frozenset[str]
     allocation_annotations: frozenset[str]
     documents: frozenset[Document]
-    configure: Callable[[Documents, Defaults], Dialect]
-    writer: Callable[[], RequestWriter] | None = None
+    implementation: str
+    writer: str | None = None
     vendor: str | None = None
     uses_node_lock: bool = False
     runtime_hook: RuntimeHook | None = None
@@ -82,3 +83,15 @@ class DialectInfo:
     pod_resources: frozenset[str] = frozenset()
     resources_beside: frozenset[str] = frozenset()
     node_sources: tuple[str, ...] = ()
+
+    def load(self) -> type[Dialect]:
+        """Import the implementation."""
+        implementation: type[Dialect] = resolve_name(self.implementation)
+        return implementation
+
+    def load_writer(self) -> RequestWriter | None:
+        """Import what writes requests in the dialect; None where nothing does."""
+        if self.writer is None:
+            return None
+        writer: RequestWriter = resolve_name(self.writer)
+        return writer

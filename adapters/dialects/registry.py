@@ -71,4 +71,4 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
     Raises:
         DialectError: a settings file has an invalid value.
     """
-    return tuple(info.configure(settings, defaults) for info in DIALECTS)
+    return tuple(info.load().configured(settings, defaults) for info in DIALECTS)

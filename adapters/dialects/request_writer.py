@@ -78,6 +78,41 @@ def needs_exclusive_policy(
     return all(each.exclusive for each in containers) and not all(map(is_exclusive, containers))
 
 
+@dataclass(frozen=True, slots=True)
+class AmountKeys:
+    """The resources by which HAMi and Volcano count cards, and what of each.
+
+    Attributes:
+        count: of the number of cards.
+        memory: of MiB of each card.
+        percent: of percent of each card's memory.
+        cores: of percent of each card's compute.
+    """
+
+    count: str
+    memory: str
+    percent: str
+    cores: str
+
+
+def amounts(
+    container: ContainerRequest, keys: AmountKeys, *, by_policy: bool
+) -> dict[str, int | str]:
+    """What a container requests; memory and compute are always written.
+
+    Args:
+        container: the request.
+        keys: by which the dialect counts.
+        by_policy: as in ``stated_compute``.
+    """
+    if container.memory is not None:
+        memory = {keys.memory: mebibytes(container.memory)}
+    else:
+        memory = {keys.percent: container.memory_percent or FULL}
+    compute = stated_compute(container, by_policy=by_policy)
+    return {keys.count: container.count, **memory, keys.cores: compute}
+
+
 def stated_compute(container: ContainerRequest, *, by_policy: bool) -> int:
     """The percent of compute to write: all of it where nothing else makes the cards exclusive.
 

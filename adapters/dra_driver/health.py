@@ -12,16 +12,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+import grpc
 import grpc.aio
-from google.protobuf.message import Message
 
 from adapters.dra_driver.devices import UNHEALTHY
-from adapters.dra_driver.proto import (
-    dra_health_v1_pb2,
-    dra_health_v1_pb2_grpc,
-    dra_health_v1alpha1_pb2,
-    dra_health_v1alpha1_pb2_grpc,
-)
+from adapters.dra_driver.proto import dra_health_v1_pb2 as messages
 from adapters.dra_driver.slices import DevicePool
 
 VERSIONS = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
@@ -100,48 +95,42 @@ def health(pools: Sequence[DevicePool], problems: Mapping[str, str]) -> tuple[Re
 
 
 class HealthPlugin:
-    """Answers the calls of one version."""
+    """Answers the kubelet's call."""
 
-    def __init__(self, devices: DeviceHealth, messages: Any) -> None:
-        """Report nothing yet.
-
-        Args:
-            devices: those whose health is reported.
-            messages: the generated module of the version.
-        """
+    def __init__(self, devices: DeviceHealth) -> None:
+        """Report these devices."""
         self._devices = devices
-        self._messages = messages
 
     async def NodeWatchResources(  # noqa: N802  # the name of the call
         self, _request: object, context: Any
-    ) -> AsyncGenerator[Message, None]:
+    ) -> AsyncGenerator[messages.NodeWatchResourcesResponse, None]:
         """Report as long as the kubelet listens."""
         # The first report may be far off; the kubelet knows that the call has arrived.
         await context.send_initial_metadata(())
         async for found in self._devices.reports():
-            yield self._report(found)
-
-    def _report(self, found: Sequence[ReportedHealth]) -> Message:
-        messages, now = self._messages, int(time.time())
-        answer = messages.NodeWatchResourcesResponse()
-        for each in found:
-            answer.devices.add(
-                device=messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
-                health=messages.HEALTHY if each.healthy else messages.UNHEALTHY,
-                last_updated_time=now,
-                message=each.problem.encode()[:_MAX_MESSAGE].decode(errors="ignore"),
-            )
-        return answer  # type: ignore[no-any-return]  # generated
+            yield _report(found)
 
 
 def add_health(server: grpc.aio.Server, devices: DeviceHealth) -> None:
-    """Serve both versions."""
-    modules: Sequence[tuple[Callable[..., Any], Any]] = (
-        (dra_health_v1_pb2_grpc.add_DRAResourceHealthServicer_to_server, dra_health_v1_pb2),
-        (
-            dra_health_v1alpha1_pb2_grpc.add_DRAResourceHealthServicer_to_server,
-            dra_health_v1alpha1_pb2,
-        ),
+    """Serve the call in both versions."""
+    watch = grpc.unary_stream_rpc_method_handler(
+        HealthPlugin(devices).NodeWatchResources,
+        request_deserializer=messages.NodeWatchResourcesRequest.FromString,
+        response_serializer=messages.NodeWatchResourcesResponse.SerializeToString,
     )
-    for add, messages in modules:
-        add(HealthPlugin(devices, messages), server)
+    calls = {"NodeWatchResources": watch}
+    server.add_generic_rpc_handlers(
+        [grpc.method_handlers_generic_handler(version, calls) for version in VERSIONS]
+    )
+
+
+def _report(found: Sequence[ReportedHealth]) -> messages.NodeWatchResourcesResponse:
+    answer, now = messages.NodeWatchResourcesResponse(), int(time.time())
+    for each in found:
+        answer.devices.add(
+            device=messages.DeviceIdentifier(pool_name=each.pool, device_name=each.device),
+            health=messages.HEALTHY if each.healthy else messages.UNHEALTHY,
+            last_updated_time=now,
+            message=each.problem.encode()[:_MAX_MESSAGE].decode(errors="ignore"),
+        )
+    return answer

@@ -12,17 +12,18 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from adapters.agent.apiserver.list_watch import FAILURES
 from adapters.agent.log import log_event
 from adapters.dra_driver.devices import Json
-from adapters.dra_driver.slice_server import UnsupportedClusterError
+from adapters.dra_driver.slice_server import SliceChange, StoredSlice, UnsupportedClusterError
 from adapters.dra_driver.slices import DevicePool, slice_object
 from adapters.dra_driver.stored import lost
-from adapters.wire.decode.decoder import UnreadableError
 
 MIN_DELAY, MAX_DELAY = 1.0, 30.0
-"""Seconds between two attempts; each failure doubles the wait."""
+"""Seconds between two writes; each failure doubles the wait."""
 
-_FAILURES = (OSError, UnreadableError)
+_MAX_GENERATION = 1 << 62
+"""Generations of slices that nothing of ours has written are ignored beyond it."""
 
 _NUMBER = re.compile(r"\[\d+\]")
 """The number of a device in a path; it is ignored, for the devices lack the same fields."""
@@ -36,23 +37,19 @@ class StoredSlices(Protocol):
         """The node's name."""
         ...
 
-    async def list(self) -> tuple[list[Json], str]:
-        """The slices, and the version for a watch."""
-        ...
-
-    def changes(self, version: str) -> AsyncGenerator[tuple[str, Json], None]:
-        """Type and object of each event from a version on."""
+    def changes(self) -> AsyncGenerator[tuple[StoredSlice, ...] | SliceChange, None]:
+        """All slices, then each change; all again after each failure."""
         ...
 
     async def node_uid(self) -> str:
         """The uid of the node's object."""
         ...
 
-    async def create(self, item: Json) -> Json:
+    async def create(self, item: Json) -> StoredSlice:
         """Create a slice; what was stored."""
         ...
 
-    async def replace(self, item: Json) -> Json:
+    async def replace(self, item: Json) -> StoredSlice:
         """Replace a slice; what was stored."""
         ...
 
@@ -73,7 +70,7 @@ class SlicePublisher:
     server: StoredSlices
     desired: Callable[[], tuple[DevicePool, ...] | None]
     _owner: str = ""
-    _stored: dict[str, Json] | None = None
+    _stored: dict[str, StoredSlice] | None = None
     _written: dict[str, tuple[Json, Json]] = field(default_factory=dict[str, tuple[Json, Json]])
     """What was asked for, and the spec that the server then stored, by name of the slice."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
@@ -91,39 +88,24 @@ class SlicePublisher:
         await asyncio.gather(self._follow(), self._publish())
 
     async def _follow(self) -> None:
-        """Know the stored slices; list them again after each failure."""
-        wait = MIN_DELAY
-        while True:
-            try:
-                items, version = await self.server.list()
-                self._stored = {each["metadata"]["name"]: each for each in items}
-                self.wake()
-                wait = MIN_DELAY
-                while True:
-                    version = await self._watch(version)
-            except _FAILURES as error:
-                log_event("resource_slices.disconnected", reason=str(error) or repr(error))
-            await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
-            wait = min(wait * 2, MAX_DELAY)
+        """Know the stored slices."""
+        async with aclosing(self.server.changes()) as changes:
+            async for each in changes:
+                if isinstance(each, SliceChange):
+                    self._note(each)
+                else:
+                    self._stored = {stored.name: stored for stored in each}
+                    self.wake()
 
-    async def _watch(self, version: str) -> str:
-        async with aclosing(self.server.changes(version)) as changes:
-            async for kind, item in changes:
-                version = item["metadata"].get("resourceVersion", version)
-                self._note(kind, item)
-        return version
-
-    def _note(self, kind: str, item: Json) -> None:
-        """Take an event; one that is older than an own write is ignored."""
-        name = item["metadata"].get("name", "")
-        if self._stored is None or not name:
+    def _note(self, change: SliceChange) -> None:
+        """Take a change; one that is older than an own write is ignored."""
+        found, stored = change.slice, self._stored
+        if stored is None or _version(found) < _version(stored.get(found.name)):
             return
-        if _version(item) < _version(self._stored.get(name)):
-            return
-        if kind == "DELETED":
-            self._stored.pop(name, None)
+        if change.deleted:
+            stored.pop(found.name, None)
         else:
-            self._stored[name] = item
+            stored[found.name] = found
         self.wake()
 
     async def _publish(self) -> None:
@@ -137,7 +119,7 @@ class SlicePublisher:
             try:
                 written = await self._reconcile(desired)
                 wait = MIN_DELAY
-            except _FAILURES as error:
+            except FAILURES as error:
                 log_event("resource_slices.write_failed", reason=str(error) or repr(error))
                 wait = min(wait * 2, MAX_DELAY)
                 self.wake()
@@ -163,7 +145,8 @@ class SlicePublisher:
         stored = self._stored or {}
         for name, content in pool.slices.items():
             asked, answered = self._written.get(name, ({}, {}))
-            if content != asked or stored.get(name, {}).get("spec") != answered:
+            present = stored.get(name)
+            if content != asked or present is None or present.spec != answered:
                 return False
         return True
 
@@ -171,23 +154,18 @@ class SlicePublisher:
         stored = self._stored if self._stored is not None else {}
         if not self._owner:
             self._owner = await self.server.node_uid()
-        newest = (
-            each["spec"]["pool"]["generation"]
-            for each in stored.values()
-            if each["spec"]["pool"]["name"] == pool.name
-        )
-        generation = max(newest, default=0) + 1
+        generation = max((_generation(each, pool) for each in stored.values()), default=0) + 1
         for name, content in pool.slices.items():
             item = slice_object(self.server.node, self._owner, pool, name, generation)
             present = stored.get(name)
             if present is None:
                 answer = await self.server.create(item)
             else:
-                item["metadata"]["resourceVersion"] = present["metadata"]["resourceVersion"]
+                item["metadata"]["resourceVersion"] = present.version
                 answer = await self.server.replace(item)
             stored[name] = answer
             await self._verify(item, answer)
-            self._written[name] = content, answer["spec"]
+            self._written[name] = content, answer.spec
         log_event(
             "resource_slices.written",
             pool=pool.name,
@@ -195,13 +173,13 @@ class SlicePublisher:
             slices=len(pool.slices),
         )
 
-    async def _verify(self, item: Json, answer: Json) -> None:
+    async def _verify(self, item: Json, answer: StoredSlice) -> None:
         """Withdraw a slice that the server stored otherwise.
 
         Raises:
             UnsupportedClusterError: it did.
         """
-        paths = lost(item["spec"], answer.get("spec"), "spec")
+        paths = lost(item["spec"], answer.spec, "spec")
         missing = dict.fromkeys(_NUMBER.sub("[]", path) for path in paths)
         if not missing:
             return
@@ -215,6 +193,15 @@ class SlicePublisher:
         )
 
 
-def _version(item: Json | None) -> int:
-    text = "" if item is None else item["metadata"].get("resourceVersion", "")
-    return int(text) if text.isdecimal() else 0
+def _version(stored: StoredSlice | None) -> int:
+    text = "" if stored is None else stored.version
+    return int(text) if text.isdecimal() and len(text) < 20 else 0  # 64 bits
+
+
+def _generation(stored: StoredSlice, pool: DevicePool) -> int:
+    """The generation of a slice of a pool; 0 for a slice of another pool."""
+    match stored.spec.get("pool"):
+        case {"name": pool.name, "generation": int(number)} if 0 < number < _MAX_GENERATION:
+            return number
+        case _:
+            return 0

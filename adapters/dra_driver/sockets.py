@@ -16,7 +16,7 @@ from adapters.agent.log import log_event
 from adapters.dialects.dra import DRIVER
 from adapters.dra_driver import health
 from adapters.dra_driver.health import DeviceHealth, add_health
-from adapters.dra_driver.plugin import VERSIONS, add_plugin
+from adapters.dra_driver.plugin import VERSION, add_plugin
 from adapters.dra_driver.preparation import Preparer
 from adapters.dra_driver.proto import registration_pb2, registration_pb2_grpc
 
@@ -39,7 +39,7 @@ class PluginRegistration:
             type="DRAPlugin",
             name=DRIVER,
             endpoint=str(self._endpoint),
-            supported_versions=(*VERSIONS, *health.VERSIONS),
+            supported_versions=(VERSION, *health.VERSIONS),
         )
 
     async def NotifyRegistrationStatus(  # noqa: N802  # the name of the call

@@ -77,6 +77,22 @@ class Cluster:
     agents: AgentReader = field(default_factory=NoAgents)
 
 
+class NodeEvents:
+    """Something that happens to nodes, and what has to look at each of them."""
+
+    def __init__(self) -> None:
+        self._handlers: list[Callable[[str], None]] = []
+
+    def subscribe(self, handler: Callable[[str], None]) -> None:
+        """Call a function with the name of each node to which it happens from now on."""
+        self._handlers.append(handler)
+
+    def notify(self, node: str) -> None:
+        """It has happened to a node."""
+        for handler in self._handlers:
+            handler(node)
+
+
 class ServiceRuntime:
     """A service with its metrics, its HTTP application and its tasks.
 
@@ -85,8 +101,8 @@ class ServiceRuntime:
         metrics: of this process.
         decision_log: of the service.
         recorder: of its decisions.
-        ledger_deleted: called with the name of a node whose ledger was deleted.
-        ledger_changed: called with the name of a node whose ledger was written.
+        ledger_deleted: the nodes whose ledger was deleted.
+        ledger_written: the nodes whose ledger was written.
         leads: whether this replica does what only one of them must do.
         led_for: seconds for which it has led; 0 where it does not.
         staleness: seconds since the cache of ledgers was last up to date.
@@ -129,8 +145,8 @@ class ServiceRuntime:
             self.recorder,
         )
         self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
-        self.ledger_deleted: Callable[[str], None] = lambda _: None
-        self.ledger_changed: Callable[[str], None] = lambda _: None
+        self.ledger_deleted = NodeEvents()
+        self.ledger_written = NodeEvents()
         self.leads: Callable[[], bool] = lambda: True
         self.led_for: Callable[[], float] = lambda: inf
         self.staleness: Callable[[], float] = lambda: 0.0
@@ -217,9 +233,9 @@ class ServiceRuntime:
                     if change.problem is not None:
                         self._log.error("ledger.unreadable", node=change.node, text=change.problem)
                     elif change.stored is None:
-                        self.ledger_deleted(change.node)
+                        self.ledger_deleted.notify(change.node)
                     else:
-                        self.ledger_changed(change.node)
+                        self.ledger_written.notify(change.node)
                     self._updated = monotonic()
                     count += 1
                     if count % BATCH == 0:

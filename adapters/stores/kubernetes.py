@@ -19,8 +19,8 @@ from adapters.stores.watch import Inbox, WatchLedgers
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.ledger import encode
-from adapters.wire.records.ledger_object import LedgerObject
 from adapters.wire.records.ledger_reader import LedgerReader
+from adapters.wire.records.ledger_records import LedgerObject
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
 

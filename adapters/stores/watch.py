@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from adapters.stores.store import Change, Decode, Stored, changes_of
 from adapters.wire.records.ledger import decode
-from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerObject
 
 
 class NamedObject(Protocol):

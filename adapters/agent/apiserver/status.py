@@ -14,7 +14,8 @@ import msgspec
 
 from adapters.agent.apiserver.api import ApiError, send
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.apiserver.ledger_watch import COLLECTION, FAILURES
+from adapters.agent.apiserver.ledger_watch import COLLECTION
+from adapters.agent.apiserver.list_watch import FAILURES
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.log import log_event
@@ -164,12 +165,15 @@ class HardwarePublisher:
             await self._create()
         body = b'{"status":' + encode(desired) + b"}"
         path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
+        # Before the request: what the watch says until the answer arrives is newer.
+        self._exists, self._written = True, desired
         try:
             await send(self.credentials, "PATCH", path, body, MERGE)
-        except ApiError as error:
-            self._exists = self._exists and error.status != _NOT_FOUND
+        except FAILURES as error:
+            self._written = None
+            if isinstance(error, ApiError) and error.status == _NOT_FOUND:
+                self._exists = False
             raise
-        self._exists, self._written = True, desired
         log_event(
             "node_status.updated",
             cards=len(desired.cards),

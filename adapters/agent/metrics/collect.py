@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from adapters.agent.grants import GrantAnswer
 from adapters.agent.hardware.model import CardLoad, Hardware
 from adapters.agent.hook.containers import ContainerRegistry
-from adapters.agent.hook.counters import HookCounters
+from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.metrics.cards import card_families
 from adapters.agent.metrics.exposition import Family
 from adapters.agent.metrics.granted import granted_families

@@ -1,6 +1,6 @@
 """What the hook has done, and whether the runtime calls it."""
 
-from adapters.agent.hook.counters import HookCounters
+from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.metrics.exposition import Family, Sample
 
 

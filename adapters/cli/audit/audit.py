@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from adapters.cli.audit.container_rules import container_findings
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
+from adapters.cli.audit.pod_rules import container_findings
 from adapters.cli.fleet.device_plugins import PluginDevices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.fleet.quotas import counted

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.cluster_options import AllNamespaces, Context, Files, Kubeconfig
+from adapters.cli.input.options import AllNamespaces, Context, Files, Kubeconfig
 
 
 class AuditFormat(Enum):

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.cluster_options import Context, Kubeconfig
+from adapters.cli.input.options import Context, Kubeconfig
 
 
 class DoctorFormat(Enum):
@@ -34,7 +34,7 @@ def doctor(
     Exit status: 0 no findings, 1 warnings or errors, 2 bad input or no answer.
     """
     from adapters.cli.doctor import command
-    from adapters.cli.doctor.output import as_json, show
+    from adapters.cli.doctor.finding import as_json, show
     from adapters.cli.doctor.reader import observe
     from adapters.cli.input.cluster import ClusterOptions, call, context_of
 

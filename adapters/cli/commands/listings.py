@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.cluster_options import (
+from adapters.cli.input.options import (
     AllNamespaces,
     Context,
     Files,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.policy_option import PolicyOption, chosen_policy
+from adapters.cli.input.options import PolicyOption, chosen_policy
 
 if TYPE_CHECKING:
-    from adapters.cli.output.report_part import ReportPart
+    from adapters.cli.output.report import ReportPart
     from adapters.cli.schedule import Run
 
 SOME_NOT_PLACED = 1
@@ -111,7 +111,7 @@ def schedule(
     from adapters.cli.input.source import sources
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
-    from adapters.cli.output.report_part import SUMMARY, of_results
+    from adapters.cli.output.report import SUMMARY, of_results
     from adapters.cli.schedule import RunOptions, started
     from adapters.dialects.dialect import Defaults
 
@@ -149,7 +149,7 @@ def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
 
             _stream(yaml_report(pods, cards))
         case ReportFormat.CSV | ReportFormat.NAME:
-            from adapters.cli.output.report_rows import pod_row
+            from adapters.cli.output.report_fields import pod_row
             from adapters.cli.output.rows import RowFormat, formatted
 
             rows = [*map(pod_row, pods)]

@@ -6,8 +6,13 @@ import typer
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
-from adapters.cli.input.cluster_options import Context, Files, Kubeconfig
-from adapters.cli.input.policy_option import PolicyOption, chosen_policy
+from adapters.cli.input.options import (
+    Context,
+    Files,
+    Kubeconfig,
+    PolicyOption,
+    chosen_policy,
+)
 
 NOT_PLACED = 1
 """Exit status where a pod does not fit the changed cluster."""

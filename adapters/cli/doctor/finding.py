@@ -1,7 +1,12 @@
-"""What a check found."""
+"""What a check found, for people and for programs."""
 
 from dataclasses import dataclass
 from enum import Enum
+
+import msgspec
+
+from adapters.cli.output.encoded import encoded
+from adapters.cli.output.page import BREAK, Row, TextColumn, TextPage, span
 
 
 class FindingLevel(Enum):
@@ -42,3 +47,26 @@ def warning(check: str, text: str, remedy: str) -> CheckResult:
 def error(check: str, text: str, remedy: str) -> CheckResult:
     """Something is wrong."""
     return CheckResult(check, FindingLevel.ERROR, text, remedy)
+
+
+_STYLES = {FindingLevel.OK: "green", FindingLevel.WARNING: "yellow", FindingLevel.ERROR: "bold red"}
+_FIXED = TextColumn(folds=False)
+
+
+def as_json(findings: list[CheckResult]) -> str:
+    """One object: counts of the levels, and all findings."""
+    counts = {level.value: sum(each.level is level for each in findings) for level in FindingLevel}
+    return encoded({"counts": counts, "findings": msgspec.to_builtins(findings)}).decode()
+
+
+def show(findings: list[CheckResult], page: TextPage) -> None:
+    """A line for each finding, with its remedy below it."""
+    page.table((_FIXED, _FIXED, TextColumn()), [_row(each) for each in findings])
+    errors = sum(each.level is FindingLevel.ERROR for each in findings)
+    warnings = sum(each.level is FindingLevel.WARNING for each in findings)
+    page.line(span(f"{errors} errors, {warnings} warnings, {len(findings)} findings"))
+
+
+def _row(each: CheckResult) -> Row:
+    remedy = (BREAK, (f"→ {each.remedy}", "grey50")) if each.remedy else ()
+    return span(each.level.value, _STYLES[each.level]), span(each.check), ((each.text, ""), *remedy)

@@ -29,7 +29,7 @@ from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.records.ledger import LedgerRecordError
-from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import QuotaRecordError, read_quota
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node

@@ -33,7 +33,7 @@ from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
-from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 

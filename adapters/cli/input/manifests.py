@@ -10,7 +10,7 @@ from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
-from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 

@@ -9,8 +9,6 @@ from core.durations import SECOND
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-"""Nanoseconds."""
-
 
 def parse_time(text: str | None) -> int:
     """Nanoseconds since 1970, from RFC 3339 with a time zone or Unix seconds; now for None.

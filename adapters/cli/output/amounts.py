@@ -1,6 +1,7 @@
 """Amounts of cards in words: what a request asks for, and what a share is."""
 
-from core.hardware.quantity import format_gib
+from adapters.wire.agent_report import Use
+from core.hardware.quantity import MIB, format_gib
 from core.requests.grant import Allocation, Grant
 from core.requests.request import ContainerRequest, Request
 
@@ -53,3 +54,17 @@ def grant_text(grant: Grant) -> str:
     """One share, such as ``4.0 GiB, 50%``."""
     slice_ = f" ({grant.slice.profile})" if grant.slice else ""
     return f"{gib(grant.memory)} GiB{f', {grant.compute}%' if grant.compute else ''}{slice_}"
+
+
+def used(use: Use) -> tuple[str, str]:
+    """Memory in GiB and compute in percent; empty where it is unknown."""
+    memory = "" if use.memory is None else gib(use.memory)
+    return memory, "" if use.compute is None else percent(use.compute)
+
+
+def used_fields(use: Use) -> dict[str, int | None]:
+    """A card's use as fields of JSON, YAML and CSV; memory in MiB, compute in percent."""
+    return {
+        "usedMiB": None if use.memory is None else use.memory // MIB,
+        "usedCompute": use.compute,
+    }

@@ -1,6 +1,6 @@
 """The result of a run."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -142,3 +142,34 @@ class ScheduleReport:
     def complete(self) -> bool:
         """Whether every pod that requests a share has one, and no card is over-allocated."""
         return not self.over_allocated and not any(pod.result in NOT_PLACED for pod in self.pods)
+
+
+REFUSED = "refused"
+"""Pods that request a share and have none; the other words are those of ``PodResult``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReportPart:
+    """A part.
+
+    Attributes:
+        results: of the pods that are shown.
+        cards: whether cards are shown.
+    """
+
+    results: frozenset[PodResult] = frozenset(PodResult)
+    cards: bool = True
+
+    def shows(self, pod: PodLine) -> bool:
+        """Whether a pod is shown."""
+        return pod.result in self.results
+
+
+EVERYTHING = ReportPart()
+SUMMARY = ReportPart(frozenset(), cards=False)
+
+
+def of_results(words: Iterable[str], *, cards: bool) -> ReportPart:
+    """The pods of some results; without any, of all."""
+    results = [NOT_PLACED if word == REFUSED else {PodResult(word)} for word in words]
+    return ReportPart(frozenset().union(*results) if results else EVERYTHING.results, cards)

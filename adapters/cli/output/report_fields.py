@@ -1,6 +1,7 @@
 """The fields of a report in JSON and YAML, which are a contract."""
 
 from adapters.cli.output.report import CardLine, PodLine, PodResult, ShareLine
+from adapters.cli.output.rows import Row
 from core.hardware.quantity import MIB
 
 HEAD = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ScheduleReport"}
@@ -54,3 +55,20 @@ def _share(share: ShareLine) -> dict[str, object]:
         "compute": share.compute,
         "mig": None if part is None else {"profile": part.profile, "start": part.start},
     }
+
+
+def pod_row(pod: PodLine) -> Row:
+    """One pod; its amounts are those of all its shares together."""
+    shares = [share for shares in pod.containers.values() for share in shares]
+    fields: dict[str, object] = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "result": pod.result.value,
+        "dialect": pod.dialect,
+        "node": pod.node,
+        "cards": [share.uuid for share in shares],
+        "memoryMiB": sum(share.memory for share in shares) // MIB,
+        "compute": sum(share.compute for share in shares),
+        "summary": pod.summary,
+    }
+    return Row(f"pod/{pod.name}", (), fields)

@@ -9,8 +9,15 @@ from adapters.cli.output.card_table import write_cards
 from adapters.cli.output.names import named, short
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
-from adapters.cli.output.report import NOT_PLACED, CardLine, PodLine, PodResult, ShareLine
-from adapters.cli.output.report_part import EVERYTHING, ReportPart
+from adapters.cli.output.report import (
+    EVERYTHING,
+    NOT_PLACED,
+    CardLine,
+    PodLine,
+    PodResult,
+    ReportPart,
+    ShareLine,
+)
 from core.hardware.quantity import format_bytes
 
 MAX_REASONS = 8

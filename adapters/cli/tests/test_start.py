@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.input.policy_option import PolicyOption
+from adapters.cli.input.options import PolicyOption
 from adapters.cli.main import app
 from adapters.cli.tests.builders import node, pod, stream, volcano
 from adapters.dialects.dialect import SchedulingPolicy
@@ -39,7 +39,7 @@ DEPENDENCIES = {
 
 SIGNATURES = {
     "adapters.cli.commands", "adapters.cli.configure", "adapters.cli.input", "adapters.cli.main",
-    "adapters.cli.node", "typer",
+    "typer",
 }  # fmt: skip
 """All that the version and the help may import."""
 

@@ -19,10 +19,10 @@ def writer_of(name: str) -> RequestWriter:
     Raises:
         InputError: nothing does.
     """
-    info = _info(name)
-    if info.writer is None:
+    writer = _info(name).load_writer()
+    if writer is None:
         raise InputError(name, f"cannot be translated; must be one of {', '.join(targets())}")
-    return info.writer()
+    return writer
 
 
 def texts_of(name: str) -> frozenset[str]:

@@ -10,11 +10,10 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.input.source import InputError
-from adapters.cli.output.amounts import compute_of, gib, memory_of, percent
+from adapters.cli.output.amounts import compute_of, gib, memory_of, percent, used, used_fields
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
-from adapters.cli.view.used import used, used_fields
 from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref

@@ -7,8 +7,7 @@ from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA, DRIVER
 from adapters.dialects.dra.card_selectors import CardConstraints, constraints
-from adapters.dialects.dra.claim_specs import UUID
-from adapters.dialects.dra.device_classes import ALL, MIG, WHOLE
+from adapters.dialects.dra.claim_specs import ALL, MIG, UUID, WHOLE
 from adapters.dialects.dra.devices import own_name
 from adapters.wire.dra import ClaimSpec, ExactRequest
 from adapters.wire.kube import Pod, full_name

@@ -9,12 +9,23 @@ from typing import Any
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.card_selectors import expressions
-from adapters.dialects.dra.device_classes import MIG, SHARE, WHOLE
 from adapters.dialects.losses import Loss
 from adapters.dialects.request_writer import mebibytes, stated_compute
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL
 from core.requests.request import ContainerRequest, Phase, Request
+
+SHARE = "share.dragoman.dev"
+"""A share of one card: all its memory and no reserved compute where no amount is stated."""
+
+WHOLE = "whole.dragoman.dev"
+"""All memory of one card."""
+
+MIG = "mig.dragoman.dev"
+"""One MIG slice, with at least the amounts that are stated."""
+
+ALL = frozenset({SHARE, WHOLE, MIG})
+"""The DeviceClasses of our driver, which the chart creates (templates/device-classes.yaml)."""
 
 REQUEST = "share"
 """Name of the only request of a claim."""

@@ -8,6 +8,7 @@ Source: k8s.io/dynamic-resource-allocation v0.37.1
 structured/internal/incubating/consumable_capacity.go, calculateConsumedCapacity.
 """
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -16,7 +17,6 @@ from math import ceil
 import msgspec
 
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.share_id import share_id
 from adapters.wire.decode.decoder import UnreadableError, convert
 from adapters.wire.dra import (
     DeviceCapacity,
@@ -192,3 +192,9 @@ def _rounded(amount: Fraction, policy: RequestPolicy) -> Fraction:
 def _text(amount: Fraction) -> str:
     """An amount as a quantity: whole, or in thousandths, rounded up."""
     return str(amount.numerator) if amount.denominator == 1 else f"{ceil(amount * 1000)}m"
+
+
+def share_id(text: str) -> str:
+    """The id that follows from a text: a UUID of version 8 (RFC 9562), as the API demands one."""
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"

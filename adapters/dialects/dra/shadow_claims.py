@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.dra.claims import NAME_FIELD, SHADOW
+from adapters.dialects.dra.consumption import share_id
 from adapters.dialects.dra.shadows import ShadowDevice
-from adapters.dialects.dra.share_id import share_id
 
 NODE = "dragoman.dev/node"
 """The annotation of a shadow claim with the name of its node."""

@@ -1,8 +1,21 @@
 """Parses values of a pod's annotations: an invalid value is an error, never a default."""
 
+from typing import TypeVar
+
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.go_bool import parse_bool
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Text
+
+# strconv.ParseBool
+_WORDS = {
+    **dict.fromkeys(("1", "t", "T", "true", "True", "TRUE"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "False", "FALSE"), False),
+}
+
+
+def parse_bool(text: str) -> bool | None:
+    """Parse a boolean; None where the text is not one."""
+    return _WORDS.get(text)
 
 
 def annotation_path(key: str) -> str:
@@ -57,3 +70,21 @@ def names(annotations: Text, key: str) -> frozenset[str]:
     """Names in a list with commas, without empty ones."""
     items = (item.strip() for item in annotations.get(key, "").split(","))
     return frozenset(item for item in items if item)
+
+
+_Shape = TypeVar("_Shape")
+
+
+def decode(annotations: Text, key: str, shape: type[_Shape]) -> _Shape | None:
+    """Parse an annotation; None where it does not exist, or is ``null``.
+
+    Raises:
+        DialectError: it is not JSON of this shape.
+    """
+    text = annotations.get(key)
+    if text is None or text.strip() == "null":
+        return None
+    try:
+        return Decoder(shape).decode(text)
+    except UnreadableError as error:
+        raise DialectError(annotation_path(key), text, f"cannot be parsed: {error}") from None

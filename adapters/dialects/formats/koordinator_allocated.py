@@ -12,8 +12,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError, UnclearRecord
 from adapters.dialects.formats import koordinator_words as words
-from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.dialects.formats.json_annotation import decode
+from adapters.dialects.formats.annotation_values import annotation_path, decode
 from adapters.wire.kube import Amount, Text
 from adapters.wire.quantity import QuantityError, format_binary, format_decimal, parse_int
 from core.hardware.card import Card

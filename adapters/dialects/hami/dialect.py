@@ -8,6 +8,7 @@ from adapters.dialects.dialect import (
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
     QuotaUnit,
@@ -20,7 +21,7 @@ from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
 from adapters.dialects.hami import settings as files
 from adapters.dialects.hami.admission import admission_defaults
-from adapters.dialects.hami.adopted import read_adopted
+from adapters.dialects.hami.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from adapters.wire.resource_quota import PREFIX
 from core.hardware.card import Card
@@ -31,13 +32,16 @@ from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Hami:
+class Hami(Dialect):
     """The dialect with its settings.
 
     Attributes:
         config: HAMi's device configuration.
         defaults: of the operator.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     config: files.HamiConfig
     defaults: Defaults
@@ -50,21 +54,6 @@ class Hami:
             DialectError: a settings file has an invalid value.
         """
         return cls(files.read_config(settings), defaults)
-
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """Empty: the dialect ignores no resource of another dialect."""
-        return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:

@@ -1,9 +1,10 @@
-"""Reads the record of an allocation back."""
+"""Reads the record of an allocation back: our own, and that of HAMi's scheduler."""
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.containers import pod_containers
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.adoption.foreign import read_hami
+from adapters.dialects.containers import pod_containers, requests_any
+from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
 from adapters.dialects.formats.annotation_values import annotation_path
 from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
@@ -13,6 +14,7 @@ from adapters.dialects.formats.hami_record import (
     decode_devices,
 )
 from adapters.dialects.formats.hami_slices import MigPlaces, check_slices, read_mig_allocations
+from adapters.dialects.hami.settings import HamiConfig
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
@@ -85,3 +87,18 @@ def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None) -> Gr
         phase=wanted.phase,
         slice=part,
     )
+
+
+def read_adopted(pod: Pod, node: Node, config: HamiConfig) -> AdoptedAllocation | None:
+    """Read the allocation of a pod; see ``Dialect``.
+
+    HAMi allocates no card for a number of 0, and none for amounts without a number.
+
+    Raises:
+        DialectError: the record is for another node, or cannot be parsed.
+    """
+    requesting = [one for one in pod_containers(pod) if requests_any(one, (config.count,))]
+    grants = read_hami(pod, node, requesting)
+    if grants:
+        return AdoptedAllocation(grants)
+    return None if requesting else NO_ALLOCATION

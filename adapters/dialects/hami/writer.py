@@ -3,16 +3,18 @@
 from adapters.dialects.formats.hami_policies import CARD_POLICY, MUTEX
 from adapters.dialects.hami import keys
 from adapters.dialects.request_writer import (
+    AmountKeys,
     RequestWriter,
     WrittenRequest,
-    mebibytes,
+    amounts,
     mode_word,
     needs_exclusive_policy,
-    stated_compute,
     words,
 )
 from core.hardware.quantity import FULL
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import Request
+
+_AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.PERCENT, keys.CORES)
 
 
 def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
@@ -23,7 +25,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
     """
     mutex = needs_exclusive_policy(request, lambda container: container.compute == FULL)
     return WrittenRequest(
-        tuple(_resources(container, mutex=mutex) for container in request.containers),
+        tuple(amounts(container, _AMOUNTS, by_policy=mutex) for container in request.containers),
         words(
             {
                 keys.MODE: mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
@@ -35,16 +37,6 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
             }
         ),
     )
-
-
-def _resources(container: ContainerRequest, *, mutex: bool) -> dict[str, int | str]:
-    resources: dict[str, int | str] = {keys.COUNT: container.count}
-    if container.memory is not None:
-        resources[keys.MEMORY] = mebibytes(container.memory)
-    else:
-        resources[keys.PERCENT] = container.memory_percent or FULL
-    resources[keys.CORES] = stated_compute(container, by_policy=mutex)
-    return resources
 
 
 WRITER = RequestWriter(

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
-from adapters.dialects.containers import PodContainer, stated_amount, whole_amount
+from adapters.dialects.containers import PodContainer, stated_amount, whole_amount, whole_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.koordinator import keys
 from core.hardware.quantity import FULL
@@ -76,21 +76,9 @@ def read_container_amounts(member: PodContainer) -> ContainerAmounts | None:
         amounts[other].reject(f"cannot be combined with {cards[0]}, which requests whole cards")
     if cards:
         return ContainerAmounts(
-            _whole(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]]
+            whole_cards(member, amounts[cards[0]].number), keys.WHOLE_CARDS[cards[0]]
         )
     return ContainerAmounts(_share(member, _expand_gpu(amounts))) if shares else None
-
-
-def _whole(member: PodContainer, cards: int) -> ContainerRequest:
-    return ContainerRequest(
-        member.container.name,
-        cards,
-        memory_percent=FULL,
-        compute=FULL,
-        exclusive=True,
-        linked=True,
-        phase=member.phase,
-    )
 
 
 def _reject_other_devices(member: PodContainer) -> None:

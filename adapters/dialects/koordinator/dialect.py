@@ -2,15 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 from adapters.dialects.dialect import (
     NO_DEFAULTS,
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
@@ -33,19 +34,25 @@ from core.requests.request import Ranking, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Koordinator:
+class Koordinator(Dialect):
     """``koordinator.sh/gpu*`` and whole cards, with the settings of koord-scheduler.
+
+    It has no ``quota_units``: Koordinator limits by ElasticQuota, which its scheduler still
+    counts.
 
     Attributes:
         scheduling: the policy of koord-scheduler, and the cards that it does not share.
         ranking: the order of nodes and cards that follows from it.
     """
 
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
+
     scheduling: KoordinatorScheduling
     ranking: Ranking
 
     @classmethod
-    def configured(cls, settings: Documents, defaults: Defaults) -> "Koordinator":
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:
         """Create the dialect with the settings of its scheduler.
 
         Raises:
@@ -53,16 +60,6 @@ class Koordinator:
         """
         scheduling = read_scheduling(settings)
         return cls(scheduling, ranking(scheduling, defaults))
-
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
 
     @property
     def companions(self) -> frozenset[str]:
@@ -73,11 +70,6 @@ class Koordinator:
     def claims(self) -> frozenset[str]:
         """Whole cards of NVIDIA; without other resources they mean NVIDIA's device plugin."""
         return frozenset({GPU})
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """Empty: Koordinator limits by ElasticQuota, which its scheduler still counts."""
-        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether a pod means Koordinator; see ``pod.matches``."""

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.annotation_values import annotation_path
-from adapters.dialects.formats.json_annotation import decode
+from adapters.dialects.formats.annotation_values import annotation_path, decode
 from adapters.dialects.koordinator import keys
 from adapters.wire.kube import Amount, Pod, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int

@@ -1,24 +1,8 @@
 """Koordinator's entry in the registry."""
 
-from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 from adapters.dialects.koordinator import keys
-from adapters.dialects.request_writer import RequestWriter
-
-
-def _configure(settings: Documents, defaults: Defaults) -> Dialect:
-    # Imported here because the node agent reads this entry and does not need the implementation.
-    from adapters.dialects.koordinator.dialect import Koordinator
-
-    return Koordinator.configured(settings, defaults)
-
-
-def _writer() -> RequestWriter:
-    from adapters.dialects.koordinator.writer import WRITER
-
-    return WRITER
-
 
 INFO = DialectInfo(
     name=keys.NAME,
@@ -26,8 +10,8 @@ INFO = DialectInfo(
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({keys.ALLOCATED}),
     documents=frozenset({SCHEDULER_CONFIG}),
-    configure=_configure,
-    writer=_writer,
+    implementation="adapters.dialects.koordinator.dialect:Koordinator",
+    writer="adapters.dialects.koordinator.writer:WRITER",
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=frozenset({*keys.OWN, *keys.WHOLE_CARDS}),
     resources_beside=keys.BESIDE,

@@ -9,7 +9,7 @@ import re
 import msgspec
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.json_annotation import decode
+from adapters.dialects.formats.annotation_values import decode
 from adapters.dialects.koordinator import keys
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Amount, DeviceObject, KubeNode, annotations, labels

@@ -9,9 +9,9 @@ from adapters.dialects.dialect import (
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_webhook import reject_privileged
@@ -28,13 +28,18 @@ from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Metax:
+class Metax(Dialect):
     """The dialect with its settings.
+
+    It has no ``quota_units``: a limit here binds all cards, and HAMi's of MetaX those alone.
 
     Attributes:
         config: HAMi's device configuration.
         defaults: of the operator.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     config: files.MetaxConfig
     defaults: Defaults
@@ -47,31 +52,6 @@ class Metax:
             DialectError: a settings file has an invalid value.
         """
         return cls(files.read_config(settings), defaults)
-
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """Empty: the dialect ignores no resource of another dialect."""
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """Empty: no resource of this dialect is another one's too."""
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """Empty: a limit here binds all cards, and HAMi's of MetaX would bind those only."""
-        return {}
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names a resource of this dialect, even with an amount of 0."""

@@ -1,24 +1,8 @@
 """The entry of MetaX under HAMi in the registry."""
 
-from adapters.dialects.dialect import Defaults, Dialect, Documents
 from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.dialects.info import DialectInfo, DialectStyle
 from adapters.dialects.metax import keys
-from adapters.dialects.request_writer import RequestWriter
-
-
-def _configure(settings: Documents, defaults: Defaults) -> Dialect:
-    # Imported here because the node agent reads this entry and does not need the implementation.
-    from adapters.dialects.metax.dialect import Metax
-
-    return Metax.configured(settings, defaults)
-
-
-def _writer() -> RequestWriter:
-    from adapters.dialects.metax.writer import WRITER
-
-    return WRITER
-
 
 INFO = DialectInfo(
     name=keys.NAME,
@@ -26,8 +10,8 @@ INFO = DialectInfo(
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED}),
     documents=frozenset({DEVICE_CONFIG}),
-    configure=_configure,
-    writer=_writer,
+    implementation="adapters.dialects.metax.dialect:Metax",
+    writer="adapters.dialects.metax.writer:WRITER",
     vendor=keys.NAME,
     uses_node_lock=True,
     pod_annotations=keys.POD_ANNOTATIONS,

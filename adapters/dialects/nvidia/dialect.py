@@ -4,15 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects.adoption.foreign import read_hami, read_koordinator
 from adapters.dialects.dialect import (
-    NO_DEFAULTS,
+    NO_ALLOCATION,
     NO_RESULT,
-    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.formats.hami_record import serves_node
@@ -22,7 +22,6 @@ from adapters.dialects.formats.koordinator_words import ALLOCATED
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.nvidia import keys
 from adapters.dialects.nvidia import pod as pods
-from adapters.dialects.nvidia.adopted import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
@@ -31,13 +30,19 @@ from core.requests.request import PluginShare, Ranking, Request
 
 
 @dataclass(frozen=True, slots=True)
-class Nvidia:
+class Nvidia(Dialect):
     """``nvidia.com/gpu``, ``nvidia.com/gpu.shared`` and ``nvidia.com/mig-PROFILE``.
+
+    It has no ``claims``: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so. It
+    has no ``quota_units``: Kubernetes itself counts the resources. NVIDIA has no webhook.
 
     Attributes:
         ranking: the order of nodes and cards, by the settings of koord-scheduler: whole cards are
             of Koordinator's words too.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     ranking: Ranking
 
@@ -50,31 +55,6 @@ class Nvidia:
         """
         return cls(ranking(read_scheduling(settings), defaults))
 
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations and labels that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """Empty: the dialect ignores no resource of another dialect."""
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """Empty: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """Empty: Kubernetes itself counts the device plugin's resources."""
-        return {}
-
     def matches(self, pod: Pod) -> bool:
         """Whether a pod requests a device of the plugin; see ``pod.matches``."""
         return pods.matches(pod)
@@ -86,10 +66,6 @@ class Nvidia:
             DialectError: an amount is invalid.
         """
         return pods.read_request(pod, self.ranking)
-
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """Return no defaults: NVIDIA has no webhook."""
-        return NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Return an empty description: the device plugin states numbers of devices, no cards."""
@@ -117,12 +93,23 @@ class Nvidia:
         return read_record(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``.
+        """Read what koord-scheduler or HAMi's scheduler allocated to a pod; see ``Dialect``.
+
+        They write a record of whole cards. None is of shared cards or MIG devices: what such a pod
+        has as an annotation is text of its author.
 
         Raises:
             DialectError: the record cannot be parsed.
         """
-        return read_adopted(pod, node)
+        members = pods.requesting(pod)
+        if not members:
+            return NO_ALLOCATION
+        if pods.requests_devices(pod):
+            return None
+        if ALLOCATED in annotations(pod):
+            return AdoptedAllocation(read_koordinator(pod, node, members))
+        grants = read_hami(pod, node)
+        return AdoptedAllocation(grants) if grants else None
 
     def write_result(
         self, pod: Pod, request: Request, placement: Placement, node: Node, now: int

@@ -8,15 +8,14 @@ from adapters.dialects.containers import (
     pod_containers,
     requests_any,
     whole_amount,
+    whole_cards,
 )
 from adapters.dialects.device_plugins.resources import plugin_share
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
 from adapters.wire.kube import Pod, full_name
 from core.hardware.card import Level, Mode
-from core.hardware.quantity import FULL
 from core.requests.request import (
-    ContainerRequest,
     PluginShare,
     Ranking,
     Request,
@@ -74,7 +73,7 @@ def read_request(pod: Pod, ranking: Ranking) -> Request:
         dialect=keys.NAME,
         alternatives=keys.ALTERNATIVES,
         containers=tuple(
-            _whole(member, sum(amounts.values())) for member, amounts in found if amounts
+            whole_cards(member, sum(amounts.values())) for member, amounts in found if amounts
         ),
         modes=_modes(resources),
         vendor=keys.VENDOR,
@@ -99,18 +98,6 @@ def _amounts(member: PodContainer) -> Mapping[str, int]:
     """The amounts of a container that are above 0."""
     stated = {name: whole_amount(member, name, 0, MAX_DEVICES) for name in _own(member)}
     return {name: amount for name, amount in stated.items() if amount}
-
-
-def _whole(member: PodContainer, cards: int) -> ContainerRequest:
-    return ContainerRequest(
-        member.container.name,
-        cards,
-        memory_percent=FULL,
-        compute=FULL,
-        exclusive=True,
-        linked=True,
-        phase=member.phase,
-    )
 
 
 def _modes(resources: Iterable[str]) -> frozenset[Mode]:

@@ -6,6 +6,7 @@ A pod requests ``acme.example/mib`` of one card. A node has ``acme.example/cards
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Self
 
 from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
@@ -17,7 +18,6 @@ from adapters.dialects.dialect import (
     DialectError,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
@@ -35,28 +35,15 @@ ALLOCATED = "acme.example/allocated"
 
 
 @dataclass(frozen=True, slots=True)
-class Acme:
+class Acme(Dialect):
     """The simplest dialect: shares of memory, one card for each container."""
 
-    @property
-    def name(self) -> str:
-        return NAME
+    name = NAME
+    result_keys = frozenset({ALLOCATED})
 
-    @property
-    def result_keys(self) -> frozenset[str]:
-        return INFO.result_keys
-
-    @property
-    def companions(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        return {}
+    @classmethod
+    def configured(cls, settings: Documents, defaults: Defaults) -> Self:  # noqa: ARG003
+        return cls()
 
     def matches(self, pod: Pod) -> bool:
         return RESOURCE in resource_names(pod)
@@ -100,9 +87,6 @@ class Acme:
         described = [card for card in cards if NAME in card.dialects]
         return {RESOURCE: sum(card.memory // MIB for card in described)} if described else {}
 
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        return False
-
     def has_result(self, pod: Pod) -> bool:
         return ALLOCATED in annotations(pod)
 
@@ -129,17 +113,13 @@ class Acme:
         return Result({ALLOCATED: ",".join(grant.card for grant in placement.grants)}, {})
 
 
-def _configure(settings: Documents, defaults: Defaults) -> Dialect:  # noqa: ARG001
-    return Acme()
-
-
 INFO = DialectInfo(
     name=NAME,
     style=DialectStyle("#00aa55", "green3", "▚", "A"),
-    result_keys=frozenset({ALLOCATED}),
+    result_keys=Acme.result_keys,
     allocation_annotations=frozenset({ALLOCATED}),
     documents=frozenset({("acme-scheduler", "config.yaml")}),
-    configure=_configure,
+    implementation=f"{__name__}:Acme",
     vendor=NAME,
     uses_node_lock=True,
     runtime_hook=RuntimeHook("acme's hook", ALLOCATED, "stop acme's hook"),

@@ -4,6 +4,7 @@ import sys
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects, documents
+from adapters.dialects.tests import acme
 
 ALL = dialects({}, Defaults())
 
@@ -22,6 +23,12 @@ def test_every_entry_describes_its_configured_dialect() -> None:
     assert [(each.name, each.result_keys) for each in ALL] == [
         (info.name, info.result_keys) for info in registry.DIALECTS
     ]
+
+
+def test_an_entry_imports_what_it_names() -> None:
+    assert acme.INFO.load() is acme.Acme
+    assert acme.INFO.load_writer() is None
+    assert all(info.load_writer() is not None for info in registry.DIALECTS)
 
 
 def test_an_entry_is_found_by_its_name() -> None:

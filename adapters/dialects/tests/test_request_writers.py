@@ -23,7 +23,7 @@ TYPES = st.lists(st.sampled_from(["A100", "H100", "V100"]), unique=True).map(tup
 
 
 WRITERS: dict[str, RequestWriter] = {
-    info.name: info.writer() for info in registry.DIALECTS if info.writer is not None
+    info.name: writer for info in registry.DIALECTS if (writer := info.load_writer()) is not None
 }
 
 

@@ -91,9 +91,9 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
     if request.plugin is PluginShare.DEVICE:
         return Inexact(("devices that the kubelet chooses have no claims",))
     info = registry.named(dialect.name)
-    if info is None or info.writer is None:
+    writer = info.load_writer() if info is not None else None
+    if info is None or writer is None:
         return Inexact((f"pods of {dialect.name} have no claims",))
-    writer = info.writer()
     bare = _without(pod, writer.resources)
     if any(each.matches(bare) for each in dialects):
         return Inexact(("resources that a setting renames: use their default names",))

@@ -5,21 +5,18 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.dialect import (
-    NO_DEFAULTS,
-    AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
+    Dialect,
     Documents,
     NodeDescription,
-    QuotaUnit,
     Result,
 )
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
 from adapters.dialects.volcano.adopted import read_adopted
 from adapters.dialects.volcano.pod import VolcanoPodReader
-from adapters.dialects.volcano.ranking import ranking
-from adapters.dialects.volcano.settings import read_device_config, read_scheduling
+from adapters.dialects.volcano.settings import ranking, read_device_config, read_scheduling
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -28,12 +25,19 @@ from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
-class Volcano:
+class Volcano(Dialect):
     """The dialect under one cluster's settings.
+
+    It has no ``quota_units``: Volcano limits by its queues, which its scheduler still counts. Its
+    webhook adds nothing that matters here. The lock of its device plugin, off by default, names
+    no pod, so that no pod needs it.
 
     Attributes:
         pods: reads pods; it has the settings.
     """
+
+    name = keys.NAME
+    result_keys = keys.RESULT_KEYS
 
     pods: VolcanoPodReader
 
@@ -48,31 +52,6 @@ class Volcano:
         config = read_device_config(settings, document)
         return cls(VolcanoPodReader(keys.NAME, config, scheduling, ranking(scheduling, defaults)))
 
-    @property
-    def name(self) -> str:
-        """The name that requests and cards carry."""
-        return keys.NAME
-
-    @property
-    def result_keys(self) -> frozenset[str]:
-        """Annotations that only a scheduler may write."""
-        return keys.RESULT_KEYS
-
-    @property
-    def companions(self) -> frozenset[str]:
-        """Empty: the dialect ignores no resource of another dialect."""
-        return frozenset()
-
-    @property
-    def claims(self) -> frozenset[str]:
-        """Empty: no resource of this dialect is another one's too."""
-        return frozenset()
-
-    @property
-    def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """Empty: Volcano limits by its queues, which its scheduler still counts."""
-        return {}
-
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names a resource of this dialect, even with an amount of 0."""
         return self.pods.matches(pod)
@@ -85,10 +64,6 @@ class Volcano:
         """
         return self.pods.read(pod)
 
-    def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """Return no defaults: Volcano's webhook adds nothing that matters here."""
-        return NO_DEFAULTS
-
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
@@ -96,10 +71,6 @@ class Volcano:
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
         """Amounts as the device plugin registers them: sharers, percent, units of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
-
-    def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Return False: the lock of Volcano's plugin, off by default, names no pod."""
-        return False
 
     def has_result(self, pod: Pod) -> bool:
         """Whether the pod has a record of an allocation."""

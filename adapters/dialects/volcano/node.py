@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.formats.go_bool import parse_bool
+from adapters.dialects.formats.annotation_values import parse_bool
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.geometry import Partitioning, partitioning
 from adapters.dialects.volcano.settings import DeviceConfig

@@ -1,4 +1,4 @@
-"""Volcano's own settings: names of resources, size of a unit, policies."""
+"""Volcano's own settings: names of resources, size of a unit, policies and the order they mean."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -6,11 +6,12 @@ from typing import Annotated, TypeVar, cast
 
 import msgspec
 
-from adapters.dialects.dialect import DialectError, Document, Documents, SchedulingPolicy
-from adapters.dialects.formats.go_bool import parse_bool
+from adapters.dialects.dialect import Defaults, DialectError, Document, Documents, SchedulingPolicy
+from adapters.dialects.formats.annotation_values import parse_bool
 from adapters.dialects.volcano import keys
 from adapters.wire.decode.decoder import UnreadableError, convert
 from core.hardware.quantity import MIB
+from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 _Name = Annotated[str, msgspec.Meta(min_length=1)]
 # The device plugin takes the group's name up to the hyphen (pkg/util/util.go:551-564), and the
@@ -242,3 +243,28 @@ def _value_at(found: object, path: str) -> object:
         else:
             found = cast("Sequence[object]", found)[int(index)]
     return found
+
+
+# pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561
+_CARDS = {
+    SchedulingPolicy.BINPACK: (CardKey.MOST_MEMORY_USED, CardKey.LOW_INDEX),
+    SchedulingPolicy.SPREAD: (CardKey.FEWEST_SHARERS, CardKey.LOW_INDEX),
+    None: (CardKey.HIGH_INDEX,),
+}
+
+# pkg/scheduler/api/devices/nvidia/vgpu/utils.go:563-576, where spread is always 0
+_NODES = {
+    SchedulingPolicy.BINPACK: (NodeKey.CHOSEN_FULLEST,),
+    SchedulingPolicy.SPREAD: (NodeKey.EMPTIEST,),
+    None: (),
+}
+
+
+def ranking(scheduling: VolcanoScheduling, defaults: Defaults) -> Ranking:
+    """The order of cards and nodes for every pod; no annotation of a pod changes it."""
+    voted = scheduling.policy if scheduling.weight else None
+    return Ranking(
+        cards=_CARDS[defaults.card_policy or scheduling.policy],
+        nodes=_NODES[defaults.node_policy or voted],
+        weights=Weights(slots=0, compute=0, memory=1),
+    )

@@ -1,22 +1,23 @@
 """Writes a request in Volcano's words."""
 
 from adapters.dialects.request_writer import (
+    AmountKeys,
     RequestWriter,
     WrittenRequest,
-    mebibytes,
+    amounts,
     mode_word,
-    stated_compute,
     words,
 )
 from adapters.dialects.volcano import keys
-from core.hardware.quantity import FULL
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import Request
+
+_AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES)
 
 
 def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
     """Write a request; only all of a card's compute makes the card exclusive here."""
     return WrittenRequest(
-        tuple(map(_resources, request.containers)),
+        tuple(amounts(container, _AMOUNTS, by_policy=False) for container in request.containers),
         words(
             {
                 keys.MODE: mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
@@ -27,16 +28,6 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
             }
         ),
     )
-
-
-def _resources(container: ContainerRequest) -> dict[str, int | str]:
-    resources: dict[str, int | str] = {keys.COUNT: container.count}
-    if container.memory is not None:
-        resources[keys.MEMORY] = mebibytes(container.memory)
-    else:
-        resources[keys.MEMORY_PERCENT] = container.memory_percent or FULL
-    resources[keys.CORES] = stated_compute(container, by_policy=False)
-    return resources
 
 
 WRITER = RequestWriter(

@@ -11,11 +11,16 @@ import pytest
 from adapters.dra_driver import publisher as publishing
 from adapters.dra_driver.devices import Json, card_devices
 from adapters.dra_driver.publisher import SlicePublisher
-from adapters.dra_driver.slice_server import UnsupportedClusterError
+from adapters.dra_driver.slice_server import SliceChange, StoredSlice, UnsupportedClusterError
 from adapters.dra_driver.slices import DevicePool, pools
 from adapters.dra_driver.tests.cards import card, mig_card
 from adapters.tests.waiting import until
 from core.hardware.card import Card
+
+
+def stored(item: Json) -> StoredSlice:
+    metadata = item["metadata"]
+    return StoredSlice(metadata["name"], metadata["resourceVersion"], item["spec"])
 
 
 @dataclass(slots=True)
@@ -31,37 +36,35 @@ class Server:
     failures: int = 0
     node: str = "n1"
     items: dict[str, Json] = field(default_factory=dict[str, Json])
-    events: asyncio.Queue[tuple[str, Json]] = field(default_factory=asyncio.Queue[tuple[str, Json]])
+    events: asyncio.Queue[SliceChange] = field(default_factory=asyncio.Queue[SliceChange])
     version: int = 0
 
-    async def list(self) -> tuple[list[Json], str]:
-        return list(self.items.values()), str(self.version)
-
-    async def changes(self, version: str) -> AsyncGenerator[tuple[str, Json], None]:
-        assert version.isdecimal()
+    async def changes(self) -> AsyncGenerator[tuple[StoredSlice, ...] | SliceChange, None]:
+        yield tuple(map(stored, self.items.values()))
         while True:
             yield await self.events.get()
 
     async def node_uid(self) -> str:
         return "uid-of-node"
 
-    async def create(self, item: Json) -> Json:
+    async def create(self, item: Json) -> StoredSlice:
         assert item["metadata"]["name"] not in self.items
-        return self._store("ADDED", item)
+        return self._store(item)
 
-    async def replace(self, item: Json) -> Json:
+    async def replace(self, item: Json) -> StoredSlice:
         present = self.items[item["metadata"]["name"]]
         assert item["metadata"]["resourceVersion"] == present["metadata"]["resourceVersion"]
-        return self._store("MODIFIED", item)
+        return self._store(item)
 
     async def delete(self, name: str) -> None:
         self.version += 1
         found = self.items.pop(name, None)
         if found is not None:
             metadata = {**found["metadata"], "resourceVersion": str(self.version)}
-            self.events.put_nowait(("DELETED", {**found, "metadata": metadata}))
+            gone = stored({**found, "metadata": metadata})
+            self.events.put_nowait(SliceChange(gone, deleted=True))
 
-    def _store(self, kind: str, item: Json) -> Json:
+    def _store(self, item: Json) -> StoredSlice:
         if self.failures:
             self.failures -= 1
             raise OSError("the server is not there")
@@ -72,8 +75,8 @@ class Server:
         self.version += 1
         found["metadata"]["resourceVersion"] = str(self.version)
         self.items[found["metadata"]["name"]] = found
-        self.events.put_nowait((kind, found))
-        return found
+        self.events.put_nowait(SliceChange(stored(found), deleted=False))
+        return stored(found)
 
     def generations(self) -> set[int]:
         return {each["spec"]["pool"]["generation"] for each in self.items.values()}

@@ -15,7 +15,7 @@ from adapters.cluster.watch.selection import Selection
 from adapters.service.certificates.keeper import CertificateRotator
 from adapters.service.certificates.rotation import RotationPolicy
 from adapters.service.certificates.secret import KubeSecretStorage, ServedCertificate
-from adapters.service.settings.tls import Managed
+from adapters.service.settings.sections import Managed
 from adapters.wire.kube import Secret
 
 LEASE = "dragoman-certificates"

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
+from adapters.service.settings.sections import Tls
 from adapters.service.settings.settings import SettingsError
-from adapters.service.settings.tls import Tls
 
 
 class ServingCertificate(Protocol):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import grpc
 
+from adapters.service.settings.sections import GrpcTls
 from adapters.service.settings.settings import SettingsError
-from adapters.service.settings.tls import GrpcTls
 
 
 def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCredentials:

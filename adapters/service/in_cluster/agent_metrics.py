@@ -1,10 +1,18 @@
-"""Asks node agents for what is used, for people who look at the dashboard, and never otherwise."""
+"""Asks node agents for what is used, for people who look at the dashboard, and never otherwise.
+
+The agents are found by the watch of their pods.
+"""
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
+from typing import Any
 
+from adapters.cluster.api.plain import PlainReader
+from adapters.service.cluster_state.agent_pods import AgentPods
+from adapters.service.in_cluster.watches import Watches
+from adapters.service.web.dashboard.agents import AgentReader, NoAgents
 from adapters.wire.agent_report import NodeReport, parse
 
 FRESH = 4.0
@@ -97,3 +105,37 @@ class AgentMetrics:
         self._kept[node] = (until, report)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
+
+
+class AgentQuestions:
+    """Asks agents for their metrics, for the dashboard; without a port it watches and asks none.
+
+    Attributes:
+        reader: for the dashboard.
+    """
+
+    def __init__(self, port: int | None) -> None:
+        """Ask nothing yet.
+
+        Args:
+            port: of the agents' metrics; None where agents are not asked.
+        """
+        self.reader: AgentReader = NoAgents()
+        self._pods = AgentPods()
+        self._http = PlainReader()
+        self._metrics: AgentMetrics | None = None
+        if port is not None:
+            self._metrics = AgentMetrics(
+                self._pods.address, lambda host: self._http.get(host, port, "/metrics")
+            )
+            self.reader = self._metrics
+
+    def tasks(self, watches: Watches, namespace: str) -> Sequence[Coroutine[Any, Any, Any]]:
+        """The watch of the agents' pods, which have the namespace of the service."""
+        return [] if self._metrics is None else [watches.agents(self._pods, namespace).run()]
+
+    async def close(self) -> None:
+        """Ask nothing any more, and close the connections."""
+        if self._metrics is not None:
+            await self._metrics.close()
+        await self._http.close()

@@ -10,7 +10,7 @@ from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.in_cluster.readiness import Sync
 from adapters.service.observe.decision_log import Logger
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.tls import Managed
+from adapters.service.settings.sections import Managed
 
 PROBLEMS = frozenset(("certificate.failed", "certificate.lost", "certificate.unusable"))
 

@@ -2,14 +2,15 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.node_lock import LockedError, NodeLockClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError, NodeLocked
-from adapters.wire.kube import KubeNode, Pod, pod_ref
+from adapters.service.observe.decision_log import Logger
+from adapters.wire.kube import KubeNode, Pod, full_name, pod_ref
 from core.requests.pod_ref import PodRef
 
 
@@ -117,3 +118,28 @@ class ClusterNodeLocks:
             await self._locks.release(node, pod_ref(pod))
         except ClusterError as error:
             self._release_failed(node, str(error))
+
+
+RETRIED_AT = "dragoman.dev/retry"
+"""Annotation of a rejected pod that may fit now; its value must be new each time."""
+
+
+class PodWaker:
+    """Writes the annotation."""
+
+    def __init__(self, pods: PodClient, log: Logger) -> None:
+        self._pods = pods
+        self._log = log
+
+    async def wake(self, pod: Pod, value: str) -> None:
+        """Change the annotation.
+
+        Raises:
+            OSError: the API server rejected the change, or did not answer.
+        """
+        await self._pods.annotate(pod_ref(pod), {RETRIED_AT: value})
+
+    def failed(self, pod: Pod, error: OSError) -> bool:
+        """Log an error; return whether to try again, which is false for a pod that is gone."""
+        self._log.info("retry.failed", pod=full_name(pod), text=str(error))
+        return not isinstance(error, ClusterError) or error.status not in (NOT_FOUND, CONFLICT)

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
@@ -26,14 +26,14 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import NodeLocks, NoLocks
 from adapters.service.decide.service import Service
 from adapters.service.in_cluster.access import check_served, credentials
-from adapters.service.in_cluster.agents import AgentQuestions
+from adapters.service.in_cluster.agent_metrics import AgentQuestions
 from adapters.service.in_cluster.claim_controllers import ClaimControllers
-from adapters.service.in_cluster.pod_waker import PodWaker
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
     ClusterEvents,
     ClusterNodeLocks,
     ClusterPods,
+    PodWaker,
 )
 from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
 from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
@@ -48,8 +48,8 @@ from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
 from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.settings.sections import Managed
 from adapters.service.settings.settings import Settings
-from adapters.service.settings.tls import Managed
 from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas
@@ -57,6 +57,32 @@ from adapters.stores.kubernetes_quotas import KubernetesQuotas
 LEASE = "dragoman-reconciler"
 
 Task = Coroutine[Any, Any, Any]
+
+Subscribe = Callable[[Callable[[str], None]], None]
+"""Lets a function be called with the name of each node that an event concerns."""
+
+
+class Runs(Protocol):
+    """Something that runs until it is cancelled."""
+
+    def run(self) -> Task:
+        """Run."""
+        ...
+
+
+class LooksAtNodes(Runs, Protocol):
+    """Something that runs and looks at nodes that may have changed."""
+
+    def look_at(self, node: str, /) -> None:
+        """A node may have changed."""
+        ...
+
+
+class Controller(NamedTuple):
+    """What the elected leader runs if the settings ask for it."""
+
+    build: Callable[[], Runs]
+    enabled: bool = True
 
 
 class InCluster:
@@ -109,15 +135,12 @@ class InCluster:
             service.readiness.mark_unsynced(sync)
 
         reconciler = self._reconciler(runtime)
-        quotas = QuotaReconciler(service, self._quotas)
-        publisher = self._publisher(service)
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
+        runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
         requeuer = PodRequeuer(service, waker.wake, waker.failed)
-        self._cache.subscribe(reconciler.look_at)
-        self._cache.subscribe(publisher.look_at)
-        runtime.ledger_deleted = reconciler.look_at
-        runtime.ledger_changed = unbound.changed
+        controllers = self._controllers(runtime, reconciler)
+        leading = [each.build().run for each in controllers if each.enabled]
 
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
@@ -132,25 +155,6 @@ class InCluster:
         self._export(runtime.metrics, reconciler, election)
         runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
         runtime.staleness = self._ledgers.staleness
-        leading = [reconciler.run, publisher.run, quotas.run]
-        if self._settings.dra.shadows:
-            shadows = self._claim_controllers.shadows(service)
-            self._cache.subscribe(shadows.look_at)
-            runtime.ledger_changed = partial(_each, (unbound.changed, shadows.look_at))
-            runtime.ledger_deleted = partial(_each, (reconciler.look_at, shadows.look_at))
-            leading.append(shadows.run)
-        if self._settings.dra.conditions:
-            conditions = self._claim_controllers.conditions(service)
-            self._cache.subscribe(conditions.look_at)
-            leading.append(conditions.run)
-        policy = runtime.conversion()
-        if policy is not None:
-            conversions = self._claim_controllers.conversions(
-                service, policy, self._cache, self._events
-            )
-            leading.append(conversions.run)
-        if self._settings.dra.claims:
-            leading.append(self._claim_controllers.unused(runtime.metrics).run)
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
@@ -214,6 +218,28 @@ class InCluster:
             return NoLocks()
         locks = NodeLockClient(self._nodes, self._pods)
         return ClusterNodeLocks(locks, self._cache, self._warning("node_lock.release_failed"))
+
+    def _controllers(
+        self, runtime: ServiceRuntime, reconciler: Reconciler
+    ) -> tuple[Controller, ...]:
+        """What the leader runs, and by which events each looks at a node."""
+        service, dra, claims = runtime.service, self._settings.dra, self._claim_controllers
+        changed, policy = self._cache.subscribe, runtime.conversion()
+        written, deleted = runtime.ledger_written.subscribe, runtime.ledger_deleted.subscribe
+        converting = policy and partial(
+            claims.conversions, service, policy, self._cache, self._events
+        )
+        return (
+            Controller(lambda: _looking(reconciler, changed, deleted)),
+            Controller(lambda: _looking(self._publisher(service), changed)),
+            Controller(lambda: QuotaReconciler(service, self._quotas)),
+            Controller(
+                lambda: _looking(claims.shadows(service), changed, written, deleted), dra.shadows
+            ),
+            Controller(lambda: _looking(claims.conditions(service), changed), dra.conditions),
+            *([Controller(converting)] if converting else ()),
+            Controller(lambda: claims.unused(runtime.metrics), dra.claims),
+        )
 
     def _reconciler(self, runtime: ServiceRuntime) -> Reconciler:
         reporter = ReconcileReporter(
@@ -307,9 +333,11 @@ class InCluster:
         return lambda node, text: self._log.warning(event, node=node, text=text)
 
 
-def _each(functions: Sequence[Callable[[str], None]], node: str) -> None:
-    for function in functions:
-        function(node)
+def _looking(controller: LooksAtNodes, *subscribe: Subscribe) -> LooksAtNodes:
+    """Let a controller look at the nodes of some events; the controller."""
+    for each in subscribe:
+        each(controller.look_at)
+    return controller
 
 
 async def _until_adopted(service: Service, cache: ClusterCache) -> None:

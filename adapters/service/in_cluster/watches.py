@@ -49,7 +49,7 @@ from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.marked_pod import PodDecoder
-from adapters.wire.records.ledger_object import LedgerObject
+from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 

@@ -9,19 +9,20 @@ Where ResourceQuotas limit a namespace, the holds are in a ShareQuota without li
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.namespace_usage import NamespaceUsage
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
 from adapters.wire.records.quota import QuotaRecordError
 from core.durations import SECOND
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts
-from core.quota.quota import HoldKey, Quota, QuotaHold
+from core.quota.quota import HoldKey, Quota, QuotaHold, holds_of
 
 EVERY = 1.0
 """Seconds between two rounds."""
@@ -29,6 +30,40 @@ EVERY = 1.0
 GRACE = 15
 """Seconds that a commit may take between its hold and its allocation. A shorter time would be as
 safe: a commit behind a fence acquires its hold again."""
+
+
+class NamespaceUsage:
+    """Reads each ledger once; a ledger is a value, so the same object has the same allocations."""
+
+    def __init__(self, ledgers: LedgerCache) -> None:
+        self._ledgers = ledgers
+        self._read: dict[str, NodeLedger] = {}
+        self._by_namespace: dict[str, dict[HoldKey, QuotaHold]] = {}
+
+    def update(self) -> None:
+        """Read the ledgers that have changed."""
+        names = {*self._ledgers.inventory.names()}
+        for gone in self._read.keys() - names:
+            self._drop(self._read.pop(gone))
+        for name in names:
+            stored = self._ledgers.stored(name)
+            known = self._read.get(name)
+            if stored is None or stored.ledger is known:
+                continue
+            if known is not None:
+                self._drop(known)
+            self._read[name] = stored.ledger
+            for hold in holds_of(stored.ledger):
+                namespace = hold.pod.partition("/")[0]
+                self._by_namespace.setdefault(namespace, {})[hold.key] = hold
+
+    def of(self, namespace: str) -> Mapping[HoldKey, QuotaHold]:
+        """What the pods of a namespace have: holds without a number."""
+        return self._by_namespace.get(namespace, {})
+
+    def _drop(self, ledger: NodeLedger) -> None:
+        for hold in holds_of(ledger):
+            self._by_namespace.get(hold.pod.partition("/")[0], {}).pop(hold.key, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,12 +19,20 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.service.settings.dra import DraSettings
 from adapters.service.settings.environment import PREFIX, VariableError, override
-from adapters.service.settings.limits import LimitSettings
-from adapters.service.settings.section import ADDRESS, FORMS, GRPC, SPLIT_AT_COMMAS, STORE, Section
+from adapters.service.settings.sections import (
+    ADDRESS,
+    FORMS,
+    GRPC,
+    SPLIT_AT_COMMAS,
+    STORE,
+    DraSettings,
+    GrpcTls,
+    LimitSettings,
+    Section,
+    Tls,
+)
 from adapters.service.settings.settings_file import SettingsFile, SettingsFileError
-from adapters.service.settings.tls import GrpcTls, Tls
 
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from adapters.service.settings.limits import LimitSettings
+from adapters.service.settings.sections import LimitSettings
 
 KIB = 1 << 10
 MIB = 1 << 20

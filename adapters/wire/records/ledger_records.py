@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 
 from adapters.wire.decode.decoder import Int64
-from adapters.wire.kube import Wire
+from adapters.wire.kube import Metadata, Wire
 from adapters.wire.records.grant import Count, GrantRecord, Memory, Number, SliceRecord
 from core.hardware.card import Mode
 from core.hardware.quantity import MAX_NUMBER
@@ -132,3 +132,11 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
+
+
+class LedgerObject(Wire, frozen=True, gc=False):
+    """A NodeLedger with record and status still encoded."""
+
+    metadata: Metadata
+    spec: msgspec.Raw
+    status: msgspec.Raw = msgspec.Raw()

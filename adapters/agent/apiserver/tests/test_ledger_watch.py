@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.agent.apiserver import ledger_watch
+from adapters.agent.apiserver import list_watch
 from adapters.agent.apiserver.credentials import (
     AgentCredentials,
     CredentialsError,
     of_kubeconfig,
     of_pod,
 )
-from adapters.agent.apiserver.ledger_watch import LedgerWatch
+from adapters.agent.apiserver.ledger_watch import LedgerWatch, StatusHandler
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from adapters.agent.tests.builders import ledger
 from adapters.tests import waiting
@@ -51,7 +51,13 @@ async def chunked(writer: asyncio.StreamWriter, *pieces: bytes) -> None:
         await writer.drain()
 
 
-def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]:
+def ignore(_: object) -> None:
+    pass
+
+
+def follow(
+    *answers: Answer, until: Callable[[LedgerGrants], bool], on_status: StatusHandler = ignore
+) -> list[str]:
     """Give the answers in turn, the last one again and again; the requests that came."""
     requests: list[str] = []
 
@@ -67,7 +73,7 @@ def follow(*answers: Answer, until: Callable[[LedgerGrants], bool]) -> list[str]
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         grants = LedgerGrants()
-        watch = LedgerWatch(AgentCredentials("127.0.0.1", port, None), "a", grants)
+        watch = LedgerWatch(AgentCredentials("127.0.0.1", port, None), "a", grants, on_status)
         task = asyncio.ensure_future(watch.run())
         await waiting.until(lambda: until(grants))
         server.close()
@@ -87,7 +93,7 @@ async def hold(_: asyncio.StreamWriter, __: str) -> None:
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_watch, "MIN_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(list_watch, "MIN_RETRY_DELAY", 0.01)
 
 
 def knows(uid: str) -> Callable[[LedgerGrants], bool]:

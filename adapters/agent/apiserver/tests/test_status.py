@@ -30,12 +30,14 @@ class Server:
     def __init__(self, *statuses: str) -> None:
         self.statuses = statuses or ("200 OK",)
         self.requests: list[tuple[str, bytes]] = []
+        self.before_answer: Callable[[int], object] = int
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         size = next(line for line in head.split("\r\n") if line.startswith("Content-Length"))
         body = await reader.readexactly(int(size.split(":")[1]))
         self.requests.append((head.split(" HTTP")[0], body))
+        self.before_answer(len(self.requests))
         status = self.statuses[min(len(self.requests), len(self.statuses)) - 1]
         writer.write(f"HTTP/1.1 {status}\r\nContent-Length: 2\r\n\r\n{{}}".encode())
         await writer.drain()
@@ -147,6 +149,18 @@ def test_a_ledger_that_is_deleted_repeatedly_is_created_ever_less_often(
     asyncio.run(scenario())
 
     assert [pause > earlier for earlier, pause in pairwise(pauses[:7])] == [True] * 6
+
+
+def test_a_ledger_that_is_deleted_before_the_write_is_answered_is_created_again() -> None:
+    server = Server()
+
+    def start(publisher: HardwarePublisher) -> None:
+        server.before_answer = lambda number: publisher.on_status(None) if number == 1 else None
+        publisher.on_status(status(SECOND))
+
+    run(server, lambda: FIRST, (start, 3))
+
+    assert [head.split(" ")[0] for head, _ in server.requests] == ["PATCH", "POST", "PATCH"]
 
 
 def test_a_rejected_write_is_retried_also_where_the_ledger_was_deleted_meanwhile(

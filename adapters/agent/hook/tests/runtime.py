@@ -9,10 +9,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.agent.grants import LedgerGrants
-from adapters.agent.hook.counters import HookCounters
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.plugin import NriPlugin, Observer, ignore
 from adapters.agent.hook.policy import Policy
+from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.hook.wait_budget import WaitBudget
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import NVIDIA, VendorProfile

@@ -6,7 +6,7 @@ import pytest
 from adapters.agent.grants import GrantAnswer, LedgerGrants
 from adapters.agent.hardware.model import CardLoad, Hardware, Instance
 from adapters.agent.hook.containers import ContainerRegistry
-from adapters.agent.hook.counters import HookCounters
+from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.hook.tests.test_containers import creating, folder
 from adapters.agent.metrics.collect import MetricsCollector
 from adapters.agent.metrics.exposition import render

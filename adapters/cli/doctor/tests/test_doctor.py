@@ -12,8 +12,7 @@ from adapters.cli.configure.command import default
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import exit_status
-from adapters.cli.doctor.finding import CheckResult, FindingLevel
-from adapters.cli.doctor.output import as_json
+from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_json
 from adapters.cli.doctor.tests.sound_cluster import (
     DAY,
     NAME,

@@ -42,10 +42,11 @@ from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.in_cluster.tests.raw_cluster import RawCluster
 from adapters.service.in_cluster.tests.test_tasks import kubeconfig
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.sections import DraSettings
 from adapters.service.settings.settings import Settings
 from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node, a_pod, body
 from adapters.service.web.tests.calls import call
+from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import TEXTS, VALUES
 from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
@@ -53,15 +54,12 @@ from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
 from adapters.wire.marked_pod import MarkedPod
 from adapters.wire.records import ledger
 from adapters.wire.records.hardware import HardwareRecord
-from adapters.wire.records.ledger_object import LedgerObject
-from adapters.wire.records.ledger_records import LedgerRecord
+from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
 from adapters.wire.records.quota import QuotaSpec, QuotaStatus, ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 from core.ledger.node_ledger import NodeLedger
 
 Object = dict[str, Any]
-FieldPath = tuple[str | int, ...]
-
 CARD = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 8192}
 """All of a card."""
 
@@ -234,29 +232,6 @@ CHECKED = {"metadata", *(f"metadata.{key}" for key in ("name", "namespace", "uid
 """What the API server writes or checks, of whatever kind."""
 
 
-def fields(
-    form: inspect.Type, encoded: Mapping[str, type], at: FieldPath = ()
-) -> Iterator[FieldPath]:
-    """The paths of all fields that are read."""
-    if isinstance(form, inspect.StructType):
-        for each in form.fields:
-            path, inner = (*at, each.encode_name), each.type
-            if ".".join(map(str, path)) in encoded:
-                inner = inspect.type_info(encoded[each.encode_name])
-            assert not isinstance(inner, inspect.RawType), f"{each.name}: what is it decoded to?"
-            yield path
-            yield from fields(inner, encoded, path)
-    elif isinstance(form, inspect.UnionType):
-        for one in form.types:
-            yield from fields(one, encoded, at)
-    elif isinstance(form, inspect.DictType):
-        yield (*at, "k")
-        yield from fields(form.value_type, encoded, (*at, "k"))
-    elif isinstance(form, inspect.VarTupleType | inspect.ListType):
-        yield (*at, 0)
-        yield from fields(form.item_type, encoded, (*at, 0))
-
-
 class Target(NamedTuple):
     """One place for a hostile text.
 
@@ -323,18 +298,6 @@ FILES = tuple(
     Target("ConfigMap", ("data", f"{config}/{file}"), is_text=True)
     for config, file in sorted(registry.documents())
 )
-_PLACE = "@@hostile@@"
-
-
-def placed(thing: Any, path: FieldPath) -> Any:
-    """A value with the place of the text at a path; what is missing on the way is made."""
-    if not path:
-        return _PLACE
-    step, *rest = path
-    if step == 0:
-        first, *others = thing or [None]
-        return [placed(first, tuple(rest)), *others]
-    return {**(thing or {}), step: placed((thing or {}).get(step), tuple(rest))}
 
 
 def hostile(target: Target, name: str, value: bytes, version: int) -> tuple[str, bytes]:
@@ -346,9 +309,8 @@ def hostile(target: Target, name: str, value: bytes, version: int) -> tuple[str,
         thing["metadata"]["name"], _, file = str(path[-1]).partition("/")
         path = ("data", file)
     thing["metadata"]["resourceVersion"] = str(version)
-    thing = placed(thing, path)
+    text = with_value(thing, path, value)
     meta = thing["metadata"]
-    text = json.dumps(thing).encode().replace(f'"{_PLACE}"'.encode(), value)
     return kind.resource.path(meta["name"], meta.get("namespace", "default")), text
 
 

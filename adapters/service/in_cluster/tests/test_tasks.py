@@ -14,7 +14,7 @@ from adapters.service.in_cluster.readiness import WATCHED, Sync
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.dra import DraSettings
+from adapters.service.settings.sections import DraSettings
 from adapters.service.settings.settings import Settings, SettingsError
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from adapters.service.settings.environment import is_service_link
+from adapters.service.settings.sections import GrpcTls
 from adapters.service.settings.settings import Log, Settings, SettingsError, read
-from adapters.service.settings.tls import GrpcTls
 
 SERVICE = {
     "DRAGOMAN_SERVICE_HOST": "10.96.0.7",

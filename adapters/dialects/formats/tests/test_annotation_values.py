@@ -1,6 +1,6 @@
 import pytest
 
-from adapters.dialects.formats.go_bool import parse_bool
+from adapters.dialects.formats.annotation_values import parse_bool
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,13 @@
-"""The options by which every command that reads a cluster chooses it, as kubectl has them."""
+"""Options that several commands have: the cluster as kubectl chooses it, and a policy."""
 
+from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from adapters.dialects.dialect import SchedulingPolicy
 
 Kubeconfig = Annotated[
     Path | None,
@@ -27,3 +31,17 @@ Files = Annotated[
         help="Read a file, a folder, or - for standard input in place of a cluster; repeatable.",
     ),
 ]
+
+
+class PolicyOption(Enum):
+    """The values of ``SchedulingPolicy``, for help texts, which need no dialect."""
+
+    BINPACK = "binpack"
+    SPREAD = "spread"
+
+
+def chosen_policy(option: PolicyOption | None) -> "SchedulingPolicy | None":
+    """The policy that an option names; None for none."""
+    from adapters.dialects.dialect import SchedulingPolicy
+
+    return None if option is None else SchedulingPolicy(option.value)
