@@ -432,7 +432,7 @@ def test_slices_are_not_noted_for_a_pod_that_does_not_name_the_mode() -> None:
 
 def test_a_table_that_states_what_slices_have_gives_no_note() -> None:
     groups = [{"group": "g", "geometries": [{"name": "1g.5gb", "memory": 4864, "count": 7}]}]
-    tables = [
+    tables: list[object] = [
         {"models": ["A100-SXM4-40GB"], "allowedGeometries": groups},
         {"models": [], "allowedGeometries": []},
     ]
