@@ -71,11 +71,11 @@ class MemoryQuotas:
         self._by_namespace.pop(namespace, None)
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.read``."""
         return self._by_namespace.get(namespace)
 
     async def create(self, namespace: str) -> StoredQuota:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.create``."""
         if namespace in self._by_namespace:
             raise conflict(namespace)
         self._count += 1
@@ -84,7 +84,7 @@ class MemoryQuotas:
         return created
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.write``."""
         known = self._by_namespace.get(quota.namespace)
         if known is None or known.version != expected:
             raise conflict(quota.namespace)

@@ -65,7 +65,7 @@ def test_every_intended_difference_has_its_reason_and_its_test() -> None:
 
 
 def anchors(page: Path) -> set[str]:
-    """As the usual renderers make them of headings."""
+    """Anchors of a page's headings, as the usual renderers make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 

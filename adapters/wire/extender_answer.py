@@ -30,7 +30,7 @@ pkg/scheduler/schedule_one.go, prioritizeNodes.
 _HOST = '{"Host":"'
 
 _SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MAX_SCORE + 1)]
-"""By score, what follows a name: the end of its object, and the beginning of the next."""
+"""What follows a name, by score: the end of its object, and the beginning of the next."""
 
 NO_NODES = b"null"
 """An object of nodes that has none."""
@@ -78,7 +78,7 @@ def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int
 
     Args:
         names: of the nodes, of a ``NameList``: plain, so that JSON escapes nothing in them.
-        texts: that the nodes have.
+        texts: the different texts that nodes have.
         of_node: for each name, the position of its text.
     """
     if not names:
@@ -94,7 +94,7 @@ def priorities(names: NameList, scores: Numbers) -> bytes:
 
     Args:
         names: of the nodes.
-        scores: of each, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
+        scores: by node, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
             they are most nodes, and not all.
     """
     hosts = names.strings()

@@ -34,7 +34,7 @@ CALLS = 20_000
 MOST_CALLS = 50
 
 VERSUS = "volcano_filter"
-"""Of the contestants, the one with which all others are compared."""
+"""The contestant with which all others are compared."""
 
 OURS = Path(__file__).with_name("ours.py")
 

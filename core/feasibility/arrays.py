@@ -5,7 +5,7 @@ A *row* is a node's position in the inventory, 0 to ``len(inventory) - 1``. The 
 with one spare cell at its end answers for those too. Rows change when nodes are added or removed
 (``Inventory.membership_version``), and only then.
 
-A *class id* (``Inventory.node_class``) is equal for nodes that differ in names and uuids alone.
+A *class id* (``Inventory.node_class``) is equal for nodes that differ only in names and uuids.
 """
 
 import numpy as np

@@ -48,7 +48,7 @@ class NodeResults:
             self.shared.by_row.note(row, self._inventory.node_class(name), result)
 
     def value_ids(self, rows: Rows, possible: Mask) -> Numbers:
-        """For each of some nodes its value id.
+        """Value ids of some nodes.
 
         Args:
             rows: of the nodes.

@@ -155,7 +155,7 @@ class _RowResults:
         self.reason_ids[row] = self.reason_id(result)
 
     def worth(self) -> Numbers:
-        """By value id, how good its values are beside the others: 0 is the worst.
+        """How good the values of each value id are beside the others: 0 is the worst.
 
         The last cell, which is that of ``REJECTED``, has 0.
         """

@@ -100,7 +100,7 @@ class Geometry:
 
 
 NO_GEOMETRY = Geometry()
-"""Of a card that cannot be partitioned, or whose layouts are not known."""
+"""The geometry of a card that cannot be partitioned, or whose layouts are not known."""
 
 
 def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
@@ -119,7 +119,7 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
 
 
 def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
-    """The slice with the least memory of those that are configured with at least so many bytes.
+    """The slice with the least memory of those that are configured with at least some bytes.
 
     A scheduler that compares requests with the configured sizes finds every slice of this memory
     or more large enough, as long as larger slices are not configured with less.

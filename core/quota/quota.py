@@ -32,8 +32,8 @@ class QuotaHold:
         uid: the pod's.
         pod: ``namespace/name``, for people.
         node: the node's name.
-        amounts: that count.
-        number: of the attempt that made or renewed it; a later one has a higher number. A commit
+        amounts: how much of each resource counts.
+        number: the attempt that made or renewed it; a later one has a higher number. A commit
             is valid with a number that is above the fence of its node's ledger.
     """
 
@@ -54,7 +54,7 @@ class Shortage:
     """Why a hold is rejected.
 
     Attributes:
-        namespace: that has the quota.
+        namespace: the namespace that has the quota.
         resource: the first one that is short: ``cards``, ``memory`` or ``compute``.
         asked: how much of it the pod counts.
         used: how much of it the other pods count.
@@ -68,9 +68,9 @@ class Shortage:
     limit: int
 
     def text(self) -> str:
-        """In words, such as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
+        """Say it as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
 
-        The text of a pod that alone exceeds the limit says that.
+        The text of a pod that exceeds the limit by itself says that.
         """
         name, limit = self.resource, text(self.resource, self.limit)
         quota = f"quota of namespace {self.namespace}:"
@@ -90,9 +90,9 @@ class Quota:
     """QuotaLimits and holds of one namespace. A value: every change gives a new one.
 
     Attributes:
-        namespace: that it limits.
-        limits: of all pods together, by the ShareQuota.
-        host_limits: of the same, by ResourceQuotas; never stored with the holds.
+        namespace: the namespace that it limits.
+        limits: what all pods together may have, by the ShareQuota.
+        host_limits: what they may have by ResourceQuotas; never stored with the holds.
         holds: by key.
         sequence: the highest number so far.
         counted: whether the allocations that existed before the quota have holds; before that
@@ -130,7 +130,7 @@ class Quota:
 
         Args:
             uid: of the pod.
-            amounts: that it asks for.
+            amounts: what the pod asks for.
             more: what others will hold soon.
         """
         own = self.of_pod(uid)

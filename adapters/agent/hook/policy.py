@@ -181,7 +181,7 @@ class Policy:
         )
 
     def bypass_of(self, facts: ContainerFacts) -> str:
-        """By which paths a container can reach cards outside its share; empty where none is seen.
+        """Paths by which a container can reach cards outside its share; empty where none is seen.
 
         The agent does not reject such a container: Pod Security admission decides who may run
         privileged ones.

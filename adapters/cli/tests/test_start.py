@@ -28,7 +28,7 @@ finally:
 """
 
 IMPORT_NAMES = {"pyyaml": "yaml", "ruamel-yaml": "ruamel"}
-"""Of dependencies whose package has another name."""
+"""Import names of dependencies whose package has another name."""
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 NAMES = (re.match(r"[\w-]+", each) for each in PROJECT["dependencies"])

@@ -145,24 +145,24 @@ class Service:
             UnknownPod: there is none, or it has another uid.
             OSError: the cluster did not answer.
         """
-        found = await self.ports.pods.get(pod)
-        if found is not None and pod.uid in ("", found.metadata.uid):
-            return found
+        cached = await self.ports.pods.get(pod)
+        if cached is not None and pod.uid in ("", cached.metadata.uid):
+            return cached
         sent = self.pod_requests.get(pod.uid)
         if sent is not None and full_name(sent.pod) == str(pod):
             return sent.pod
-        if found is None:
+        if cached is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
         return await self.newest(pod)  # it may have been created again, and the cache be stale
 
     async def newest(self, pod: PodRef) -> Pod:
         """A pod from the API server, past every cache; errors as of ``find``."""
-        found = await self.ports.pods.newest(pod)
-        if found is None:
+        newest = await self.ports.pods.newest(pod)
+        if newest is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
-        if pod.uid not in ("", found.metadata.uid):
-            raise UnknownPod(f"pod {pod} has uid {found.metadata.uid}, not {pod.uid}")
-        return found
+        if pod.uid not in ("", newest.metadata.uid):
+            raise UnknownPod(f"pod {pod} has uid {newest.metadata.uid}, not {pod.uid}")
+        return newest
 
     def result(self, pod_request: PodRequest, committed: Committed) -> Result:
         """The annotations and labels by which the node learns a pod's allocation.
@@ -265,8 +265,8 @@ class Service:
 
     def binding_in_progress(self, uid: str, node: str) -> Committed | None:
         """The allocation of a pod whose Binding to a node this process has sent and awaits."""
-        found = self._binding.get(uid)
-        return found[1] if found is not None and found[0] == node else None
+        in_progress = self._binding.get(uid)
+        return in_progress[1] if in_progress is not None and in_progress[0] == node else None
 
     def chose_cards(self, uid: str, node: str) -> bool:
         """Whether this process chose the cards for which a pod goes to a node."""

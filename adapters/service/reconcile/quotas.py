@@ -37,7 +37,7 @@ class Lowered:
 
     Attributes:
         hold: as the quota has it.
-        amounts: that the pod has; nothing where it has no allocation.
+        amounts: what the pod has; nothing where it has no allocation.
     """
 
     hold: QuotaHold
@@ -134,7 +134,7 @@ class QuotaReconciler:
         return found
 
     def _ripe(self, namespace: str, lowered: Iterable[Lowered]) -> list[Lowered]:
-        """Those whose allocation was seen before, or did not come in time."""
+        """The holds whose allocation was seen before, or did not come in time."""
         now = self._service.ports.clock.now()
         seen, ripe = self._allocated.get(namespace, set()), []
         waiting: dict[tuple[str, HoldKey, int], int] = {}

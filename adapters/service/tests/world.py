@@ -106,7 +106,7 @@ class World:
         truth: what bound pods use by their own annotations: one consistent ledger a node.
         now: in ticks.
         crashes: so far.
-        bindings: that the API server accepted so far.
+        bindings: those that the API server accepted so far.
         refused: binds that the quota refused so far.
     """
 

@@ -3,7 +3,7 @@
 A filter names every node of a cluster. Strings for them, looked up one by one, take most of the
 answer's time, and past some thousand names they exceed the processor's cache: the time grows faster
 than the number of names. Here they stay bytes, and NumPy compares eight bytes of all of them at
-once. A few hundred names are strings nonetheless, as NumPy's calls alone would take longer.
+once. A few hundred names are strings nonetheless: the calls of NumPy would take longer.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ _QUOTE = ord('"')
 _PRINTABLE = range(0x20, 0x7F)
 
 _PREFIX = np.array([(1 << 8 * size) - 1 for size in range(_WORD + 1)], np.uint64)
-"""By number of bytes: the mask of so many first bytes of a word."""
+"""``_PREFIX[n]`` keeps the first n bytes of a word."""
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 """2^64 by the golden ratio: products with it spread over the high bits (Knuth, TAOCP 6.4)."""
@@ -58,7 +58,7 @@ class NameList:
 
         Args:
             compact: valid JSON.
-            few: up to so many bytes, the names are kept as strings.
+            few: number of bytes up to which the names are kept as strings.
 
         Raises:
             BodyError: it is no array of such names, or has white space between them.

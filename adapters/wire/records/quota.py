@@ -55,7 +55,7 @@ class HoldRecord(Wire, frozen=True, gc=False):
 
 
 class QuotaUsedRecord(Wire, frozen=True, gc=False):
-    """For people and tools: quantities."""
+    """What a quota's pods use, as quantities for people and tools."""
 
     cards: str = "0"
     memory: str = "0"
@@ -63,7 +63,7 @@ class QuotaUsedRecord(Wire, frozen=True, gc=False):
 
 
 class QuotaSummaryRecord(Wire, frozen=True, gc=False):
-    """For people only: used and limit, such as ``1.5 of 2``."""
+    """What a quota's pods use of its limits, in words for people, such as ``1.5 of 2``."""
 
     cards: str = ""
     memory: str = ""

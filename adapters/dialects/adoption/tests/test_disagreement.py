@@ -46,7 +46,7 @@ KOORDINATOR_CARD = Card(
 
 
 def of_koordinator(limits: dict[str, Amount], memory: int) -> tuple[str, ...]:
-    """What differs in a record of so many bytes of a card of 32 GiB."""
+    """What differs in a record of these bytes of a card of 32 GiB."""
     resources = {"koordinator.sh/gpu-core": "30", "koordinator.sh/gpu-memory": str(memory)}
     record = {"gpu": [{"minor": 0, "id": "k0", "resources": resources}]}
     annotations = {"scheduling.koordinator.sh/device-allocated": json.dumps(record)}

@@ -52,16 +52,16 @@ class Feasibility:
         if known is not None and known[0] is pod:
             return known[1]
         ledgers = self._ledgers
-        found = self._cache.evaluate(
+        evaluation = self._cache.evaluate(
             pod.request,
             ledgers.inventory,
             ledgers.problems().keys(),
             self._quotas.refusal(pod.request),
         )
         self.forget(uid)
-        self._evaluations[uid] = (pod, found)
+        self._evaluations[uid] = (pod, evaluation)
         self._bytes += pod.size
-        return found
+        return evaluation
 
     async def fitting(self, pod: PodRequest, names: NameList) -> Mask:
         """Which nodes the pod fits, in the order of the names; other calls run in between."""
@@ -74,8 +74,8 @@ class Feasibility:
         """Why a pod does not fit some of the nodes; other calls run in between.
 
         Args:
-            pod: that does not fit them.
-            names: of nodes.
+            pod: the pod that does not fit them.
+            names: nodes, which the pod fits or not.
             selected: those of them that the pod does not fit.
         """
         rejected = names.select(selected)

@@ -46,7 +46,7 @@ class NodeRejections:
         return tuple(sorted(counts.items()))
 
     def by_node(self, answers: Sequence[T]) -> list[T]:
-        """For each name, what belongs to its rejection.
+        """What belongs to the rejection of each name.
 
         Args:
             answers: one for each distinct rejection.
@@ -68,9 +68,9 @@ def reject(evaluation: NodeEvaluation, names: Sequence[str], groups: Numbers) ->
     """Why a request does not fit some nodes; those that fit are left out.
 
     Args:
-        evaluation: of the request.
+        evaluation: the request's.
         names: of the nodes.
-        groups: of these nodes, as ``NodeEvaluation.groups`` returns them.
+        groups: the nodes' groups, as ``NodeEvaluation.groups`` returns them.
     """
     _, first, of_node = np.unique(groups, return_index=True, return_inverse=True)
     examples = [names[int(at)] for at in first.tolist()]

@@ -26,8 +26,8 @@ from adapters.service.decide.commit.claim_choice import (
     IN_USE,
     QUOTA,
     ClaimAttempt,
+    ClaimOption,
     ClaimRefusal,
-    added,
     conflict,
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
@@ -103,41 +103,42 @@ class Committer:
             return Committed(Placement(node, ()), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)
 
-    async def commit_claim(self, asked: Allocation) -> ClaimRefusal | None:
-        """Allocate to a ResourceClaim the devices that a scheduler chose for it.
+    async def commit_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """Allocate devices to a ResourceClaim: the first of some options that is free.
 
         What the claim had on the node before, by an earlier attempt, it keeps.
 
+        Args:
+            options: one or more, all on one node.
+
         Returns:
-            why it does not get them; None where they are the claim's now.
+            the option that is the claim's now; why it gets none.
 
         Raises:
             LedgerContended: as ``commit``.
             OSError: as ``commit``.
         """
-        attempt = ClaimAttempt(asked)
+        attempt = ClaimAttempt(options)
         decided = await self._write(attempt, self._plan(attempt))
         if decided is None:
-            return ClaimRefusal(IN_USE, f"node {asked.node} has no ledger")
+            return _without_ledger(attempt)
         if isinstance(decided, Reason):
-            return ClaimRefusal(QUOTA, decided.text())
-        self._record_claim(asked, decided.view, decided.answer)
+            return ClaimRefusal(QUOTA, decided.text(), attempt.node)
+        self._record_claim(attempt, decided)
         return decided.answer
 
-    def refusal_of_claim(self, asked: Allocation) -> ClaimRefusal | None:
-        """Why a ResourceClaim would not get devices now; nothing is allocated."""
-        stored = self._ledgers.stored(asked.node)
-        if stored is None:
-            return None
-        view = self._view(asked.uid, stored.ledger)
-        problem = conflict(asked, view)
-        if problem is not None:
-            refusal = ClaimRefusal(IN_USE, problem)
-            self._record_claim(asked, view, refusal)
-            return refusal
-        wanted = amounts_of(added(asked, stored.ledger), stored.ledger.node)
-        short = self._quotas.refusal_of(asked.pod_ref, wanted)
-        return None if short is None else ClaimRefusal(QUOTA, short)
+    def preview_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """What ``commit_claim`` would return now; nothing is allocated."""
+        attempt = ClaimAttempt(options)
+        planned = self._plan(attempt)
+        if planned is None:
+            return _without_ledger(attempt)
+        if planned.allocation is None:
+            self._record_claim(attempt, planned)
+            return planned.answer
+        wanted = amounts_of(planned.allocation, planned.view.stored.node)
+        short = self._quotas.refusal_of(attempt.holder, wanted)
+        return planned.answer if short is None else ClaimRefusal(QUOTA, short, attempt.node)
 
     def _plan(self, attempt: Attempt[AnswerT]) -> Decided[AnswerT] | None:
         """What the commit will probably come to, by the cache; None without a ledger."""
@@ -219,7 +220,9 @@ class Committer:
                 return written
             needed = written
         await self._drop(hold)
-        raise LedgerContended(f"the quota's hold for {holder} is lost")
+        raise LedgerContended(
+            f"cards or quota changed {HOLDS} times while {holder} was decided: nothing is allocated"
+        )
 
     async def _drop(self, hold: AcquiredHold | None) -> None:
         if hold is not None:
@@ -319,10 +322,18 @@ class Committer:
         self._recorder.record(CardsChosen(pod, choice, decided.view, decided.answer, is_written))
 
     def _record_claim(
-        self, asked: Allocation, view: LedgerView, refusal: ClaimRefusal | None
+        self, attempt: ClaimAttempt, decided: Decided[ClaimOption | ClaimRefusal]
     ) -> None:
-        problem = None if refusal is None else refusal.text
-        self._recorder.record(ClaimChecked(asked, view, problem))
+        """Record what was decided about each option, up to the one that is free."""
+        for option in attempt.options:
+            problem = conflict(option.asked, decided.view)
+            self._recorder.record(ClaimChecked(option.asked, decided.view, problem))
+            if problem is None:
+                return
+
+
+def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:
+    return ClaimRefusal(IN_USE, f"{attempt.node} has no ledger", attempt.node)
 
 
 def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:

@@ -1,6 +1,6 @@
 """The quotas of all namespaces as this process knows them, and which pods they refuse.
 
-What is refused here is advice from a cache, but for a pod that alone exceeds its limit; the hold
+A refusal here is advice from a cache, except for a pod that exceeds its limit by itself; the hold
 decides (``holds``).
 """
 
@@ -34,7 +34,7 @@ class Quotas:
         self._host: dict[str, QuotaLimits] = {}
 
     def all(self) -> Mapping[str, StoredQuota]:
-        """By namespace, every quota that can be read."""
+        """The quotas that can be read, by namespace."""
         return self._by_namespace
 
     def get(self, namespace: str) -> StoredQuota | None:
@@ -46,7 +46,7 @@ class Quotas:
         return self._problems.get(namespace)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota, be it one that cannot be used, or no ShareQuota yet."""
+        """Whether a namespace has a quota, valid or not, also one without a ShareQuota yet."""
         return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
 
     def without_holds(self) -> list[str]:
@@ -137,11 +137,11 @@ class Quotas:
             return None
         for uid in leaving:
             ledger = ledger.release(uid)
-        found = fit(request, ledger)
-        if isinstance(found, Reason):
-            return found.text()
+        placement = fit(request, ledger)
+        if isinstance(placement, Reason):
+            return placement.text()
         return self.refusal_of(
-            holder, amounts_of(Allocation.of(request, found), ledger.node), leaving
+            holder, amounts_of(Allocation.of(request, placement), ledger.node), leaving
         )
 
     def refusal_of(
@@ -150,8 +150,8 @@ class Quotas:
         """Why the quota refuses some amounts now; None where it does not, or there is none.
 
         Args:
-            holder: that asks for them.
-            amounts: that count.
+            holder: the pod that asks for them.
+            amounts: how much of each resource the pod would count.
             leaving: uids of the pods whose holds will be free.
         """
         problem = self._problems.get(holder.namespace)
@@ -161,7 +161,7 @@ class Quotas:
         if stored is None:
             new = holder.namespace in self._host and amounts != NOTHING
             return not_counted(holder.namespace) if new else None
-        holds = {key: each for key, each in stored.quota.holds.items() if each.uid not in leaving}
+        holds = {key: hold for key, hold in stored.quota.holds.items() if hold.uid not in leaving}
         staying = replace(stored.quota, holds=holds)
         short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
@@ -180,13 +180,13 @@ class Quotas:
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
         """What this process reserved for other pods of the namespace that have no hold yet."""
         held = {hold.uid for hold in stored.quota.holds.values()}
-        found = NOTHING
+        reserved = NOTHING
         for allocation in self._ledgers.reservations():
             pod = allocation.pod_ref
             if pod.namespace == stored.quota.namespace and pod.uid not in held | {uid}:
                 node = self._ledgers.inventory.ledger(allocation.node).node
-                found = found.plus(amounts_of(allocation, node))
-        return found
+                reserved = reserved.plus(amounts_of(allocation, node))
+        return reserved
 
 
 def not_counted(namespace: str) -> str:
