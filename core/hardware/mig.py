@@ -119,7 +119,7 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
 
 
 def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
-    """The slice with the least memory of those that are configured with at least some bytes.
+    """The slice with the least memory of those that are configured with an amount or more.
 
     A scheduler that compares requests with the configured sizes finds every slice of this memory
     or more large enough, as long as larger slices are not configured with less.
@@ -129,7 +129,7 @@ def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
         memory: bytes that the settings must state for it.
 
     Returns:
-        None where no slice is configured with so much.
+        None where no slice is configured with that.
     """
     return min(
         (
