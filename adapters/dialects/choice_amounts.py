@@ -58,7 +58,7 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
     grants: list[Grant] = []
     for container, own in by_container:
         for grant in own:
-            grants.append(_restated(container, grant, cards[grant.card], grants))
+            grants.append(_restated(request, container, grant, cards[grant.card], grants))
     return tuple(grants)
 
 
@@ -82,7 +82,7 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
         if grant.container in ("", container.name):
             grant = replace(
                 grant,
-                memory=max(grant.memory, required_memory(container, card)),
+                memory=max(grant.memory, required_memory(request, container, card)),
                 compute=max(grant.compute, container.compute),
                 exclusive=grant.exclusive or container.exclusive,
             )
@@ -90,7 +90,11 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
 
 
 def _restated(
-    container: ContainerRequest, grant: Grant, card: Card, earlier: Sequence[Grant]
+    request: Request,
+    container: ContainerRequest,
+    grant: Grant,
+    card: Card,
+    earlier: Sequence[Grant],
 ) -> Grant:
     if card.mode is not Mode.MIG:
         if grant.slice is not None:
@@ -98,7 +102,7 @@ def _restated(
         return Grant(
             container.name,
             card.uuid,
-            required_memory(container, card),
+            required_memory(request, container, card),
             container.compute,
             container.exclusive,
             container.phase,

@@ -183,7 +183,7 @@ class _Search:
         self, container: ContainerRequest, position: int, concurrent: list[Grant]
     ) -> tuple[Grant, ...] | Obstacle:
         card = self.node.cards[position]
-        memory = required_memory(container, card)
+        memory = required_memory(self.request, container, card)
         if card.mode is not Mode.MIG:
             return (
                 Grant(
@@ -216,7 +216,7 @@ class _Search:
     ) -> list[mig.Slice]:
         """Free slices, first those that an earlier container leaves: the pod has them anyway."""
         card, own = self.node.cards[position], self.own[position]
-        memory = required_memory(container, card)
+        memory = required_memory(self.request, container, card)
         mine = dict.fromkeys(grant.slice for grant in own if grant.slice is not None)
         in_use = {grant.slice for grant in concurrent}
         reusable = [

@@ -84,7 +84,7 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
         CardDemand(
             container.count,
             tuple(
-                required_memory(container, card) if suits else None
+                required_memory(request, container, card) if suits else None
                 for card, suits in zip(models, suitable, strict=True)
             ),
             _compute(request, container),

@@ -39,14 +39,20 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     return None if _type_allowed(request, card) else Cause.TYPE
 
 
-def required_memory(container: ContainerRequest, card: Card) -> int:
-    """Bytes that a container needs of a card.
+def required_memory(request: Request, container: ContainerRequest, card: Card) -> int:
+    """Bytes that a container of a request needs of a card.
 
     Of a card in MIG mode a percentage is at most its largest slice, because 100 % of such a card
-    means all that one container can get.
+    means all that one container can get. A request that takes slices by their configured size
+    needs what the smallest of these really has.
     """
     memory = container.memory_on(card.memory)
-    if card.mode is not Mode.MIG or container.memory is not None:
+    if card.mode is not Mode.MIG:
+        return memory
+    if request.by_configured_size:
+        slot = mig.smallest_configured(card.geometry, memory)
+        memory = memory if slot is None else min(memory, slot.memory)
+    if container.memory is not None:
         return memory
     largest = max((slot.memory for slot in mig.free_slices(card.geometry, ())), default=memory)
     return min(memory, largest)

@@ -15,6 +15,8 @@ class MigProfile:
         size: memory slices of the card that it covers.
         compute: percent of the card, rounded down.
         starts: memory slices at which it may start, ascending.
+        configured: bytes that a scheduler's settings state for it, where that is more than it has;
+            0 where it is not.
     """
 
     name: str
@@ -22,6 +24,7 @@ class MigProfile:
     size: int
     compute: int
     starts: tuple[int, ...]
+    configured: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,13 @@ class MigLayout:
     Attributes:
         name: such as ``group1``.
         slices: by position.
+        configured: bytes that a scheduler's settings state for each slice, by position: at least
+            what it has. Empty where no settings state them.
     """
 
     name: str
     slices: tuple[Slice, ...]
+    configured: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +113,34 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
         profiles: one for each slice, by position.
     """
     slices = _placed(name, profiles, ())
-    return None if slices is None else MigLayout(name, slices)
+    if slices is None:
+        return None
+    return MigLayout(name, slices, tuple(max(each.configured, each.memory) for each in profiles))
+
+
+def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
+    """The slice with the least memory of those that are configured with an amount or more.
+
+    A scheduler that compares requests with the configured sizes finds every slice of this memory
+    or more large enough, as long as larger slices are not configured with less.
+
+    Args:
+        geometry: of the card.
+        memory: bytes that the settings must state for it.
+
+    Returns:
+        None where no slice is configured with that.
+    """
+    return min(
+        (
+            slot
+            for layout in geometry.layouts
+            for slot, size in zip(layout.slices, layout.configured, strict=False)
+            if size >= memory
+        ),
+        key=lambda slot: slot.memory,
+        default=None,
+    )
 
 
 def free_slices(

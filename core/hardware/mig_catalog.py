@@ -6,8 +6,8 @@ the smallest figure. A30 and A100 40GB: the same guide, "Getting Started with MI
 NVIDIA/gpu-operator pull request 900. H200: NVIDIA/mig-parted issue 120. B200: NVIDIA/mig-parted
 pull requests 166 and 187. Where no such figure is known (all of an H100 94GB, half and all of a
 B200): the decimal gigabytes of the name. A100 80GB: the table that the Volcano device plugin ships
-(volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104); that table
-states more for the A30 and the A100 40GB than their slices have.
+(volcano-vgpu-device-plugin deployments/static/volcano-vgpu-device-plugin.yml:37-104). That table
+states more for the A30 and the A100 40GB than their slices have: this is their configured memory.
 """
 
 import re
@@ -77,27 +77,31 @@ def _product_of(
 def _quarters() -> _Product:
     return _product_of(
         (
-            MigProfile("1g.6gb", 5952 * MIB, 1, FULL // 4, (0, 1, 2, 3)),
-            MigProfile("2g.12gb", 11968 * MIB, 2, FULL // 2, (0, 2)),
-            MigProfile("4g.24gb", 24000 * MIB, 4, FULL, (0,)),
+            MigProfile("1g.6gb", 5952 * MIB, 1, FULL // 4, (0, 1, 2, 3), 6144 * MIB),
+            MigProfile("2g.12gb", 11968 * MIB, 2, FULL // 2, (0, 2), 12288 * MIB),
+            MigProfile("4g.24gb", 24000 * MIB, 4, FULL, (0,), 24576 * MIB),
         ),
         (((0, 4),), ((1, 2),), ((2, 1),)),
     )
 
 
 def _eighths(
-    gigabytes: tuple[int, int, int, int], mebibytes: tuple[int, int, int, int]
+    gigabytes: tuple[int, int, int, int],
+    mebibytes: tuple[int, int, int, int],
+    configured: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> _Product:
     """A card of seven compute and eight memory slices.
 
     Args:
         gigabytes: as the names say them, for 1, 2, 4 and all 8 memory slices.
         mebibytes: as the profiles have them, for the same.
+        configured: mebibytes that Volcano's table states, for the same; 0 where they are no more.
     """
 
     def mig_profile(compute: int, entry: int, size: int, starts: tuple[int, ...]) -> MigProfile:
         name = f"{compute}g.{gigabytes[entry]}gb"
-        return MigProfile(name, mebibytes[entry] * MIB, size, FULL * compute // 7, starts)
+        memory, stated = mebibytes[entry] * MIB, configured[entry] * MIB
+        return MigProfile(name, memory, size, FULL * compute // 7, starts, stated)
 
     return _product_of(
         (
@@ -113,7 +117,7 @@ def _eighths(
 
 
 _A30 = _quarters()
-_A100_40GB = _eighths((5, 10, 20, 40), (4864, 9984, 20096, 40448))
+_A100_40GB = _eighths((5, 10, 20, 40), (4864, 9984, 20096, 40448), (5120, 10240, 20480, 40960))
 _A100_80GB = _eighths((10, 20, 40, 80), (9728, 19968, 40192, 80896))
 _H100_80GB = _eighths((10, 20, 40, 80), (9984, 20096, 40448, 81152))
 _H100_94GB = _eighths((12, 24, 47, 94), (11008, 22144, 44822, 89645))

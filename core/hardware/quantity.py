@@ -50,6 +50,19 @@ def format_bytes(amount: int) -> str:
     return f"{mebibytes} MiB"
 
 
+def format_apart(left: int, right: int) -> tuple[str, str]:
+    """Two amounts of bytes with their units, so that different ones look different.
+
+    In GiB where that suffices or they are equal, else in MiB where both are whole, else in bytes.
+    """
+    gib = f"{format_gib(left)} GiB", f"{format_gib(right)} GiB"
+    if left == right or gib[0] != gib[1]:
+        return gib
+    if left % MIB or right % MIB:
+        return f"{left} bytes", f"{right} bytes"
+    return format_bytes(left), format_bytes(right)
+
+
 def format_gib(amount: int) -> str:
     """Bytes in GiB with one decimal, rounded to the nearest, without the unit."""
     tenths = (amount * 10 + GIB // 2) // GIB

@@ -193,6 +193,8 @@ class Request:
         priority: a higher one may preempt a lower one.
         notes: what the dialect asks for and this value cannot express, as sentences.
         alternatives: other dialects whose cards are allowed as well.
+        by_configured_size: of a card in MIG mode it takes slices that the scheduler's settings
+            state to have the memory; they can have less. False: the slices have the memory.
         plugin: a vendor's device plugin serves these resources without any scheduler of cards, so
             that the request fits every node without cards, and gets none of ours there; None where
             a scheduler must choose the cards.
@@ -219,6 +221,7 @@ class Request:
     priority: int = 0
     notes: tuple[str, ...] = ()
     alternatives: frozenset[str] = frozenset()
+    by_configured_size: bool = False
     plugin: PluginShare | None = None
 
     def described(self, card: Card) -> bool:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.feasibility.fit import fit
 from core.hardware.card import Card, Level, Mode, Scope
-from core.hardware.mig import NO_GEOMETRY
+from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
@@ -35,6 +35,13 @@ LINKINGS = (
     TopologyConstraint((Level.NUMA, Level.LINK)),
     TopologyConstraint((), required=Level.LINK),
 )
+CONFIGURED = Geometry(
+    tuple(
+        replace(layout, configured=tuple(slot.memory + GIB // 2 for slot in layout.slices))
+        for layout in ONE_LAYOUT.layouts
+    )
+)
+"""Slices of which a scheduler's settings state more memory than they have."""
 CLASSES_OF_NODES = 3
 """How many node classes there are."""
 
@@ -56,7 +63,7 @@ def a_random_card(seed: Random, node: str, index: int) -> Card:
             Scope(Level.LINK, str(seed.randint(0, 2))),
         )[: seed.choice((0, 2))],
         dialects=frozenset(seed.choice((*((DIALECT,),) * 6, (DIALECT, OTHER), (OTHER,)))),
-        geometry=seed.choice((A30ISH, ONE_LAYOUT)) if mode is Mode.MIG else NO_GEOMETRY,
+        geometry=seed.choice((A30ISH, ONE_LAYOUT, CONFIGURED)) if mode is Mode.MIG else NO_GEOMETRY,
     )
 
 
@@ -125,6 +132,7 @@ def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5
         member_of=seed.choice((None, "g", "h")),
         exclusions=seed.choice((frozenset(), frozenset({"x"}))),
         qos=seed.choice((None, "fixed", "burst")),
+        by_configured_size=seed.random() < 0.3,
     )
 
 

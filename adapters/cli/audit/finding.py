@@ -97,7 +97,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "edited-record",
                 Severity.ERROR,
                 "the record of a pod's cards contradicts its request",
-                "Find out who changed the annotation; create the pod again.",
+                "Create the pod again, with the scheduler of its dialect.",
             ),
             Rule(
                 "container-without-share",
@@ -211,7 +211,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "record-differs-from-ledger",
                 Severity.WARNING,
                 "the record of a pod names other cards than the NodeLedger",
-                "Find out who changed the annotation; the ledger counts.",
+                "The ledger counts; create the pod again if it uses the other cards.",
             ),
             Rule(
                 "ledger-describes-other-cards",

@@ -10,7 +10,7 @@ from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
 from core.feasibility.smallest_change import ChangeKind, RequestChange
-from core.hardware.quantity import MIB
+from core.hardware.quantity import MIB, format_bytes
 from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest
 
@@ -150,6 +150,7 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         yield from (f"Note: {note}" for note in verdict.request.notes)
     if found.allocation is not None and found.node is not None:
         yield from _cards(found.allocation, found.node)
+        yield from _smaller_slices(found)
     for state, claim in found.claims:
         yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
     waits = not found.pod.spec.node_name and verdict.candidates is not None
@@ -179,6 +180,22 @@ def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> It
         yield f"  {container}#{card.index} {card.uuid} ({card.model}), {grant_text(grant)}{shared}"
     for uuid in sorted(allocation.blocked):
         yield f"  {uuid}: may be in use"
+
+
+def _smaller_slices(found: PodExplanation) -> Iterator[str]:
+    """The slices that have less than was requested, because their configured size counts."""
+    request = found.verdict.request
+    containers = {each.name: each for each in (request.containers if request else ())}
+    for grant in found.allocation.grants if found.allocation else ():
+        asked = containers.get(grant.container)
+        if grant.slice is None or asked is None or asked.memory is None:
+            continue
+        if grant.memory < asked.memory:
+            yield (
+                f"  {grant.container}: {grant.slice.profile} fits by its configured size;"
+                f" {format_bytes(grant.memory)} of the {format_bytes(asked.memory)} requested"
+                " are usable"
+            )
 
 
 def _reasons(found: PodExplanation) -> Iterator[str]:

@@ -85,7 +85,7 @@ def state_of(card: Card, use: CardUsage) -> str:
     if not card.healthy:
         return "unhealthy"
     if any(share.blocked for share in use.shares):
-        return "blocked by an unreadable record"
+        return "blocked: which cards a pod has is unknown"
     if use.memory > card.memory or use.compute > FULL or use.slots > card.slots:
         return "over-allocated"
     if any(share.exclusive for share in use.shares):

@@ -11,10 +11,11 @@ from adapters.dialects.choice_amounts import ChoiceError, restate
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, annotations
+from core.hardware.card import Card
 from core.hardware.node import Node
-from core.hardware.quantity import format_gib
+from core.hardware.quantity import FULL, format_apart
 from core.requests.grant import Grant
-from core.requests.request import Request
+from core.requests.request import ContainerRequest, Request
 
 
 def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[str, ...]:
@@ -22,7 +23,9 @@ def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[st
 
     A record that names impossible cards, or other amounts than the request, was not written by a
     scheduler. What cannot be read at all is not compared, and neither is a record that names no
-    containers, or cards that the node does not have.
+    containers, or cards that the node does not have. A percentage of a card's memory is rounded
+    down by the schedulers, and up where a component takes the ``Value`` of a Kubernetes quantity:
+    both are right.
 
     Returns:
         sentences whose subject is the pod.
@@ -42,11 +45,13 @@ def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[st
         expected = restate(request, recorded, node)
     except ChoiceError as error:
         return (f"its record {error}",)
+    cards = {card.uuid: card for card in node.cards}
+    containers = {each.name: each for each in request.containers}
     return tuple(
-        f"its record gives {have.container} {_amounts(have)} of {have.card},"
-        f" its request {_amounts(want)}"
+        _difference(have, want)
         for have, want in zip(_ordered(recorded), _ordered(expected), strict=True)
-        if (have.memory, have.compute) != (want.memory, want.compute)
+        if have.compute != want.compute
+        or not _same_memory(have, want, containers[want.container], cards[want.card])
     )
 
 
@@ -61,6 +66,23 @@ def _ordered(grants: Sequence[Grant]) -> list[Grant]:
     return sorted(grants, key=lambda grant: (grant.container, grant.card))
 
 
-def _amounts(grant: Grant) -> str:
-    compute = f" and {grant.compute}%" if grant.compute else ""
-    return f"{format_gib(grant.memory)} GiB{compute}"
+def _same_memory(have: Grant, want: Grant, container: ContainerRequest, card: Card) -> bool:
+    """Whether the record has the memory of the request, rounded down or up to the record's unit."""
+    if have.memory == want.memory:
+        return True
+    if want.slice is not None or container.memory_percent is None:
+        return False
+    hundredths = card.memory * container.memory_percent
+    return abs(have.memory * FULL - hundredths) < container.step * FULL
+
+
+def _difference(have: Grant, want: Grant) -> str:
+    memory, requested = format_apart(have.memory, want.memory)
+    return (
+        f"its record gives {have.container} {memory}{_compute(have)} of {have.card},"
+        f" its request {requested}{_compute(want)}"
+    )
+
+
+def _compute(grant: Grant) -> str:
+    return f" and {grant.compute}%" if grant.compute else ""

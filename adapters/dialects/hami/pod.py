@@ -23,7 +23,8 @@ def matches(pod: Pod, config: HamiConfig) -> bool:
     """Whether a pod means HAMi.
 
     It does if it names a resource that only HAMi has. ``nvidia.com/gpu`` alone is a whole card in
-    several dialects: it means HAMi beside an annotation that only HAMi reads.
+    several dialects: it means HAMi beside an annotation that only HAMi reads, or where HAMi's
+    settings give such a container a default memory.
     """
     named = resource_names(pod)
     if not named.isdisjoint(config.amounts):
@@ -33,9 +34,9 @@ def matches(pod: Pod, config: HamiConfig) -> bool:
         for found in (stated_amount(member, config.count) for member in pod_containers(pod))
     ):
         return False
-    return config.count != keys.COUNT or not annotations(pod).keys().isdisjoint(
-        keys.POD_ANNOTATIONS
-    )
+    if config.count != keys.COUNT or config.default_memory:
+        return True
+    return not annotations(pod).keys().isdisjoint(keys.POD_ANNOTATIONS)
 
 
 def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:

@@ -7,14 +7,24 @@ from functools import lru_cache
 
 from adapters.dialects.volcano.settings import GeometryTable, Slices
 from core.hardware import mig_catalog
-from core.hardware.mig import NO_GEOMETRY, Geometry, MigProfile, lay_out
-from core.hardware.quantity import FULL, MIB
+from core.hardware.mig import (
+    NO_GEOMETRY,
+    Geometry,
+    MigProfile,
+    Slice,
+    lay_out,
+    smallest_configured,
+)
+from core.hardware.quantity import FULL, MAX_MEMORY, MIB
 
 _SIZES = (1, 2, 4, 8)
 """Eighths of a card's memory that a slice may have."""
 
 _COMPUTE_SLICES = 7
 """Compute slices of every card with MIG, unless a profile with fewer is the whole card."""
+
+_SHIPPED = ("A30", "A100-SXM4-40GB")
+"""Models of which the table that Volcano ships states more memory than their slices have."""
 
 _NAME = re.compile(r"([1-7])g\..+", re.ASCII)
 
@@ -52,6 +62,26 @@ def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int)
     )
 
 
+@lru_cache(maxsize=1024)
+def smaller_slices(tables: tuple[GeometryTable, ...], memory: int) -> tuple[tuple[str, Slice], ...]:
+    """The models of which a request gets a slice with less memory than it asks for.
+
+    Args:
+        tables: of the device settings.
+        memory: bytes that are requested.
+
+    Returns:
+        of each model the smallest slice that is configured with so much.
+    """
+    found: dict[tuple[str, int], tuple[str, Slice]] = {}
+    for model in (*(each.models[0] for each in tables if each.models), *_SHIPPED):
+        # The card's size bounds profiles that NVIDIA does not publish; here none is known.
+        slot = smallest_configured(partitioning(tables, model, MAX_MEMORY).geometry, memory)
+        if slot is not None and slot.memory < memory:
+            found.setdefault((slot.profile, slot.memory), (model, slot))
+    return tuple(found.values())
+
+
 def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
     listed = {slices.name: slices for group in table.groups for slices in group.slices}
     profiles = _published(listed, card_type) or _derived(listed, memory)
@@ -72,12 +102,13 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
 
 
 def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
-    """The slices of an entry; none has more memory than its profile.
+    """The slices of an entry; none has more memory than its profile, whatever is configured.
 
     The table that Volcano ships states more for the A30 and the A100 40GB than their slices have.
     """
-    profile = profiles[slices.name]
-    return [replace(profile, memory=min(slices.memory * MIB, profile.memory))] * slices.count
+    profile, configured = profiles[slices.name], slices.memory * MIB
+    memory = min(configured, profile.memory)
+    return [replace(profile, memory=memory, configured=configured)] * slices.count
 
 
 def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:
@@ -91,7 +122,10 @@ def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigPro
 
 
 def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
-    """The profiles derived from their names and sizes, in eighths of the card."""
+    """The profiles derived from their names and sizes, in eighths of the card.
+
+    None has more memory than its eighths, so that all slices together have no more than the card.
+    """
     kinds: dict[str, tuple[int, int]] = {}
     for name, slices in listed.items():
         match = _NAME.fullmatch(name)
@@ -102,7 +136,7 @@ def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]
     return {
         name: MigProfile(
             name=name,
-            memory=listed[name].memory * MIB,
+            memory=min(listed[name].memory * MIB, memory * size // _SIZES[-1]),
             size=size,
             compute=min(FULL * parts // whole, FULL),
             starts=tuple(

@@ -1,11 +1,12 @@
 """Reads what a pod requests: amounts in its resources, constraints in its annotations."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.containers import PodContainer, pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.geometry import smaller_slices
 from adapters.dialects.volcano.settings import DeviceConfig, VolcanoScheduling
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
@@ -16,7 +17,9 @@ from core.requests.request import ContainerRequest, Ranking, Request
 _MAX = (1 << 31) - 1
 """The largest amount that Volcano can store: int32."""
 
-_MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: frozenset({Mode.MIG})}
+_MIG = frozenset({Mode.MIG})
+
+_MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: _MIG}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +50,14 @@ class VolcanoPodReader:
         """
         requests = [(member, self._request(member)) for member in pod_containers(pod)]
         texts = annotations(pod)
+        modes = _modes(texts)
         use_types = _entries(texts, keys.USE_TYPE)
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
             dialect=self.dialect,
             containers=tuple(request for _, request in requests if request is not None),
-            modes=_modes(texts),
+            modes=modes,
             allow_uuids=frozenset(_entries(texts, keys.USE_UUID)) or None,
             deny_uuids=frozenset(_entries(texts, keys.AVOID_UUID)),
             allow_types=use_types or None,
@@ -63,6 +67,8 @@ class VolcanoPodReader:
             exclusions=self.exclusions(pod),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
+            # pkg/scheduler/api/devices/nvidia/vgpu/mig.go:189 compares with the configured table.
+            by_configured_size=True,
             notes=(
                 *(
                     self._implied(member)
@@ -70,6 +76,7 @@ class VolcanoPodReader:
                     if request and self._implies(member)
                 ),
                 *_ineffective(pod),
+                *(self._smaller(request for _, request in requests) if modes == _MIG else ()),
             ),
         )
 
@@ -155,6 +162,21 @@ class VolcanoPodReader:
             f"container {member.container.name} names {self.config.memory} without "
             f"{self.config.count}: it gets one card"
         )
+
+    def _smaller(self, requests: Iterable[ContainerRequest | None]) -> Iterator[str]:
+        """Where a slice has less memory than a container requests, because of its configured size.
+
+        Only pods that name the mode ``mig`` get the notes: most others share a card.
+        """
+        for request in requests:
+            if request is None or request.memory is None:
+                continue
+            for model, slot in smaller_slices(self.config.tables, request.memory):
+                yield (
+                    f"container {request.name}: slice {slot.profile} of {model} fits by its"
+                    f" configured size and has {format_bytes(slot.memory)} of the"
+                    f" {format_bytes(request.memory)} requested"
+                )
 
 
 def _amount(member: PodContainer, resource: str, bounds: tuple[int, int], right: str) -> int | None:

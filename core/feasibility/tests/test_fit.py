@@ -62,11 +62,13 @@ def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Gra
         if all(
             linked(request, a, group) for a, group in zip(request.containers, groups, strict=True)
         ):
-            yield from product(*(every_grant(container, card) for container, card in pairs))
+            yield from product(
+                *(every_grant(request, container, card) for container, card in pairs)
+            )
 
 
-def every_grant(container: ContainerRequest, card: Card) -> list[Grant]:
-    memory = required_memory(container, card)
+def every_grant(request: Request, container: ContainerRequest, card: Card) -> list[Grant]:
+    memory = required_memory(request, container, card)
     plain = Grant(
         container.name, card.uuid, memory, container.compute, container.exclusive, container.phase
     )
@@ -433,6 +435,29 @@ def test_all_memory_of_a_mig_card_is_its_largest_slice() -> None:
     uncut = replace(larger, geometry=NO_GEOMETRY)
     reason = refused(fit(replace(CUT, containers=(container,)), empty(uncut)))
     assert reason.counts[0].cause is Cause.NO_PROFILE
+
+
+def test_a_slice_by_its_configured_size_can_have_less_than_the_request() -> None:
+    configured = Geometry(
+        tuple(
+            replace(each, configured=tuple(slot.memory + 100 for slot in each.slices))
+            for each in A30ISH.layouts
+        )
+    )
+    ledger = empty(replace(a_mig_card(), geometry=configured))
+
+    def answer(memory: int, *, by_configured_size: bool = True) -> Placement | Reason:
+        asking = replace(CUT, by_configured_size=by_configured_size)
+        return fit(replace(asking, containers=(wants("x", memory),)), ledger)
+
+    assert slots_of(answer(GIB + 100)) == [(0, 1)]
+    assert slots_of(answer(GIB + 101)) == [(0, 2)]
+    assert slots_of(answer(4 * GIB + 100)) == [(0, 4)]
+    assert refused(answer(4 * GIB + 101)).counts[0].cause is Cause.NO_PROFILE
+    assert slots_of(answer(GIB + 100, by_configured_size=False)) == [(0, 2)]
+    whole = answer(4 * GIB + 100)
+    assert isinstance(whole, Placement)
+    assert [grant.memory for grant in whole.grants] == [4 * GIB]
 
 
 def test_a_share_too_large_for_any_profile_has_another_cause_than_no_free_slice() -> None:

@@ -7,12 +7,14 @@ from hypothesis import strategies as st
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.hardware.card import Mode
+from core.hardware.mig import Geometry
 from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
 from core.requests.grant import Placement
 from core.requests.request import NodeKey, Ranking, Request, TaskClass, Weights
 from core.tests.builders import (
+    A30ISH,
     a_card,
     a_container,
     a_grant,
@@ -255,6 +257,21 @@ def test_the_free_capacity_of_a_mig_card_is_its_largest_free_slice() -> None:
 
     assert offers(2 * GIB)
     assert not offers(2 * GIB + 1)
+
+
+def test_a_mig_card_is_a_candidate_by_the_configured_sizes_of_its_slices() -> None:
+    layouts = [
+        replace(each, configured=tuple(slot.memory + 1 for slot in each.slices))
+        for each in A30ISH.layouts
+    ]
+    card = replace(a_mig_card(), geometry=Geometry(tuple(layouts)))
+    inventory = Inventory([empty(card)])
+
+    def names(memory: int) -> list[str]:
+        asking = replace(a_request(a_container(memory)), by_configured_size=True)
+        return inventory.candidates(replace(asking, modes=frozenset({Mode.MIG})))
+
+    assert (names(4 * GIB + 1), names(4 * GIB + 2)) == (["n"], [])
 
 
 def test_a_mig_card_with_a_grant_without_slice_or_without_free_slices_has_no_free_capacity() -> (

@@ -14,6 +14,7 @@ from core.hardware.mig import (
     Slice,
     free_slices,
     lay_out,
+    smallest_configured,
 )
 from core.hardware.mig_catalog import geometry
 from core.hardware.quantity import GIB, MIB
@@ -111,6 +112,23 @@ def test_another_layout_is_used_only_where_its_slices_are_free() -> None:
     assert place(best_free_slice(A100_40GB, [low], 12000 * MIB, 0)) == ("3g.20gb", "group3-1", 4)
     assert best_free_slice(A100_40GB, [low, middle], 12000 * MIB, 0) is None
     assert best_free_slice(A100_40GB, [low], 40000 * MIB, 0) is None
+
+
+def test_a_configured_size_names_the_slice_that_really_has_the_least() -> None:
+    def least(mebibytes: int) -> tuple[str, int] | None:
+        slot = smallest_configured(ONE_LAYOUT, mebibytes * MIB)
+        return None if slot is None else (slot.profile, slot.memory // MIB)
+
+    assert least(1) == least(5120) == ("1g.5gb", 4864)
+    assert least(5121) == ("2g.10gb", 9984)
+    assert least(40960) == ("7g.40gb", 40448)
+    assert least(40961) is None
+
+
+def test_slices_without_configured_sizes_have_none_to_compare_with() -> None:
+    bare = Geometry(tuple(replace(each, configured=()) for each in ONE_LAYOUT.layouts))
+
+    assert smallest_configured(bare, 1) is None
 
 
 def test_a_whole_card_of_memory_is_one_slice() -> None:

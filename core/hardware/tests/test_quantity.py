@@ -9,6 +9,7 @@ from core.hardware.quantity import (
     KIB,
     MIB,
     bytes_of_percent,
+    format_apart,
     format_bytes,
     format_gib,
     percent,
@@ -60,6 +61,19 @@ def test_a_part_is_never_more_than_its_percentage(total: int, share: int, step: 
     assert amount % step == 0
     assert amount * 100 <= total * share < (amount + step) * 100
     assert percent(amount, total) <= share
+
+
+@pytest.mark.parametrize(
+    ("right", "texts"),
+    [
+        (16 * GIB, ("16.0 GiB", "16.0 GiB")),
+        (17 * GIB, ("16.0 GiB", "17.0 GiB")),
+        (16 * GIB + MIB, ("16 GiB", "16385 MiB")),
+        (16 * GIB - 1, ("17179869184 bytes", "17179869183 bytes")),
+    ],
+)
+def test_amounts_that_differ_look_different(right: int, texts: tuple[str, str]) -> None:
+    assert format_apart(16 * GIB, right) == texts
 
 
 @pytest.mark.parametrize(

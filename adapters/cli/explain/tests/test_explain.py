@@ -48,6 +48,22 @@ def test_a_bound_pod_without_a_record_is_unknown_and_exit_status_1() -> None:
     assert f"  {uuid(1)}: may be in use" in result.stdout.splitlines()
 
 
+def test_a_slice_with_less_memory_than_requested_states_what_is_usable() -> None:
+    card = "GPU-a,10,40960,NVIDIA-NVIDIA A100-SXM4-40GB,true,mig:"
+    on = node()
+    on["metadata"]["annotations"]["volcano.sh/node-vgpu-register"] = card
+    bound = volcano_bound("a", 5120)
+    bound["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-a[group1-0],NVIDIA,5120,0:"
+
+    shown = lines("a", things=[on, bound])
+
+    assert shown[-1] == (
+        "  main: 1g.5gb fits by its configured size; 4864 MiB of the 5 GiB requested are usable"
+    )
+    (row,) = as_plain("top", "pods", things=[on, bound])["items"]
+    assert row["grantedMiB"] == 4864
+
+
 def test_a_card_that_the_node_lacks_is_named() -> None:
     lost = volcano_bound("a", 1000)
     lost["metadata"]["annotations"]["volcano.sh/vgpu-ids-new"] = "GPU-lost,NVIDIA,1000,0:"

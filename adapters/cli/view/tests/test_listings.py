@@ -58,7 +58,10 @@ def test_top_cards_has_each_card_with_its_state() -> None:
     ("things", "state"),
     [
         ([volcano_bound("a", 6000), volcano_bound("b", 5000)], "over-allocated"),
-        ([pod("a", volcano(1), spec={"nodeName": "node-a"})], "blocked by an unreadable record"),
+        (
+            [pod("a", volcano(1), spec={"nodeName": "node-a"})],
+            "blocked: which cards a pod has is unknown",
+        ),
     ],
 )
 def test_the_state_of_a_card_says_what_is_wrong(things: list[Plain], state: str) -> None:

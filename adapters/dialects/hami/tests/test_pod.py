@@ -13,8 +13,10 @@ from adapters.dialects.hami.tests.builders import (
     only,
     read,
     request_or_error,
+    with_config,
 )
 from adapters.dialects.matching import dialect_of
+from adapters.dialects.registry import dialects
 from adapters.dialects.tests.builders import ALL
 from adapters.wire.kube import Amount, Container, Pod, Resources
 from core.hardware.card import Level, Mode
@@ -182,6 +184,24 @@ def test_zero_memory_is_the_clusters_default_and_the_author_is_warned_of_it() ->
 
     assert request.containers[0].memory == 5000 * MIB
     assert "omitted: 5000 MiB" in request.notes[0]
+
+
+def test_a_number_of_cards_alone_gets_the_clusters_default_memory_of_exclusive_cards() -> None:
+    """Source: HAMi 4707fb02 pkg/device/nvidia/device.go:417,573.
+
+    The webhook adds all compute for a container that names no memory.
+    """
+    hami = a_hami(defaultMemory=5000, defaultCores=20)
+
+    every = dialects(with_config(defaultMemory=5000), Defaults())
+    meant = dialect_of(a_pod({"gpu": 2}), every)
+    assert meant is not None
+    assert meant.name == "hami"
+    wanted = only(a_pod({"gpu": 2}), hami)
+    assert (wanted.count, wanted.memory, wanted.compute) == (2, 5000 * MIB, 100)
+    assert wanted.exclusive
+    assert not hami.matches(a_pod({"gpu": 0}))
+    assert not a_hami(defaultCores=20).matches(a_pod({"gpu": 2}))
 
 
 def test_amounts_without_a_number_of_cards_get_one_card_and_the_author_is_warned() -> None:

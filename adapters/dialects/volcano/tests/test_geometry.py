@@ -62,6 +62,24 @@ def test_a_listed_slice_has_the_memory_in_the_list() -> None:
     assert slot.compute == 100
 
 
+def test_a_listed_slice_has_no_more_memory_than_nvidia_publishes() -> None:
+    table = tables(["A100"], small=[("1g.5gb", 5120, 7)])
+
+    layout = only_layout(partitioning(table, A100, CARD))
+
+    assert {slot.memory for slot in layout.slices} == {4864 * MIB}
+    assert layout.configured == (5120 * MIB,) * 7
+
+
+def test_slices_of_a_new_model_have_no_more_memory_than_their_part_of_the_card() -> None:
+    table = tables(["Future"], small=[("1g.6gb", 6144, 7)])
+
+    layout = only_layout(partitioning(table, "NVIDIA-NVIDIA Future", CARD))
+
+    assert {slot.memory for slot in layout.slices} == {5120 * MIB}
+    assert layout.configured == (6144 * MIB,) * 7
+
+
 def test_the_first_table_with_the_type_counts() -> None:
     table = (
         *tables(["A30"], a=[("7g.40gb", 40960, 1)]),

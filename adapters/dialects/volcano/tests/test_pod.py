@@ -394,3 +394,51 @@ def test_garbage_gives_a_valid_request_or_a_dialect_error(
     assert wanted.count >= 1
     assert 0 <= wanted.compute <= 100
     assert (wanted.memory is None) != (wanted.memory_percent is None)
+
+
+@pytest.mark.parametrize(
+    ("memory", "notes"),
+    [
+        (3000, []),
+        (4864, []),
+        (
+            5120,
+            [
+                "container main: slice 1g.5gb of A100-SXM4-40GB fits by its configured size"
+                " and has 4864 MiB of the 5 GiB requested"
+            ],
+        ),
+        (
+            6000,
+            [
+                "container main: slice 1g.6gb of A30 fits by its configured size"
+                " and has 5952 MiB of the 6000 MiB requested"
+            ],
+        ),
+        (None, []),
+    ],
+)
+def test_a_slice_with_less_memory_than_requested_is_noted(
+    memory: int | None, notes: list[str]
+) -> None:
+    requested = pod(
+        Container("idle"), a_container(number=1, memory=memory), annotations={keys.MODE: keys.MIG}
+    )
+
+    assert list(read(requested).notes) == notes
+
+
+def test_slices_are_not_noted_for_a_pod_that_does_not_name_the_mode() -> None:
+    assert read(pod(a_container(number=1, memory=5120))).notes == ()
+
+
+def test_a_table_that_states_what_slices_have_gives_no_note() -> None:
+    groups = [{"group": "g", "geometries": [{"name": "1g.5gb", "memory": 4864, "count": 7}]}]
+    tables: list[object] = [
+        {"models": ["A100-SXM4-40GB"], "allowedGeometries": groups},
+        {"models": [], "allowedGeometries": []},
+    ]
+    dialect = volcano({"knownMigGeometries": tables})
+    requested = pod(a_container(number=1, memory=5120), annotations={keys.MODE: keys.MIG})
+
+    assert dialect.read_request(requested).notes == ()

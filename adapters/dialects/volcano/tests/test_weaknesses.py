@@ -131,13 +131,45 @@ def test_a_whole_mig_card_is_its_largest_slice() -> None:
         (8000, "group2-0"),
         (12000, "group3-0"),
         (4864, "group1-0"),
-        (5000, "group2-0"),
-        (40448, "group4-0"),
-        (40449, "1 of 1 cards: no MIG profile is large enough"),
+        (5120, "group1-0"),
+        (5121, "group2-0"),
+        (10240, "group2-0"),
+        (20480, "group3-0"),
+        (40960, "group4-0"),
+        (40961, "1 of 1 cards: no MIG profile is large enough"),
     ],
 )
-def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, expected: str) -> None:
+def test_an_idle_a100_allocates_the_smallest_slice_configured_with_enough(
+    memory: int, expected: str
+) -> None:
+    """Source: Volcano v1.14.1 pkg/scheduler/api/devices/nvidia/vgpu/mig.go:189."""
     assert on_mig(memory) == [expected]
+
+
+@pytest.mark.parametrize("of_each", [5120, 5000, 4864])
+def test_slices_by_configured_size_together_have_no_more_memory_than_the_card(of_each: int) -> None:
+    ledger, (card,) = NodeLedger.of(node(MIG)), node(MIG).cards
+
+    for number in range(7):
+        ledger, answer = place(ledger, of_memory(f"p{number}", of_each))
+        assert isinstance(answer, Placement)
+
+    (use,) = ledger.usages
+    assert use.memory == 7 * 4864 * MIB <= card.memory
+    assert isinstance(place(ledger, of_memory("last", of_each))[1], Reason)
+
+
+def test_the_record_of_a_slice_states_the_request_and_the_ledger_what_the_slice_has() -> None:
+    """Source: Volcano v1.14.1 pkg/scheduler/api/devices/nvidia/vgpu/utils.go:102-168."""
+    requested = of_memory("p", 5120)
+
+    ledger, answer = place(NodeLedger.of(node(MIG)), requested)
+
+    assert isinstance(answer, Placement)
+    text = written(volcano(), requested, answer, ledger.node)[keys.ASSIGNED]
+    assert text == "u0[group1-0],NVIDIA,5120,0:"
+    assert [grant.memory for grant in answer.grants] == [4864 * MIB]
+    assert adopted(NodeLedger.of(node(MIG)), requested, text).usages[0].memory == 4864 * MIB
 
 
 def test_w8_an_unhealthy_card_is_not_chosen() -> None:

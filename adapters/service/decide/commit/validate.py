@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from adapters.dialects.choice_amounts import ChoiceError, restate
-from core.feasibility.suitability import unsuitable
+from core.feasibility.suitability import required_memory, unsuitable
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -74,5 +74,6 @@ def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card:
     if unsuitable(request, card) is not None:
         return False
     return card.mode is not Mode.MIG or (
-        grant.memory >= container.memory_on(card.memory) and grant.compute >= container.compute
+        grant.memory >= required_memory(request, container, card)
+        and grant.compute >= container.compute
     )
