@@ -14,13 +14,13 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
+from adapters.agent.tests.waiting import until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
 
 from adapters.agent.apiserver import list_watch
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.tests.waiting import until
 from adapters.cluster.tests.server import Reply, Request, serving
 from adapters.dialects.dra import DRIVER
 from adapters.dra_driver import preparation

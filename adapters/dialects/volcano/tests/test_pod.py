@@ -421,7 +421,7 @@ def test_garbage_gives_a_valid_request_or_a_dialect_error(
 def test_a_slice_with_less_memory_than_requested_is_noted(
     memory: int | None, notes: list[str]
 ) -> None:
-    requested = pod(
+    requested = a_pod(
         Container("idle"), a_container(number=1, memory=memory), annotations={keys.MODE: keys.MIG}
     )
 
@@ -429,7 +429,7 @@ def test_a_slice_with_less_memory_than_requested_is_noted(
 
 
 def test_slices_are_not_noted_for_a_pod_that_does_not_name_the_mode() -> None:
-    assert read(pod(a_container(number=1, memory=5120))).notes == ()
+    assert read(a_pod(a_container(number=1, memory=5120))).notes == ()
 
 
 def test_a_table_that_states_what_slices_have_gives_no_note() -> None:
@@ -439,6 +439,6 @@ def test_a_table_that_states_what_slices_have_gives_no_note() -> None:
         {"models": [], "allowedGeometries": []},
     ]
     dialect = volcano({"knownMigGeometries": tables})
-    requested = pod(a_container(number=1, memory=5120), annotations={keys.MODE: keys.MIG})
+    requested = a_pod(a_container(number=1, memory=5120), annotations={keys.MODE: keys.MIG})
 
     assert dialect.read_request(requested).notes == ()

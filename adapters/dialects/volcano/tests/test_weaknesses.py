@@ -148,7 +148,7 @@ def test_an_idle_a100_allocates_the_smallest_slice_configured_with_enough(
 
 @pytest.mark.parametrize("of_each", [5120, 5000, 4864])
 def test_slices_by_configured_size_together_have_no_more_memory_than_the_card(of_each: int) -> None:
-    ledger, (card,) = NodeLedger.of(node(MIG)), node(MIG).cards
+    ledger, (card,) = NodeLedger.of(a_node(MIG)), a_node(MIG).cards
 
     for number in range(7):
         ledger, answer = place(ledger, of_memory(f"p{number}", of_each))
@@ -163,13 +163,13 @@ def test_the_record_of_a_slice_states_the_request_and_the_ledger_what_the_slice_
     """Source: Volcano v1.14.1 pkg/scheduler/api/devices/nvidia/vgpu/utils.go:102-168."""
     requested = of_memory("p", 5120)
 
-    ledger, answer = place(NodeLedger.of(node(MIG)), requested)
+    ledger, answer = place(NodeLedger.of(a_node(MIG)), requested)
 
     assert isinstance(answer, Placement)
     text = written(volcano(), requested, answer, ledger.node)[keys.ASSIGNED]
     assert text == "u0[group1-0],NVIDIA,5120,0:"
     assert [grant.memory for grant in answer.grants] == [4864 * MIB]
-    assert adopted(NodeLedger.of(node(MIG)), requested, text).usages[0].memory == 4864 * MIB
+    assert adopted(NodeLedger.of(a_node(MIG)), requested, text).usages[0].memory == 4864 * MIB
 
 
 def test_w8_an_unhealthy_card_is_not_chosen() -> None:

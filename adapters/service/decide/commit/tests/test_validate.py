@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.tests.builders import a_container, entry, node, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, a_node, a_pod, entry, volcano
 from adapters.service.decide.commit.validate import is_valid
 from adapters.wire.kube import Amount
 from core.ledger.node_ledger import NodeLedger
@@ -23,8 +23,8 @@ from core.ledger.node_ledger import NodeLedger
 def test_a_choice_of_a_slice_is_valid_where_the_search_would_take_it(
     memory: Amount | None, chosen: str, *, valid: bool
 ) -> None:
-    ledger = NodeLedger.of(node(entry("u0", mode="mig")))
-    bound = pod(a_container(number=1, memory=memory), annotations={keys.ASSIGNED: chosen})
+    ledger = NodeLedger.of(a_node(entry("u0", mode="mig")))
+    bound = a_pod(a_container(number=1, memory=memory), annotations={keys.ASSIGNED: chosen})
     request = replace(volcano().read_request(bound), notes=())
 
     grants = volcano().read_result(bound, request, ledger.node)
