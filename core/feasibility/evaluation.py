@@ -9,10 +9,11 @@ from functools import cached_property
 
 import numpy as np
 
-from core.feasibility.arrays import Mask, Numbers, Rows
+from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.feasibility.node_results import NodeResults, collected_reasons
 from core.feasibility.plugin import is_not_ours
 from core.feasibility.results import FITS, NO_CLASS, REJECTED, Rejection, SignatureResults
@@ -185,7 +186,7 @@ class NodeEvaluation:
         result = self._results.of(name)
         return None if isinstance(result, Reason) else result
 
-    def decide(self, selection: NodeSelection | None = None, *, explain: bool = False) -> Decision:
+    def decide(self, selection: NodeNames | None = None, *, explain: bool = False) -> Decision:
         """The placement on the best node, or all reasons why there is none.
 
         Args:
@@ -197,7 +198,7 @@ class NodeEvaluation:
             return Decision(placement, NodeReasons.of({}))
         return Decision(placement, self.explain(selection))
 
-    def best(self, selection: NodeSelection | None = None) -> Placement | None:
+    def best(self, selection: NodeNames | None = None) -> Placement | None:
         """The placement on the best node; None where the request fits none.
 
         Args:
@@ -213,7 +214,7 @@ class NodeEvaluation:
                 return self._results.placement(name)
         return None
 
-    def explain(self, selection: NodeSelection | None = None) -> NodeReasons:
+    def explain(self, selection: NodeNames | None = None) -> NodeReasons:
         """Why the request does not fit some nodes; those that fit are left out.
 
         Args:
@@ -309,10 +310,10 @@ class NodeEvaluation:
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
         return Reason("", 0, cause=cause)
 
-    def _names(self, selection: NodeSelection | None) -> Sequence[str]:
+    def _names(self, selection: NodeNames | None) -> Sequence[str]:
         return self.inventory.names() if selection is None else selection.names
 
-    def _rows(self, selection: NodeSelection | None) -> Rows:
+    def _rows(self, selection: NodeNames | None) -> Rows:
         return self.inventory.rows() if selection is None else selection.rows(self.inventory)
 
     def _best_of(self, group: Rows) -> str | None:

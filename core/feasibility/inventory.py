@@ -4,15 +4,15 @@ The ledgers are the truth. The arrays mirror them, so that one comparison with a
 microseconds: ``candidates`` leaves out only nodes that ``fit`` would reject.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import compress
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import compress, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.arrays import Mask, Numbers, Rows
-from core.feasibility.columns import CapacityTable
+from core.feasibility.columns import CapacityTable, Mask, Numbers, Rows
 from core.feasibility.equivalence import NodeClassIds, hardware_class
+from core.feasibility.name_table import NameTable
 from core.feasibility.plugin import has_undescribed_cards
 from core.hardware.card import Mode
 from core.hardware.node import Node
@@ -35,6 +35,7 @@ class Inventory:
         self._ledgers: dict[str, NodeLedger] = {}
         self._names: list[str] = []
         self._row_of: dict[str, int] = {}
+        self._name_table: NameTable | None = None
         self._column_of: dict[str, tuple[CapacityTable, int]] = {}
         self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
@@ -73,11 +74,18 @@ class Inventory:
         """The row of a node; ``len(self)`` where the node is not known."""
         return self._row_of.get(node, len(self._names))
 
-    def rows(self, names: Iterable[str] | None = None) -> Rows:
+    def rows(self, names: Collection[str] | None = None) -> Rows:
         """The row of each node, in the order of the names; all rows where None is given."""
         if names is None:
             return np.arange(len(self._names), dtype=np.int32)
-        return np.array([self.row(name) for name in names], np.int32)
+        found = map(self._row_of.get, names, repeat(len(self._names)))
+        return np.fromiter(found, np.int32, len(names))
+
+    def name_table(self) -> NameTable:
+        """The rows of all names; built again by the first question after nodes came or went."""
+        if self._name_table is None:
+            self._name_table = NameTable(self._names)
+        return self._name_table
 
     def nodes_of(self, uid: str) -> tuple[str, ...]:
         """The nodes on which a pod has an allocation."""
@@ -96,7 +104,7 @@ class Inventory:
             table.update(column, earlier, ledger)
         else:
             if earlier is None:
-                self.membership_version += 1
+                self._change_members()
             else:
                 self._leave(name)
             self._enter(name, ledger)
@@ -114,7 +122,7 @@ class Inventory:
         """Remove a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
-        self.membership_version += 1
+        self._change_members()
         self._leave(node)
         self._undescribed.discard(node)
         for uid in self._ledgers.pop(node).allocations:
@@ -214,6 +222,10 @@ class Inventory:
         """The arrays themselves, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
 
+    def _change_members(self) -> None:
+        self.membership_version += 1
+        self._name_table = None
+
     def _enter(self, name: str, ledger: NodeLedger) -> None:
         hardware = hardware_class(ledger.node)
         table = self._tables.get(hardware)
@@ -255,27 +267,6 @@ class Inventory:
             for name in self._of_card.get(uuid, ()):
                 mask[self._row_of[name]] = True
         return mask
-
-
-class NodeSelection:
-    """The nodes that a pod can run on. One selection serves all pods that select alike.
-
-    Attributes:
-        names: in order; the first of equally good nodes wins. The inventory may lack some.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names = tuple(names)
-        self._known: tuple[Inventory, int, Rows] | None = None
-
-    def rows(self, inventory: Inventory) -> Rows:
-        """The row of each node, in order; computed again only after nodes came or went."""
-        known, version = self._known, inventory.membership_version
-        if known is not None and known[0] is inventory and known[1] == version:
-            return known[2]
-        rows = inventory.rows(self.names)
-        self._known = (inventory, version, rows)
-        return rows
 
 
 def _group(allocation: Allocation) -> str | None:

@@ -7,7 +7,7 @@ from itertools import compress
 
 import numpy as np
 
-from core.feasibility.arrays import Mask, Numbers, Rows
+from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.results import FITS, NO_CLASS, REJECTED, NodeResult, SignatureResults

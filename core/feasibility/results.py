@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.feasibility.arrays import Numbers
+from core.feasibility.columns import Numbers
 from core.feasibility.inventory import Inventory
 from core.requests.grant import Grant
 from core.requests.reason import Reason
@@ -109,7 +109,7 @@ class _RowResults:
     """The results as columns, so that NumPy answers for thousands of nodes at once.
 
     Three index spaces meet here. A *row* is a node's position in the inventory, and one row more
-    stands for unknown nodes (``core.feasibility.arrays``). A *class id* in a row is the node's
+    stands for unknown nodes (``core.feasibility.columns``). A *class id* in a row is the node's
     when its result was noted: every change of the node's ledger gives the node another class id,
     so a row whose class id is not the inventory's is stale. A *value id* is the position of a
     tuple of values in ``distinct``, so that equal tuples are one number.

@@ -13,7 +13,8 @@ from core.feasibility import results as results_module
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.feasibility.results import Rejection
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -58,8 +59,8 @@ def check(evaluation: NodeEvaluation, ledgers: Iterable[NodeLedger]) -> None:
     reasons = evaluation.reasons(asked)
     assert reasons.pop(UNKNOWN) == Reason(UNKNOWN, 0, cause=Cause.NO_CARDS)
     assert reasons == {n: found for n, found in truth.items() if isinstance(found, Reason)}
-    assert dict(evaluation.explain(NodeSelection(asked))) == evaluation.reasons(asked)
-    best = evaluation.best(NodeSelection(asked))
+    assert dict(evaluation.explain(NodeNames(asked))) == evaluation.reasons(asked)
+    best = evaluation.best(NodeNames(asked))
     first = max((n for n in asked if n in values), key=lambda name: values[name], default=None)
     assert (None if best is None else best.node) == first
 
