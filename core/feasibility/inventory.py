@@ -21,6 +21,9 @@ from core.placement.rank import load
 from core.requests.grant import Allocation
 from core.requests.request import NodeKey, Request, Weights
 
+NO_CLASS = -1
+"""The class id of a row whose class was not computed, and of an unknown node."""
+
 
 class Inventory:
     """The ledgers of all nodes, in the order in which the nodes were first put.
@@ -44,7 +47,7 @@ class Inventory:
         self._groups: dict[str, frozenset[str]] = {}
         self._undescribed: set[str] = set()
         self._class_ids = NodeClassIds()
-        self._class_of = np.full(1, -1, np.int64)
+        self._class_of = np.full(1, NO_CLASS, np.int64)
         for ledger in ledgers:
             self.put(ledger)
 
@@ -112,7 +115,7 @@ class Inventory:
         self._undescribed.discard(name)
         if has_undescribed_cards(ledger):
             self._undescribed.add(name)
-        self._class_of[self._row_of[name]] = -1
+        self._class_of[self._row_of[name]] = NO_CLASS
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _toggle(self._of_pod, uid, name)
@@ -128,7 +131,7 @@ class Inventory:
         for uid in self._ledgers.pop(node).allocations:
             _toggle(self._of_pod, uid, node)
         self._put_groups(node, frozenset())
-        self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), -1)
+        self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), NO_CLASS)
         self._names.remove(node)
         self._row_of = {name: row for row, name in enumerate(self._names)}
         for table in self._tables.values():
@@ -209,13 +212,20 @@ class Inventory:
         """
         row = self._row_of[node]
         known = int(self._class_of[row])
-        if known < 0:
+        if known == NO_CLASS:
             known = self._class_ids.of(self._ledgers[node])
             self._class_of[row] = known
         return known
 
+    def empty_class(self, node: str) -> int:
+        """The class id of a node without its allocations; the inventory must know the node."""
+        return self._class_ids.of_node(self._ledgers[node].node)
+
     def node_classes(self) -> Numbers:
-        """By row, the ``node_class`` as far as it was computed; else -1, as in one more cell."""
+        """By row, the ``node_class`` as far as it was computed; else ``NO_CLASS``.
+
+        One more cell, for an unknown node, has ``NO_CLASS`` too.
+        """
         return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
@@ -236,7 +246,7 @@ class Inventory:
             self._names.append(name)
         row = self._row_of[name]
         if row + 1 == self._class_of.size:
-            self._class_of = np.append(self._class_of, np.full(row + 1, -1))
+            self._class_of = np.append(self._class_of, np.full(row + 1, NO_CLASS))
         self._column_of[name] = (table, table.add(name, row))
         table.write(self._column_of[name][1], ledger)
         self._index_cards(ledger.node)

@@ -16,7 +16,6 @@ the table of caches in ``docs/architecture.md``; ``docs/designs/names-and-caches
 """
 
 from collections.abc import Iterable
-from functools import cached_property
 from itertools import compress
 
 import numpy as np
@@ -93,9 +92,9 @@ class QuotedNames(NodeNames):
         # Around each name are two quotes, and a comma or bracket precedes it.
         self._starts = np.cumsum(lengths + 3) - lengths - 1
 
-    @cached_property
+    @property
     def names(self) -> tuple[str, ...]:
-        """Each name."""
+        """Each name, decoded by each question: kept strings would fill the processor's cache."""
         return tuple(self._array[2:-2].decode().split('","')) if len(self) else ()
 
     def __len__(self) -> int:

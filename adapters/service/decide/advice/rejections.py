@@ -13,9 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from core.feasibility.columns import Numbers
-from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.evaluation import NodeEvaluation, Rejection
 from core.feasibility.node_names import NodeNames
-from core.feasibility.results import Rejection
 
 T = TypeVar("T")
 
