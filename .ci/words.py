@@ -1,4 +1,6 @@
-"""Fail on words that docs/glossary.md replaces: ``words.py [--count] [PATH...]``.
+"""Fail on words that docs/concepts/glossary.md replaces, and on docstrings that are no full phrase.
+
+Usage: ``words.py [--count] [PATH...]``.
 
 Without a path, all tracked text files are checked, except generated and captured files.
 """
@@ -7,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 
 INSTEAD = {
@@ -33,12 +36,37 @@ INSTEAD = {
 }
 """Regular expressions of whole words, and what to write."""
 
+IN_CODE = {
+    r"so many": "a number, or the argument's name",
+    r"(?<=, )be (?:it|they)": "also, or: valid or not",
+    r"in whatever (?:amount|dialects?)": "in any, even with an amount of 0",
+    r"of a no": "of a rejection",
+}
+"""More such expressions, for Python only."""
+
+FRAGMENT = re.compile(
+    r'^\s*"""((?:Of|See|As|The same|Nothing|Its|Those|These|That of)(?![A-Za-z])'
+    r'|(?:None|No)(?=[.:;"]))'
+)
+"""How a docstring begins that continues a sentence which its reader has not seen.
+
+A method of a protocol's implementation has ``Implements ``Store.read``.`` in place of "As in" and
+"See"; a constant says what it is in place of "Of"; an empty answer is "Return no ...".
+"""
+
 CONTRACTS = re.compile(r"_versus_twin|\"twin\"|`compute_sold`")
 """Names that others rely on, or relied on: results of ``make bench``, a cause in the changelog."""
 
-WORDS = re.compile(rf"(?<![A-Za-z])({'|'.join(INSTEAD)})(?![A-Za-z])", re.IGNORECASE)
+
+def whole_words(expressions: Iterable[str]) -> re.Pattern[str]:
+    """Match any of the expressions as whole words, in any case."""
+    return re.compile(rf"(?<![A-Za-z])({'|'.join(expressions)})(?![A-Za-z])", re.IGNORECASE)
+
+
+WORDS = whole_words(INSTEAD)
+CODE_WORDS = whole_words((*INSTEAD, *IN_CODE))
 SKIPPED = re.compile(
-    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/glossary\.md$|\.lock$|\.sum$|\.svg$"
+    r"^LICENSE$|_pb2|^e2e/captures/|/golden/|^\.ci/words\.py$|^docs/concepts/glossary\.md$|\.lock$|\.sum$|\.svg$"
     r"|^requirements/.*\.txt$"
 )
 
@@ -50,16 +78,19 @@ def tracked() -> list[str]:
 
 
 def uses(path: str) -> list[tuple[int, str]]:
-    """Line numbers and words; nothing for a binary or missing file."""
+    """Line numbers and words; none for a binary or missing file."""
+    is_code = path.endswith(".py")
     try:
         lines = Path(path).read_text().splitlines()
     except (UnicodeDecodeError, IsADirectoryError, FileNotFoundError):
         return []
-    return [
-        (number, found)
-        for number, line in enumerate(lines, 1)
-        for found in WORDS.findall(CONTRACTS.sub("", line))
-    ]
+    found: list[tuple[int, str]] = []
+    for number, line in enumerate(lines, 1):
+        words = CODE_WORDS if is_code else WORDS
+        found += [(number, word) for word in words.findall(CONTRACTS.sub("", line))]
+        if is_code and (fragment := FRAGMENT.match(line)):
+            found.append((number, f'a docstring that begins with "{fragment[1]}"'))
+    return found
 
 
 def main(words: list[str]) -> int:

@@ -36,12 +36,12 @@ class DistantStore(MemoryStore):
     written = 0
 
     async def read(self, node: str) -> Stored | None:
-        """As in ``Store``."""
+        """Implements ``Store.read``."""
         await asyncio.sleep(ANSWER)
         return await super().read(node)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
+        """Implements ``Store.write``."""
         await asyncio.sleep(ANSWER)
         self.written += 1
         return await super().write(ledger, expected)

@@ -66,7 +66,7 @@ class CountingStore(MemoryStore):
     conflicts = 0
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
+        """Implements ``Store.write``."""
         type(self).writes += 1
         try:
             return await super().write(ledger, expected)
@@ -88,7 +88,7 @@ class CountingCluster(LocalCluster):
         labels: Mapping[str, str],
         version: str = "",
     ) -> None:
-        """As in ``ports.Binder``."""
+        """Implements ``Binder.bind``."""
         type(self).bindings += 1
         await super().bind(pod, node, annotations, labels, version)
 

@@ -11,7 +11,7 @@ from statistics import mean
 from e2e.harness.rounds.round import Round
 
 Result = tuple[str, float, str, str | None, float | None]
-"""As in ``service``."""
+"""Name, value, unit, what it is compared with, and the ratio."""
 
 
 def compare(what: str, alone: Sequence[Round], served: Sequence[Round]) -> Iterator[Result]:

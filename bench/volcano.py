@@ -19,7 +19,7 @@ from e2e.harness.schedulers.service import install, start_service
 from e2e.testbed.cache import NotBuiltError
 
 Result = tuple[str, float, str, str | None, float | None]
-"""As in ``service``."""
+"""Name, value, unit, what it is compared with, and the ratio."""
 
 
 def measure(pods: int, sizes: Sequence[int]) -> Iterator[Result]:

@@ -103,7 +103,7 @@ def daemon(request: pytest.FixtureRequest) -> Iterator[RuntimeNode]:
 
 @pytest.fixture
 def place(daemon: RuntimeNode) -> Iterator[RuntimeNode]:
-    """The same node, on which no pod holds a card and no agent runs yet."""
+    """A node on which no pod holds a card and no agent runs yet."""
     daemon.begin()
     yield daemon
     daemon.end()

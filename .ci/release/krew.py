@@ -52,7 +52,7 @@ def plugin(folder: Path, command: Path, version: str, epoch: int, url: str = "")
 
 
 def _archive(command: Path, epoch: int) -> bytes:
-    """The same bytes for the same files and time."""
+    """Return the archive; the same files and time give the same bytes."""
     contents = {
         "LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
         "kubectl-dragoman": (command.read_bytes(), 0o755),

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Iterator
 from adapters.accounting.shadow_cache import ShadowCache
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import Claim, allocated, unread_claim
+from adapters.dialects.dra.consumption import PoolName
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.inventory import described
@@ -40,9 +41,11 @@ class ClaimCache:
         self.shadows = ShadowCache(changed)
         self._changed = changed
         self._slices: dict[str, ResourceSlice] = {}
+        self._pools: dict[PoolName, dict[str, ResourceSlice]] = {}
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
-        self._devices: Devices | None = None
+        self._devices = Devices(())
+        self._is_devices_stale = False
         self._classes: dict[str, DeviceClass] = {}
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
@@ -84,7 +87,10 @@ class ClaimCache:
     def put_slice(self, item: ResourceSlice) -> None:
         """Add or replace a slice."""
         earlier = self._slices.get(item.metadata.name)
+        if earlier is not None:
+            self._leave_pool(earlier)
         self._slices[item.metadata.name] = item
+        self._pools.setdefault(_pool(item), {})[item.metadata.name] = item
         if earlier is None or earlier.spec != item.spec:
             self._slice_changed(item, *(() if earlier is None else (earlier,)))
 
@@ -92,6 +98,7 @@ class ClaimCache:
         """Remove a slice."""
         earlier = self._slices.pop(name, None)
         if earlier is not None:
+            self._leave_pool(earlier)
             self._slice_changed(earlier)
 
     def allocations(self, uid: str) -> int:
@@ -137,9 +144,8 @@ class ClaimCache:
         """
         found = [
             each
-            for each in self._slices.values()
-            if (each.spec.driver, each.spec.pool.name) == (driver, name)
-            and (nodes is None or not each.spec.node_name or each.spec.node_name in nodes)
+            for each in self._pools.get((driver, name), {}).values()
+            if nodes is None or not each.spec.node_name or each.spec.node_name in nodes
         ]
         newest: dict[str | None, int] = {}
         for each in found:
@@ -150,8 +156,9 @@ class ClaimCache:
     @property
     def devices(self) -> Devices:
         """The devices of all slices."""
-        if self._devices is None:
-            self._devices = Devices(self._slices.values())
+        if self._is_devices_stale:
+            self._devices = Devices(self._slices.values(), self._devices)
+            self._is_devices_stale = False
         return self._devices
 
     def holding(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...]:
@@ -202,10 +209,20 @@ class ClaimCache:
             forgotten, _ = self._consumers.popitem(last=False)
             self._numbers.pop(forgotten, None)
 
+    def _leave_pool(self, item: ResourceSlice) -> None:
+        slices = self._pools[_pool(item)]
+        del slices[item.metadata.name]
+        if not slices:
+            del self._pools[_pool(item)]
+
     def _slice_changed(self, *slices: ResourceSlice) -> None:
-        self._devices = None
+        self._is_devices_stale = True
         nodes = {each.spec.node_name for each in slices}
         self._changed(None if None in nodes else {node for node in nodes if node})
+
+
+def _pool(item: ResourceSlice) -> PoolName:
+    return item.spec.driver, item.spec.pool.name
 
 
 def _places(claim: Claim) -> Collection[str | None]:

@@ -61,7 +61,7 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
 
 
 class AlikePods:
-    """Reads pods, once where they are alike but for name and uid, as those of a workload are.
+    """Parses pods. Replicas that differ only in name and uid are parsed once.
 
     A request depends on name and uid in no other way (``Dialect.read_request``).
     """
@@ -74,7 +74,7 @@ class AlikePods:
         """What a pod requests; None where it requests no share.
 
         Args:
-            pod: that is read.
+            pod: the pod to read.
             template: as ``template_of`` returns it.
 
         Raises:

@@ -120,7 +120,7 @@ class LedgerGrants:
         self.wake()
 
     def lookup(self, pod: str, container: str) -> GrantAnswer:
-        """As ``Grants.lookup``; an allocation that is only reserved does not count yet."""
+        """Implements ``Grants.lookup``; an allocation that is only reserved does not count yet."""
         record = self._record
         if record.ledger is None:
             return GrantStatus.NOT_RECORDED
@@ -139,7 +139,7 @@ class LedgerGrants:
         return self._record.cards
 
     def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
-        """As ``Grants.holders``; what the kubelet gave does not count."""
+        """Implements ``Grants.holders``; what the kubelet gave does not count."""
         ledger = self._record.ledger
         return tuple(
             held.pod
@@ -150,11 +150,11 @@ class LedgerGrants:
 
     @property
     def known(self) -> bool:
-        """As ``Grants.known``."""
+        """Implements ``Grants.known``."""
         return self._known
 
     async def wait_until_known(self) -> None:
-        """As ``Grants.wait_until_known``."""
+        """Implements ``Grants.wait_until_known``."""
         while not self._known:
             await self.next_change()
 

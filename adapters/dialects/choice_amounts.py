@@ -25,7 +25,7 @@ class SliceError(ChoiceError):
 
 
 def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Grant, ...]:
-    """The same cards and slices, with the amounts that the request and the cards give.
+    """Return chosen cards and slices with the amounts that the request and the cards give.
 
     Args:
         request: of the pod.

@@ -121,7 +121,7 @@ class Result:
 
 
 NO_RESULT = Result({}, {})
-"""For a pod whose cards the kubelet chooses: no scheduler writes a record on it."""
+"""The result for a pod whose cards the kubelet chooses: no scheduler writes a record on it."""
 
 
 ByContainer = Mapping[str, Mapping[str, str]]
@@ -172,7 +172,7 @@ class AdoptedAllocation:
 
 
 NO_ALLOCATION = AdoptedAllocation(())
-"""For a pod whose amounts are all 0 for its scheduler, so that the scheduler chose no card."""
+"""The allocation of a pod whose amounts are all 0 for its scheduler, which chose no card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +223,7 @@ class Dialect(Protocol):
         ...
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this dialect, in whatever amount."""
+        """Whether the pod names a resource of this dialect, even with an amount of 0."""
         ...
 
     def read_request(self, pod: Pod) -> Request:

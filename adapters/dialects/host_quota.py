@@ -2,7 +2,7 @@
 
 HAMi's scheduler enforced them (HAMi v2.10 pkg/device/quota.go: ``FitQuota``, ``addQuotaLocked``,
 ``managedQuotaName``): ``limits.`` and the name of a resource that is memory or compute of a card.
-Here they bind what the pods of the namespace have of all cards, in whatever dialects they ask.
+Here they bind what the pods of the namespace have of all cards, in all dialects together.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,10 +13,10 @@ from adapters.wire.quantity import QuantityError, parse_int
 from core.quota.amounts import NO_LIMITS, QuotaLimits
 
 _MOST = 1 << 62
-"""Of any limit; no cluster has as much."""
+"""The highest limit that is kept, of any resource; no cluster has as much."""
 
 CLOSED = QuotaLimits(0, 0, 0)
-"""Of a ResourceQuota that cannot be read: nothing more is allocated."""
+"""The limits of a ResourceQuota that cannot be read: nothing more is allocated."""
 
 
 @dataclass(frozen=True, slots=True)

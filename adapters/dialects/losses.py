@@ -32,7 +32,7 @@ class CardFacts:
 
     Attributes:
         memory: bytes of each card; None where not known.
-        vendor: of all cards; None where not known.
+        vendor: the one of all cards; None where not known.
     """
 
     memory: int | None = None

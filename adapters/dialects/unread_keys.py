@@ -1,6 +1,6 @@
-"""Advice on annotations and resources of a pod that no dialect reads, but that its author meant.
+"""Warnings for annotations and resources that look like a dialect's but are not read.
 
-A name that is close to one that a dialect reads is probably misspelled. A resource of an
+Such a name that is close to one that a dialect reads is probably misspelled. A resource of an
 accelerator that no dialect counts is named, so that its author does not wait for Dragoman.
 """
 
@@ -94,7 +94,7 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """Those resources of accelerators that neither a dialect nor a known device plugin counts."""
+    """The resources of accelerators that neither a dialect nor a known device plugin counts."""
     of_cards = (name for name in names if name.startswith(_ACCELERATORS))
     return tuple(sorted(name for name in of_cards if not _is_served(name, dialects)))
 

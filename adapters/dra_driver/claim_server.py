@@ -48,12 +48,12 @@ class ClaimServer:
     credentials: AgentCredentials
 
     async def claim(self, namespace: str, name: str) -> ResourceClaim:
-        """As ``ClaimSource.claim``."""
+        """Implements ``ClaimSource.claim``."""
         folder = f"/apis/resource.k8s.io/v1/namespaces/{_quoted(namespace)}/resourceclaims"
         return await self._get(f"{folder}/{_quoted(name)}", ResourceClaim)
 
     async def pod(self, namespace: str, name: str) -> ClaimingPod:
-        """As ``ClaimSource.pod``."""
+        """Implements ``ClaimSource.pod``."""
         return await self._get(
             f"/api/v1/namespaces/{_quoted(namespace)}/pods/{_quoted(name)}", ClaimingPod
         )

@@ -65,7 +65,7 @@ def card_devices(card: Card) -> CardDevices | None:
 
 
 def with_conditions(devices: CardDevices) -> CardDevices:
-    """The same devices, for which schedulers wait until the ledger has the claim."""
+    """Return the devices with conditions: schedulers wait until the ledger has the claim."""
     conditions = {"bindingConditions": [COMMITTED], "bindingFailureConditions": [REJECTED]}
     return replace(devices, devices=tuple(each | conditions for each in devices.devices))
 
@@ -177,5 +177,5 @@ def _name(card: Card) -> str:
 
 
 def _label(text: str) -> str:
-    """As a part of a DNS label."""
+    """Return a text as a part of a DNS label: lower case, and ``-`` for all other characters."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

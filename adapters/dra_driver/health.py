@@ -25,7 +25,7 @@ from adapters.dra_driver.proto import (
 from adapters.dra_driver.slices import DevicePool
 
 VERSIONS = ("v1.DRAResourceHealth", "v1alpha1.DRAResourceHealth")
-"""As the kubelet names them; 1.36 knows the second alone."""
+"""Services of the interface, as the kubelet names them; 1.36 knows only the second."""
 
 EVERY = 10.0
 """Seconds between two reports while nothing changes."""
@@ -106,7 +106,7 @@ class HealthPlugin:
         """Report nothing yet.
 
         Args:
-            devices: that are reported.
+            devices: those whose health is reported.
             messages: the generated module of the version.
         """
         self._devices = devices

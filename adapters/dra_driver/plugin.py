@@ -1,6 +1,6 @@
 """The kubelet's calls: prepare claims before the containers of a pod, remove them after.
 
-Source: k8s.io/kubelet v0.37.1 pkg/apis/dra/v1 and v1beta1, which differ in the share ID alone.
+Source: k8s.io/kubelet v0.37.1 pkg/apis/dra/v1 and v1beta1, which differ only in the share ID.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ from adapters.dra_driver.proto import (
 from core.requests.limits import GrantError
 
 VERSIONS = ("v1.DRAPlugin", "v1beta1.DRAPlugin")
-"""As the kubelet names them; it uses the first that it knows."""
+"""Services of the interface, as the kubelet names them; it uses the first that it knows."""
 
 
 class DraPlugin:
@@ -31,7 +31,7 @@ class DraPlugin:
         """Answer nothing yet.
 
         Args:
-            preparer: that does it.
+            preparer: prepares and unprepares claims.
             messages: the generated module of the version.
         """
         self._preparer = preparer

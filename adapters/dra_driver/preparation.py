@@ -62,7 +62,7 @@ class Preparer:
     _locks: WeakValueDictionary[str, asyncio.Lock] = field(
         default_factory=WeakValueDictionary[str, asyncio.Lock]
     )
-    """By uid of a claim that is prepared or removed now: one that waits delays no other."""
+    """Locks of the claims that are prepared or removed now, by uid: one delays no other."""
 
     async def prepare(self, ref: ClaimRef) -> tuple[PreparedDevice, ...]:
         """Prepare a claim; one that is prepared already stays as it is.
@@ -98,11 +98,17 @@ class Preparer:
         if claim.uid != ref.uid:
             raise GrantError(f"claim {claim.name} was replaced: its uid is {claim.uid}")
         if all(each.driver != DRIVER for each in claim.results):
-            raise GrantError(f"claim {claim.name} has devices for administration alone: not served")
+            raise GrantError(
+                f"claim {claim.name} has only devices for administration (adminAccess): the driver"
+                " prepares claims that request a share"
+            )
         user = _only_user(claim)
         pod = await self.source.pod(user.namespace, user.name)
         if pod.metadata.uid != user.uid:
-            raise GrantError(f"pod {user.namespace}/{user.name} was replaced")
+            raise GrantError(
+                f"pod {user.namespace}/{user.name} was replaced: its uid is {pod.metadata.uid}, and"
+                f" claim {claim.name} is reserved for {user.uid}"
+            )
         found = uses(pod)
         own = await self._granted(claim)
         _check_single_use(claim, found, own)
@@ -194,7 +200,9 @@ class Preparer:
                 if all(result.driver != DRIVER for result in other.results):
                     continue
                 if _only_user(other).uid != user.uid:
-                    raise GrantError(f"claim {other.name} is reserved for another pod")
+                    raise GrantError(
+                        f"claim {other.name} is reserved for pod {_only_user(other)}, not {user}"
+                    )
                 granted = await self._granted(other)
             devices = [each for each in granted if used.covers(each.result.request)]
             if devices:

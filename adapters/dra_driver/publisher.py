@@ -25,7 +25,7 @@ MIN_DELAY, MAX_DELAY = 1.0, 30.0
 _FAILURES = (OSError, UnreadableError)
 
 _NUMBER = re.compile(r"\[\d+\]")
-"""Of a device in a path: the devices lack the same fields."""
+"""The number of a device in a path; it is ignored, for the devices lack the same fields."""
 
 
 class StoredSlices(Protocol):
@@ -66,7 +66,7 @@ class SlicePublisher:
     """Writes the slices that differ from the desired ones.
 
     Attributes:
-        server: that stores them.
+        server: where the slices are stored.
         desired: the pools that should be; None as long as they are not known.
     """
 
@@ -75,7 +75,7 @@ class SlicePublisher:
     _owner: str = ""
     _stored: dict[str, Json] | None = None
     _written: dict[str, tuple[Json, Json]] = field(default_factory=dict[str, tuple[Json, Json]])
-    """By name of a slice: what was asked for, and the spec that the server then stored."""
+    """What was asked for, and the spec that the server then stored, by name of the slice."""
     _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def wake(self) -> None:

@@ -69,7 +69,9 @@ class SliceServer:
             async for line in answer:
                 event = _OBJECT.decode(line)
                 if event["type"] == "ERROR":
-                    raise ApiError(f"the server ended the watch: {event['object']}")
+                    raise ApiError(
+                        f"the API server ended the watch of the node's slices: {event['object']}"
+                    )
                 yield event["type"], event["object"]
 
     async def node_uid(self) -> str:

@@ -71,7 +71,7 @@ async def serving(
 
     Args:
         kubelet: its root folder, under the same path as on the host.
-        preparer: that prepares claims.
+        preparer: prepares claims.
         devices: whose health is reported.
 
     Raises:

@@ -62,7 +62,7 @@ class Cluster:
         events: emits Events.
         locks: locks nodes for device plugins that need it.
         budgets: reads the PodDisruptionBudgets of preemption victims.
-        quotas: of namespaces.
+        quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
     """

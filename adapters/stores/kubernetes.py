@@ -94,7 +94,7 @@ class KubernetesStore:
         self._closed = False
 
     async def load(self) -> Mapping[str, Stored]:
-        """As in ``Store``; waits for the server without a time limit."""
+        """Implements ``Store.load``; waits for the server without a time limit."""
         await self._stop()
         inbox = self._begin()
         await self._wait(inbox.synced)
@@ -112,7 +112,7 @@ class KubernetesStore:
         return stored
 
     async def read(self, node: str) -> Stored | None:
-        """As in ``Store``."""
+        """Implements ``Store.read``."""
         item = await self._get(node)
         if item is None:
             return None
@@ -120,7 +120,7 @@ class KubernetesStore:
         return stored_of(node, version, item.spec, self._reader.read)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
+        """Implements ``Store.write``."""
         node, mark = ledger.node.name, secrets.token_hex(8)
         metadata: dict[str, object] = {"name": node, "annotations": {WRITE: mark}}
         if expected is not None:
@@ -146,7 +146,7 @@ class KubernetesStore:
         return version
 
     async def delete(self, node: str, expected: str) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.delete``."""
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -160,7 +160,7 @@ class KubernetesStore:
             raise _failure(node, error) from error
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """As in ``Store``."""
+        """Implements ``Store.changes``."""
         if self._watching is None and not self._closed:
             self._begin()
         for change in self._unreadable:
@@ -180,7 +180,7 @@ class KubernetesStore:
             await self._wait(inbox.filled)
 
     async def close(self) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.close``."""
         self._closed = True
         await self._stop()
 

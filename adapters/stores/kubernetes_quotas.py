@@ -46,7 +46,7 @@ class KubernetesQuotas:
         self._api = api
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.read``."""
         try:
             answer = await self._api.get(_path(namespace))
         except OSError as error:
@@ -56,7 +56,7 @@ class KubernetesQuotas:
         return stored_quota(_object(namespace, answer))
 
     async def create(self, namespace: str) -> StoredQuota:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.create``."""
         path = COLLECTION.format(quote(namespace, safe=""))
         try:
             answer = await self._api.create(path, write_new(namespace))
@@ -67,7 +67,7 @@ class KubernetesQuotas:
         return stored_quota(_object(namespace, answer))
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.write``."""
         path = f"{_path(quota.namespace)}/status"
         try:
             answer = await self._api.replace(path, write_status(quota, expected))

@@ -33,7 +33,7 @@ class MemoryTable:
         rows: by node, the latest change last; rows of deleted nodes stay, so that no version is
             used twice.
         readers: one for each store; set when something has changed.
-        count: of all changes.
+        count: number of all changes so far.
     """
 
     rows: dict[str, MemoryRow] = field(default_factory=dict)
@@ -70,27 +70,27 @@ class MemoryStore:
         self._table.readers.append(self._changed)
 
     async def load(self) -> Mapping[str, Stored]:
-        """As in ``Store``."""
+        """Implements ``Store.load``."""
         changes = self._since(0)
         self._loaded = self._table.count
         self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
-        """As in ``Store``."""
+        """Implements ``Store.read``."""
         row = self._table.rows.get(node, MemoryRow())
         return None if row.record is None else stored_of(node, str(row.version), row.record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
+        """Implements ``Store.write``."""
         return self._table.put(ledger.node.name, expected, encode(ledger))
 
     async def delete(self, node: str, expected: str) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.delete``."""
         self._table.put(node, expected, None)
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """As in ``Store``."""
+        """Implements ``Store.changes``."""
         for change in self._unreadable:
             yield change
         seen = self._loaded
@@ -102,7 +102,7 @@ class MemoryStore:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.close``."""
         self._open = False
         self._changed.set()
         if self._changed in self._table.readers:

@@ -13,7 +13,7 @@ class StoredQuota:
     """A quota in the store.
 
     Attributes:
-        quota: with all claims.
+        quota: with all holds.
         version: for the next write; opaque.
         uid: of the object: one that was deleted and created again has another.
     """
@@ -35,7 +35,7 @@ class QuotaStore(Protocol):
         ...
 
     async def create(self, namespace: str) -> StoredQuota:
-        """Create a quota without limits, for the claims of a namespace.
+        """Create a quota without limits, for the holds of a namespace.
 
         Raises:
             Conflict: the namespace has one.
@@ -44,7 +44,7 @@ class QuotaStore(Protocol):
         ...
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """Write claims in place of those that the caller read; the limits stay.
+        """Write holds in place of those that the caller read; the limits stay.
 
         Returns:
             the new version.
@@ -71,11 +71,11 @@ class MemoryQuotas:
         self._by_namespace.pop(namespace, None)
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.read``."""
         return self._by_namespace.get(namespace)
 
     async def create(self, namespace: str) -> StoredQuota:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.create``."""
         if namespace in self._by_namespace:
             raise conflict(namespace)
         self._count += 1
@@ -84,7 +84,7 @@ class MemoryQuotas:
         return created
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """As in ``QuotaStore``."""
+        """Implements ``QuotaStore.write``."""
         known = self._by_namespace.get(quota.namespace)
         if known is None or known.version != expected:
             raise conflict(quota.namespace)

@@ -25,13 +25,14 @@ Stamp = tuple[int, int]
 number of our own. Source: https://www.sqlite.org/pragma.html#pragma_data_version."""
 
 SCHEMA_VERSION = 1
+"""Version of the table, stored as the file's ``user_version``."""
 
 _REMEDIES = {
     sqlite3.SQLITE_CANTOPEN: "; its folder must exist and be writable",
     sqlite3.SQLITE_READONLY: "; file and folder must be writable",
     sqlite3.SQLITE_NOTADB: "; name a new file, or one that Dragoman made",
 }
-"""Of the table; the file's ``user_version``."""
+"""What an operator does about an error of SQLite, by its code."""
 
 _TABLE = """
 CREATE TABLE IF NOT EXISTS ledgers (
@@ -63,29 +64,29 @@ class SqliteStore:
         self._unreadable: list[Change] = []
 
     async def load(self) -> Mapping[str, Stored]:
-        """As in ``Store``."""
+        """Implements ``Store.load``."""
         self._loaded, changes = await self._do(lambda: self._since(0))
         self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
-        """As in ``Store``."""
+        """Implements ``Store.read``."""
         return await self._do(lambda: self._read(node))
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """As in ``Store``."""
+        """Implements ``Store.write``."""
         record = encode(ledger).decode()
         version = await self._do(lambda: self._swap(ledger.node.name, expected, record))
         self._changed.set()
         return version
 
     async def delete(self, node: str, expected: str) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.delete``."""
         await self._do(lambda: self._swap(node, expected, None))
         self._changed.set()
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """As in ``Store``."""
+        """Implements ``Store.changes``."""
         for change in self._unreadable:
             yield change
         seen: int = self._loaded
@@ -102,7 +103,7 @@ class SqliteStore:
                 continue
 
     async def close(self) -> None:
-        """As in ``Store``."""
+        """Implements ``Store.close``."""
         if not self._closed:
             self._closed = True
             self._changed.set()

@@ -14,7 +14,7 @@ class NamedObject(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The object's name."""
         ...
 
 
@@ -83,21 +83,21 @@ class Inbox:
         self.synced = asyncio.Event()
 
     def on_update(self, thing: LedgerObject) -> None:
-        """As in ``LedgerHandler``. Keeps a copy, so that its page of a list is freed."""
+        """Implements ``LedgerHandler.on_update``. A copy is kept, to free the page of the list."""
         self._put(
             thing.metadata.name, PendingUpdate(LedgerObject(thing.metadata, thing.spec.copy()))
         )
 
     def on_delete(self, what: NamedObject) -> None:
-        """As in ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_delete``."""
         self._put(what.name, PendingUpdate())
 
     def on_unreadable(self, what: NamedObject, problem: str) -> None:
-        """As in ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_unreadable``."""
         self._put(what.name, PendingUpdate(problem=problem))
 
     def on_synced(self) -> None:
-        """As in ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_synced``."""
         self.synced.set()
 
     def _put(self, node: str, update: PendingUpdate) -> None:

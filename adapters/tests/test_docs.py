@@ -20,6 +20,10 @@ LONGEST_CELL = 300
 """Characters of a cell, as written."""
 
 
+CODE = re.compile(r"^( *)```.*?^\1```$", re.MULTILINE | re.DOTALL)
+"""A block of code of a page."""
+
+
 def is_a_test(name: str) -> bool:
     return any(path == name or path.endswith(f"/{name}") for path in TESTS)
 
@@ -46,8 +50,22 @@ def test_every_test_that_a_page_names_exists() -> None:
     assert {name: page for name, page in named.items() if name not in defined} == {}
 
 
+def test_every_intended_difference_has_its_reason_and_its_test() -> None:
+    page = (ROOT / "docs/reference/deviations.md").read_text()
+    sections = re.split(r"^### ", CODE.sub("", page), flags=re.MULTILINE)
+    stated = [section for section in sections if "* **Dragoman:** " in section]
+    form = re.compile(
+        r"[^\n]+\n\n\* \*\*(?!Dragoman)[^*]+:\*\* .+\n\* \*\*Dragoman:\*\* .+"
+        r"\n\* \*\*Why:\*\* .+\n\* \*\*Test:\*\* `test_",
+        re.DOTALL,
+    )
+
+    assert len(stated) > 100
+    assert [section for section in stated if not form.match(section)] == []
+
+
 def anchors(page: Path) -> set[str]:
-    """As the usual renderers make them of headings."""
+    """Anchors of a page's headings, as the usual renderers make them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in headings}
 
@@ -84,9 +102,10 @@ def test_every_page_and_heading_that_a_page_links_exists(page: Path) -> None:
     assert [anchor for path, anchor in targets if anchor and anchor not in anchors(path)] == []
 
 
-def test_every_metric_that_an_alert_or_the_operations_page_names_is_made() -> None:
+def test_every_metric_that_an_alert_or_an_operators_page_names_is_made() -> None:
     text = (ROOT / "configs/prometheus-alerts.yaml").read_text()
-    text += (ROOT / "docs/operations.md").read_text()
+    for page in ("guides/operations.md", "reference/metrics.md"):
+        text += (ROOT / "docs" / page).read_text()
     named = set(re.findall(r"\bdragoman_\w+[a-z]\b", text))
     sources = "".join(
         path.read_text() for path in (ROOT / "adapters").rglob("*.py") if "tests" not in path.parts
@@ -112,7 +131,7 @@ def test_the_badge_names_the_version_of_kubernetes_that_the_tests_run() -> None:
 
 def test_every_alert_is_explained() -> None:
     rules = yaml.safe_load((ROOT / "configs/prometheus-alerts.yaml").read_text())["spec"]["groups"]
-    page = (ROOT / "docs/operations.md").read_text()
+    page = (ROOT / "docs/guides/operations.md").read_text()
     alerts = [rule["alert"] for group in rules for rule in group["rules"]]
 
     assert [alert for alert in alerts if f"| `{alert}` |" not in page] == []
@@ -127,7 +146,7 @@ FOREIGN = {
 
 
 def test_every_text_of_a_symptom_is_written_by_our_code() -> None:
-    page = (ROOT / "docs/troubleshooting.md").read_text()
+    page = (ROOT / "docs/guides/troubleshooting.md").read_text()
     quoted = {
         text.strip(". ")
         for quote in re.findall(r'"([^"|]+)"', page)
@@ -147,7 +166,8 @@ def test_every_text_of_a_symptom_is_written_by_our_code() -> None:
 
 def test_every_event_and_log_name_of_the_operators_pages_is_written_by_our_code() -> None:
     pages = [
-        ROOT / "docs" / name for name in ("operations.md", "troubleshooting.md", "node-agent.md")
+        ROOT / "docs" / name
+        for name in ("guides/operations.md", "guides/troubleshooting.md", "reference/node-agent.md")
     ]
     text = "".join(page.read_text() for page in pages)
     events = set(re.findall(r"^\| (?:pod|node) \| `([A-Z]\w+)`", text, re.MULTILINE))
@@ -174,22 +194,42 @@ def test_the_index_has_every_page_of_the_documentation() -> None:
     assert sorted(str(page.relative_to(ROOT)) for page in pages - linked) == []
 
 
-HELD_TO_A_WIDTH = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "docs/README.md",
-    "docs/compatibility.md",
-    "README.zh-CN.md",
-    "docs/first-change.md",
-    *(page.relative_to(ROOT).as_posix() for page in (ROOT / "docs/designs").glob("*.md")),
-]
+WIDEST_LINE = 120
+"""Characters of a line of prose in the source of a page."""
 
 
-@pytest.mark.parametrize("name", HELD_TO_A_WIDTH)
-def test_no_line_of_text_is_too_wide_for_a_diff(name: str) -> None:
-    lines = (ROOT / name).read_text().splitlines()
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_line_of_text_is_too_wide_for_a_diff(page: Path) -> None:
+    lines = CODE.sub("", page.read_text()).splitlines()
+    prose = [line for line in lines if not line.lstrip().startswith("|")]
 
-    assert [line for line in lines if len(line) > 120 and not line.startswith("|")] == []
+    assert [line for line in prose if len(line) > WIDEST_LINE] == []
+
+
+LONGEST_CHANGE = 140
+"""Characters of a change that a reader sees, without the link to its page."""
+
+
+def test_the_changelog_has_one_line_for_each_change_by_kind() -> None:
+    releases = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)[1:]
+    kinds = [kind for each in releases for kind in re.split(r"^### ", each, flags=re.MULTILINE)[1:]]
+    changes = [
+        " ".join(change.split())
+        for kind in kinds
+        for change in re.findall(r"^- (.+(?:\n  .+)*)", kind, re.MULTILINE)
+    ]
+    seen = [re.sub(r" \(\[[^]]*\]\([^)]*\)\)|\]\([^)]*\)", "", change) for change in changes]
+
+    assert len(seen) > 150
+    assert {kind.partition("\n")[0] for kind in kinds} <= {
+        "Added",
+        "Changed",
+        "Deprecated",
+        "Removed",
+        "Fixed",
+        "Security",
+    }
+    assert [change for change in seen if len(change) > LONGEST_CHANGE] == []
 
 
 TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
@@ -197,10 +237,9 @@ TRANSLATED = [page for page in PAGES if page.name.endswith(".zh-CN.md")]
 
 def parts(page: Path) -> tuple[list[str], list[int]]:
     """The blocks of code of a page, and the levels of its headings."""
-    block = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
     text = page.read_text()
-    return block.findall(text), [
-        len(level) for level in re.findall(r"^#+", block.sub("", text), re.M)
+    return [code[0] for code in CODE.finditer(text)], [
+        len(level) for level in re.findall(r"^#+", CODE.sub("", text), re.M)
     ]
 
 

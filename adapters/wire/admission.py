@@ -13,6 +13,7 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.decode.partial_decoder import PartialDecoder
+from adapters.wire.dra import RequestedClaim, ResourceClaim
 from adapters.wire.kube import Metadata, Wire
 
 VERSION = "admission.k8s.io/v1"
@@ -57,7 +58,7 @@ class Binding(Wire, frozen=True, gc=False):
 
 
 class Variable(Wire, frozen=True, gc=False):
-    """Of a container's environment; only its name is read."""
+    """A variable of a container's environment; only its name is read."""
 
     name: str = ""
 
@@ -85,6 +86,8 @@ class PodEnv(Wire, frozen=True, gc=False):
 # Of a claim, with the parameters of drivers as their author wrote them.
 _REVIEW = PartialDecoder(AdmissionReview)
 _BINDING = Decoder(Binding)
+_CLAIM = Decoder(RequestedClaim)
+_OLD_CLAIM = Decoder(ResourceClaim)
 _POD_ENV = Decoder(PodEnv)
 
 
@@ -127,6 +130,18 @@ def read_binding(request: AdmissionRequest) -> Binding:
     if not binding.target.name or binding.target.kind not in ("", "Node"):
         raise BodyError("request.object.target names no node")
     return binding
+
+
+def read_claims(request: AdmissionRequest) -> tuple[RequestedClaim, ResourceClaim | None]:
+    """The ResourceClaim of a request as it would be written, and as it is; None where it is new.
+
+    Raises:
+        BodyError: it is missing, or one of the two cannot be read.
+    """
+    old = bytes(request.old_object)
+    is_new = old in (b"", b"null")
+    new = body.read(object_of(request), _CLAIM)
+    return new, None if is_new else body.read(old, _OLD_CLAIM)
 
 
 def read_environments(pod: bytes) -> PodEnv:

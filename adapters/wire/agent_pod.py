@@ -11,17 +11,17 @@ COMPONENT = "dragoman.dev/component"
 """The label of the chart's workloads and pods that no value of the chart changes."""
 
 LABELS = {COMPONENT: "node"}
-"""Of the agents' pods, as the chart writes them."""
+"""Labels of the agents' pods, as the chart writes them."""
 
 
 class AgentPodSpec(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The spec of an agent's pod."""
 
     node_name: str = ""
 
 
 class AgentPodStatus(Wire, frozen=True, gc=False):
-    """Of a pod; ``pod_ip`` is empty until the pod has a network."""
+    """The status of an agent's pod; ``pod_ip`` is empty until the pod has a network."""
 
     phase: str = ""
     pod_ip: str = msgspec.field(default="", name="podIP")

@@ -13,7 +13,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class ListMetadata(Wire, frozen=True, gc=False):
-    """Of a list; ``token`` fetches the next page and is empty on the last one."""
+    """Metadata of a list; ``token`` fetches the next page and is empty on the last one."""
 
     resource_version: str = ""
     token: str = msgspec.field(default="", name="continue")
@@ -61,7 +61,7 @@ class StatusCause(Wire, frozen=True, gc=False):
 
 
 class StatusDetails(Wire, frozen=True, gc=False):
-    """Of an error."""
+    """Details of an error."""
 
     retry_after_seconds: float | None = None
     causes: tuple[StatusCause, ...] | None = None

@@ -23,7 +23,7 @@ LONGEST_POD = 8 << 20
 Source: k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes."""
 
 ABSENT = msgspec.Raw(b"null")
-"""In place of a part that is missing."""
+"""Stands in place of a part that is missing."""
 
 T = TypeVar("T")
 

@@ -27,13 +27,13 @@ class Selector(Wire, frozen=True, gc=False):
 
 
 class BudgetSpec(Wire, frozen=True, gc=False):
-    """Of a budget."""
+    """The spec of a PodDisruptionBudget."""
 
     selector: Selector | None = None
 
 
 class BudgetStatus(Wire, frozen=True, gc=False):
-    """Of a budget.
+    """The status of a PodDisruptionBudget.
 
     Attributes:
         disruptions_allowed: how many of its pods may be evicted now.
@@ -53,7 +53,7 @@ class Budget(Wire, frozen=True, gc=False):
 
 
 def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ...]:
-    """Of pods that are evicted one after the other, which ones break a budget.
+    """Which pods break a budget, if they are evicted one after the other.
 
     As kube-scheduler counts: a selector that is empty or invalid matches nothing.
     Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/util.go,

@@ -13,20 +13,20 @@ from adapters.wire.kube import Amount, Metadata, Wire
 
 
 class Attribute(Wire, frozen=True, gc=False):
-    """Of a device; one of the fields is set."""
+    """An attribute of a device; one of the fields is set."""
 
     string: str | None = None
     int_: Int64 | None = msgspec.field(default=None, name="int")
 
 
 class Capacity(Wire, frozen=True, gc=False):
-    """Of a device, or a counter."""
+    """A capacity of a device, or a counter."""
 
     value: Amount = 0
 
 
 class DeviceCapacity(Capacity, frozen=True, gc=False):
-    """Of a device that several claims share; the policy rounds what a claim requests."""
+    """A capacity of a device that several claims share; its policy rounds what a claim requests."""
 
     request_policy: dict[str, Any] | None = None
 
@@ -59,13 +59,13 @@ class CelSelector(Wire, frozen=True, gc=False):
 
 
 class DeviceSelector(Wire, frozen=True, gc=False):
-    """Of a class or of a request; all selectors hold together."""
+    """A selector of a class or of a request; all selectors of one hold together."""
 
     cel: CelSelector | None = None
 
 
 class DeviceClassSpec(Wire, frozen=True, gc=False):
-    """Of a class."""
+    """The spec of a DeviceClass."""
 
     selectors: tuple[DeviceSelector, ...] | None = None
     extended_resource_name: str | None = None
@@ -87,7 +87,7 @@ class TaintSelector(Wire, frozen=True, gc=False):
 
 
 class TaintRuleSpec(Wire, frozen=True, gc=False):
-    """Of a rule; without a selector it taints no device."""
+    """The spec of a taint rule; without a selector it taints no device."""
 
     device_selector: TaintSelector | None = None
 
@@ -114,7 +114,7 @@ class DeviceTaintRules(Wire, frozen=True, gc=False):
 
 
 class PolicyRange(Wire, frozen=True, gc=False):
-    """Of amounts of a capacity that a claim can have."""
+    """The range of amounts of a capacity that a claim can have."""
 
     min: Amount | None = None
     max: Amount | None = None
@@ -122,7 +122,7 @@ class PolicyRange(Wire, frozen=True, gc=False):
 
 
 class RequestPolicy(Wire, frozen=True, gc=False):
-    """Of a capacity: which amounts a claim can have, and how much one has that states none."""
+    """Which amounts of a capacity a claim can have, and how much one has that states none."""
 
     default: Amount | None = None
     valid_range: PolicyRange | None = None
@@ -154,7 +154,7 @@ class Alternative(ExactRequest, frozen=True, gc=False):
 
 
 class ClaimRequest(Wire, frozen=True, gc=False):
-    """Of a claim; without ``exactly`` it has alternatives."""
+    """A request of a claim; without ``exactly`` it has alternatives."""
 
     name: str = ""
     exactly: ExactRequest | None = None
@@ -170,26 +170,20 @@ class ClaimDevices(Wire, frozen=True, gc=False):
 
 
 class ClaimSpec(Wire, frozen=True, gc=False):
-    """Of a claim."""
+    """The spec of a claim."""
 
     devices: ClaimDevices = ClaimDevices()
 
 
-class RequestedClaim(Wire, frozen=True, gc=False):
-    """A claim of which only the request is read."""
-
-    spec: ClaimSpec = ClaimSpec()
-
-
 class Pool(Wire, frozen=True, gc=False):
-    """To which a slice belongs; a newer generation replaces all slices of an older one."""
+    """The pool of a slice; a newer generation replaces all slices of an older one."""
 
     name: str = ""
     generation: Int64 = 0
 
 
 class SliceSpec(Wire, frozen=True, gc=False):
-    """Of a slice."""
+    """The spec of a ResourceSlice."""
 
     driver: str = ""
     pool: Pool = Pool()
@@ -224,7 +218,7 @@ class DeviceAllocation(Wire, frozen=True, gc=False):
 
 
 class NodeRequirement(Wire, frozen=True, gc=False):
-    """Of a term of a node selector."""
+    """A requirement of a term of a node selector."""
 
     key: str = ""
     operator: str = ""
@@ -232,7 +226,7 @@ class NodeRequirement(Wire, frozen=True, gc=False):
 
 
 class NodeTerm(Wire, frozen=True, gc=False):
-    """Of a node selector; all its requirements hold together."""
+    """A term of a node selector; all its requirements hold together."""
 
     match_fields: tuple[NodeRequirement, ...] | None = None
     match_expressions: tuple[NodeRequirement, ...] | None = None
@@ -245,7 +239,7 @@ class NodeSelector(Wire, frozen=True, gc=False):
 
 
 class ClaimAllocation(Wire, frozen=True, gc=False):
-    """Of a claim; without a node selector the devices can be used on all nodes."""
+    """The allocation of a claim; without a node selector all nodes can use the devices."""
 
     devices: DeviceAllocation = DeviceAllocation()
     node_selector: NodeSelector | None = None
@@ -278,17 +272,11 @@ class AllocatedDeviceStatus(Wire, frozen=True, gc=False):
 
 
 class ClaimStatus(Wire, frozen=True, gc=False):
-    """Of a claim; without an allocation it has no device."""
+    """The status of a claim; without an allocation it has no device."""
 
     allocation: ClaimAllocation | None = None
     reserved_for: tuple[ConsumerReference, ...] | None = None
     devices: tuple[AllocatedDeviceStatus, ...] | None = None
-
-
-class StatusOfClaim(Wire, frozen=True, gc=False):
-    """A claim of which only the status is read."""
-
-    status: ClaimStatus = ClaimStatus()
 
 
 class ResourceClaim(Wire, frozen=True, gc=False):
@@ -296,6 +284,12 @@ class ResourceClaim(Wire, frozen=True, gc=False):
 
     metadata: Metadata = Metadata()
     status: msgspec.Raw = msgspec.Raw(b"")
+
+
+class RequestedClaim(ResourceClaim, frozen=True, gc=False):
+    """A claim with what it requests, as the API server is about to write it."""
+
+    spec: ClaimSpec = ClaimSpec()
 
 
 class ClaimManifest(Wire, frozen=True, gc=False):

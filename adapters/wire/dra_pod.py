@@ -7,27 +7,27 @@ from adapters.wire.kube import ExtendedClaim, GeneratedClaim, Metadata, PodClaim
 
 
 class ClaimUse(Wire, frozen=True, gc=False):
-    """Of a container: an entry of ``spec.resourceClaims``; all its requests without ``request``."""
+    """A container's use of an entry of ``spec.resourceClaims``; all of it without ``request``."""
 
     name: str = ""
     request: str = ""
 
 
 class ClaimingResources(Wire, frozen=True, gc=False):
-    """Of a container."""
+    """The claims of a container."""
 
     claims: tuple[ClaimUse, ...] | None = None
 
 
 class ClaimingContainer(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """A container of a pod, with its claims."""
 
     name: str = ""
     resources: ClaimingResources = ClaimingResources()
 
 
 class ClaimingPodSpec(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The spec of a pod, with its claims."""
 
     containers: tuple[ClaimingContainer, ...] = ()
     init_containers: tuple[ClaimingContainer, ...] | None = None
@@ -35,7 +35,7 @@ class ClaimingPodSpec(Wire, frozen=True, gc=False):
 
 
 class ClaimingPodStatus(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The status of a pod, with the claims that were generated for it."""
 
     resource_claim_statuses: tuple[GeneratedClaim, ...] | None = None
     extended_resource_claim_status: ExtendedClaim | None = None

@@ -81,7 +81,7 @@ class ExtenderArgs:
 
 
 class BindingArgs(GoArgs, frozen=True, gc=False):
-    """Of bind."""
+    """Arguments of bind."""
 
     pod_name: str = ""
     pod_namespace: str = ""
@@ -90,7 +90,7 @@ class BindingArgs(GoArgs, frozen=True, gc=False):
 
 
 class MetaPod(Item, frozen=True, gc=False, rename="pascal"):
-    """A pod by its uid alone."""
+    """A pod that only its uid names."""
 
     uid: str = msgspec.field(default="", name="UID")
 
@@ -135,10 +135,10 @@ pkg/scheduler/framework/preemption/preemption.go, pickOneNodeForPreemption.
 
 @dataclass(frozen=True, slots=True)
 class PreemptionArgs:
-    """Of preempt.
+    """Arguments of preempt.
 
     Attributes:
-        pod: that is to fit.
+        pod: the pod that is to fit.
         proposals: by node, what the scheduler would evict; it may be no pod.
     """
 
@@ -231,7 +231,7 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
 
 
 def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:
-    """Both forms in one; a node that is in both counts by the uids alone."""
+    """Both forms in one; of a node that is in both, only the uids count."""
     proposals: dict[str, Proposal] = {}
     for node, full in (args.node_name_to_victims or {}).items():
         victims = full or Victims()
@@ -244,7 +244,7 @@ def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:
 
 
 def _any_case(content: bytes, struct: type[msgspec.Struct]) -> bytes:
-    """The same object with the keys that a struct reads, whatever their case was."""
+    """Return an object with the keys that a struct reads, whatever their case was."""
     names = {name.lower(): name for name in struct.__struct_encode_fields__}
     fields = body.read(content, _KEYS)
     return msgspec.json.encode({names.get(key.lower(), key): v for key, v in fields.items()})

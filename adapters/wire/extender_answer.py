@@ -30,7 +30,7 @@ pkg/scheduler/schedule_one.go, prioritizeNodes.
 _HOST = '{"Host":"'
 
 _SCORED = [f'","Score":{score}}},{_HOST}' for score in range(MAX_SCORE + 1)]
-"""By score, what follows a name: the end of its object, and the beginning of the next."""
+"""What follows a name, by score: the end of its object, and the beginning of the next."""
 
 NO_NODES = b"null"
 """An object of nodes that has none."""

@@ -28,7 +28,7 @@ class OwnerReference(Wire, frozen=True, gc=False):
 
 
 class Metadata(Wire, frozen=True, gc=False):
-    """Of any object."""
+    """Metadata of any object."""
 
     name: str = ""
     namespace: str = ""
@@ -41,20 +41,20 @@ class Metadata(Wire, frozen=True, gc=False):
 
 
 class Resources(Wire, frozen=True, gc=False):
-    """Of a container."""
+    """Resources of a container."""
 
     limits: dict[str, Amount] | None = None
     requests: dict[str, Amount] | None = None
 
 
 class SecurityContext(Wire, frozen=True, gc=False):
-    """Of a container."""
+    """The security context of a container."""
 
     privileged: bool | None = None
 
 
 class Container(Wire, frozen=True, gc=False):
-    """Of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
+    """A container of a pod; ``restart_policy`` ``Always`` makes a sidecar of an init container."""
 
     name: str = ""
     resources: Resources = Resources()
@@ -98,7 +98,7 @@ class ExtendedClaim(Wire, frozen=True, gc=False):
 
 
 class PodSpec(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The spec of a pod."""
 
     containers: tuple[Container, ...] = ()
     init_containers: tuple[Container, ...] | None = None
@@ -112,14 +112,14 @@ class PodSpec(Wire, frozen=True, gc=False):
 
 
 class ContainerStatus(Wire, frozen=True, gc=False):
-    """Of a pod; ``container_id`` is empty until the runtime has created the container."""
+    """The status of a container; ``container_id`` is empty until the runtime has created it."""
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
 
 
 class PodStatus(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The status of a pod."""
 
     phase: str | None = None
     start_time: str | None = None
@@ -158,13 +158,13 @@ class UnreadPod(Pod, frozen=True, gc=False):
 
 
 class NodeSpec(Wire, frozen=True, gc=False):
-    """Of a node."""
+    """The spec of a node."""
 
     unschedulable: bool | None = None
 
 
 class NodeStatus(Wire, frozen=True, gc=False):
-    """Of a node."""
+    """The status of a node."""
 
     capacity: dict[str, Amount] | None = None
     allocatable: dict[str, Amount] | None = None
@@ -200,7 +200,7 @@ class DeviceInfo(Wire, frozen=True, gc=False):
 
 
 class DeviceSpec(Wire, frozen=True, gc=False):
-    """Of a Device object."""
+    """The spec of a Device object."""
 
     devices: tuple[DeviceInfo, ...] | None = None
 

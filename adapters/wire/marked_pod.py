@@ -12,7 +12,7 @@ from adapters.wire.kube import Container, Metadata, Pod, PodSpec, UnreadPod, Wir
 
 
 class EnvVar(Wire, frozen=True, gc=False):
-    """Of a container; no value is read."""
+    """A variable of a container; no value is read."""
 
     name: str = ""
 
@@ -24,7 +24,7 @@ class MarkedContainer(Container, frozen=True, gc=False):
 
 
 class MarkedSpec(PodSpec, frozen=True, gc=False):
-    """Of a pod whose containers have their variables."""
+    """The spec of a pod whose containers have their variables."""
 
     containers: tuple[MarkedContainer, ...] = ()
     init_containers: tuple[MarkedContainer, ...] | None = None

@@ -64,33 +64,33 @@ class TaskNode(Item, frozen=True, gc=False, rename="pascal"):
 
 
 class Predicate(msgspec.Struct, frozen=True, gc=False):
-    """Of predicate: one task and one node."""
+    """Arguments of predicate: one task and one node."""
 
     task: Task
     node: TaskNode
 
 
 class _TaskAlone(msgspec.Struct, frozen=True, gc=False):
-    """Of predicate: the task, still encoded."""
+    """The task among the arguments of predicate, still encoded."""
 
     task: msgspec.Raw
 
 
 class Prioritize(msgspec.Struct, frozen=True, gc=False):
-    """Of prioritize: one task and all nodes that passed."""
+    """Arguments of prioritize: one task and all nodes that passed."""
 
     task: Task
     nodes: list[TaskNode] | None
 
 
 class AllocateEvent(msgspec.Struct, frozen=True, gc=False):
-    """Of allocate and deallocate."""
+    """Arguments of allocate and deallocate."""
 
     task: Task
 
 
 class Eviction(msgspec.Struct, frozen=True, gc=False):
-    """Of preemptable and reclaimable."""
+    """Arguments of preemptable and reclaimable."""
 
     evictor: Task
     evictees: list[Task] | None
@@ -160,7 +160,7 @@ def read_predicate(content: bytes) -> Predicate:
 
 
 def beginning_of(content: bytes) -> bytes | None:
-    """Of the arguments of predicate, all that comes before the node's name.
+    """Return what comes before the node's name in the arguments of predicate.
 
     None where they are not written as Go writes these structs: the task first, the node's name
     first of the node, no white space between them. The body can be read (``read_predicate``).
@@ -174,7 +174,7 @@ def node_name_after(content: bytes, at: int) -> str | None:
     """The node's name in the arguments of predicate; None where JSON escapes it, or it is empty.
 
     Args:
-        content: that begins as ``beginning_of`` has returned.
+        content: a body that begins with what ``beginning_of`` has returned.
         at: the length of the beginning.
     """
     name = content[at : content.find(b'"', at)]

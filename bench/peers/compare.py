@@ -5,7 +5,7 @@
 By default 50, 1,000, 5,000 and 12,500 nodes of eight cards with a share on each card. A new pod
 requests a tenth of a card, which fits every node. All contestants of a size run at once and take
 turns; those that wait are stopped. It prints processor time: one JSON object per line, and a table
-to standard error. docs/benchmarks.md says what each contestant's time includes.
+to standard error. docs/reference/benchmarks.md says what each contestant's time includes.
 """
 
 import json
@@ -34,7 +34,7 @@ CALLS = 20_000
 MOST_CALLS = 50
 
 VERSUS = "volcano_filter"
-"""Of the contestants, the one with which all others are compared."""
+"""The contestant with which all others are compared."""
 
 OURS = Path(__file__).with_name("ours.py")
 

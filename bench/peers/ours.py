@@ -3,8 +3,8 @@
     python bench/peers/ours.py KIND NODES
 
 It speaks the protocol of the peers' programs: it prints one line when the nodes are there, and for
-each number that it then reads it makes so many decisions, and prints the milliseconds of processor
-time of each, as a JSON array.
+each number that it then reads it makes that number of decisions, and prints the milliseconds of
+processor time of each, as a JSON array.
 
 Each call has a new pod uid. Before it another replica's write changes the ledger of one node; the
 time has the update of the caches by that write, but not the parsing of the record.
@@ -82,8 +82,8 @@ class Contestant:
     """A service with a cluster, and what it is asked.
 
     Attributes:
-        names: of all nodes.
-        service: that decides.
+        names: the names of all nodes.
+        service: makes the decisions.
     """
 
     def __init__(self, ledgers: list[NodeLedger], made: Service) -> None:

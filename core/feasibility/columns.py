@@ -11,7 +11,7 @@ Index spaces of arrays over nodes, here and in the modules that use ``Mask``, ``
   (``Inventory.membership_version``), and only then.
 * *column*: a node's position in its capacity table, 0 to ``len(names) - 1``. Used in this file and
   by the inventory alone.
-* *class id* (``Inventory.node_class``): equal for nodes that differ in names and uuids alone.
+* *class id* (``Inventory.node_class``): equal for nodes that differ only in names and uuids.
 """
 
 from dataclasses import replace

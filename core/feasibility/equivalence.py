@@ -68,7 +68,7 @@ def _shares(use: CardUsage) -> tuple[Hashable, ...]:
 
 
 class NodeClassIds:
-    """Class ids: equal for two nodes that differ in names and uuids alone.
+    """Class ids: equal for two nodes that differ only in names and uuids.
 
     A request that names no uuid and holds nothing on either gets the cards of the same positions
     on both, or is rejected for the same reason, and both rank alike. The ids are small numbers in

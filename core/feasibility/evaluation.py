@@ -131,7 +131,7 @@ class NodeEvaluation:
         return bool(missing.size <= most)
 
     def groups(self, rows: Rows) -> Numbers:
-        """For each of some nodes a number; where it is equal, so are the results but for names.
+        """A number for each of some nodes; where it is equal, so are the results but for names.
 
         Args:
             rows: of the nodes; ``classify`` has returned True for them.
@@ -319,7 +319,7 @@ class NodeEvaluation:
 
     @cached_property
     def _possible(self) -> Mask:
-        """By row, whether the columns of free capacity do not exclude the node."""
+        """Whether the columns of free capacity do not exclude a node, by row."""
         return self.inventory.mask(self.request)
 
     def _is_alone(self, name: str) -> bool:
@@ -451,7 +451,7 @@ def _dense(worth: Numbers, fits: Mask) -> Numbers:
 
 
 def _columns_are_exact(request: Request, inventory: Inventory) -> bool:
-    """Whether the columns of free capacity alone decide whether the request fits a node."""
+    """Whether the columns of free capacity suffice to decide if the request fits a node."""
     return (
         len(request.containers) == 1
         and not any(container.linked for container in request.containers)

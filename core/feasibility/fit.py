@@ -265,7 +265,7 @@ class _Search:
         )
 
     def _models(self) -> list[Hashable]:
-        """By card: equal for two idle cards of which one suits wherever the other does."""
+        """A value per card, equal for two idle cards of which one suits wherever the other does."""
         return [
             position
             if use.shares or card.mode is Mode.MIG or self.node.partitions

@@ -28,7 +28,7 @@ _REJECTING = {
     TaskClass.OFFLINE: NORMAL | ONLINE | EXCLUSIVE,
     TaskClass.ONLINE: NORMAL | UNDISTURBED,
 }
-"""By task class, tags of cards that reject it."""
+"""Tags of the cards that reject a task class, by the class."""
 
 _CLASS = {TaskClass.NORMAL: NORMAL, TaskClass.ONLINE: ONLINE, TaskClass.OFFLINE: OFFLINE}
 
@@ -64,8 +64,8 @@ def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
     if card.mode is not Mode.MIG:
         return max(card.memory - use.memory, -1), max(FULL - use.compute, -1), tags
     slices = mig.free_slices(card.geometry, use.slices())
-    memory = max((each.memory for each in slices), default=-1)
-    return memory, max((each.compute for each in slices), default=FULL) or 1, tags
+    memory = max((slot.memory for slot in slices), default=-1)
+    return memory, max((slot.compute for slot in slices), default=FULL) or 1, tags
 
 
 def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] | None:

@@ -30,7 +30,7 @@ class Inventory:
 
     Attributes:
         membership_version: grows with each change of which nodes there are. Their order, and so
-            the rows, change with it alone.
+            the rows, change only with it.
     """
 
     def __init__(self, ledgers: Iterable[NodeLedger] = ()) -> None:
@@ -138,7 +138,7 @@ class Inventory:
             table.renumber(self._row_of)
 
     def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
-        """The nodes that a request may fit, by free capacity alone; ``fit`` rejects all others.
+        """The nodes that a request may fit by free capacity; ``fit`` rejects all others.
 
         Args:
             request: what the pod asks for.
@@ -158,7 +158,7 @@ class Inventory:
         )
 
     def mask(self, request: Request) -> Mask:
-        """By row, whether the request may fit; False in one more cell, for an unknown node."""
+        """Whether the request may fit, by row; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             table.mark_candidates(request, mask)
@@ -169,7 +169,7 @@ class Inventory:
         return mask
 
     def not_ours(self) -> Mask:
-        """By row, what ``is_not_ours`` says; False in one more cell, for an unknown node."""
+        """What ``is_not_ours`` says, by row; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             if not table.models:
@@ -179,7 +179,7 @@ class Inventory:
         return mask
 
     def loads(self, weights: Weights) -> Numbers:
-        """By row, what ``core.placement.rank.load`` gives; 0 in one more cell."""
+        """What ``core.placement.rank.load`` gives, by row; 0 in one more cell."""
         loads = np.zeros(len(self._names) + 1, np.int64)
         for table in self._tables.values():
             table.write_loads(self._ledgers, weights, loads)
@@ -286,7 +286,7 @@ def _group(allocation: Allocation) -> str | None:
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
     """Add a name under a key, or remove it if it is there."""
     names = index.get(key, ())
-    others = tuple(each for each in names if each != name)
+    others = tuple(other for other in names if other != name)
     if others == names:
         index[key] = (*names, name)
     elif others:

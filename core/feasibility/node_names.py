@@ -6,13 +6,17 @@ Two engines answer, chosen by the reader of the request, and by nothing after it
 * ``QuotedNames``: the JSON array as it came, found in the inventory's ``NameTable``; a string is
   made for a name only where one is needed.
 
-FIGURES
+Processor time of a filter, strings for all sizes divided by arrays for all sizes (Nov 2026):
+
+| names | 100 | 500 | 1,000 | 2,000 | 5,000 | 12,500 |
+|---|---|---|---|---|---|---|
+| strings / arrays | 0.75 | 0.9 | 1.2 | 1.6 | 1.4 | 2.3 |
 
 Both remember the rows that they have, as long as no node comes or goes: a filter asks several
 times, and ``prioritize`` asks about the names that the filter selected.
 
 If you change this, also change: ``adapters/wire/node_names.py``, which reads and checks the array;
-the table of caches in ``docs/architecture.md``; ``docs/designs/names-and-caches.md``.
+the table of caches in ``docs/concepts/architecture.md``; ``docs/designs/names-and-caches.md``.
 """
 
 from collections.abc import Iterable

@@ -54,7 +54,7 @@ def victims(
 def _expendable(
     request: Request, ledger: NodeLedger, candidates: Collection[str] | None
 ) -> list[Allocation]:
-    """Those that may go and hold a card that suits: lower priority first, then younger."""
+    """Allocations that may go and hold a card that suits: lower priority first, then younger."""
     suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
     youngest_first = [*ledger.allocations.values()][::-1]
     expendable = [
@@ -100,7 +100,7 @@ class _Search:
         return isinstance(fit(self.request, self.without(evicted)), Placement)
 
     def _needed(self) -> list[Allocation]:
-        """Those that every set of victims has: without one of them, all others do not suffice."""
+        """Allocations that every set of victims has: without one, all others do not suffice."""
         return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
 
     def _least(
@@ -123,7 +123,7 @@ class _Search:
         unprotected: Sequence[Allocation],
         count: int,
     ) -> list[tuple[Allocation, ...]]:
-        """All sets of so many protected ones that make room together with all unprotected ones."""
+        """Sets of ``count`` protected allocations that, with all unprotected ones, make room."""
         protected = [one for one in low if one.uid in self.protected]
         return [
             some

@@ -7,7 +7,7 @@ Index spaces:
 
 * *row*: a node's position in the inventory; one row more stands for unknown nodes
   (``core.feasibility.columns``).
-* *class id* (``Inventory.node_class``): equal for nodes that differ in names and uuids alone.
+* *class id* (``Inventory.node_class``): equal for nodes that differ only in names and uuids.
   Every change of a node's ledger gives the node another class id.
 * *result id*: the position of a result in ``results``, so that equal results are one number.
 
@@ -112,8 +112,9 @@ class ResultTable:
         return self._worth
 
     def reasons(self, result_ids: Numbers) -> tuple[Reason, ...]:
-        """Those of some results that are reasons."""
-        results = [self.results[at] for at in result_ids.tolist()]
+        """The reasons among some results, in their order."""
+        positions: list[int] = result_ids.tolist()
+        results = map(self.results.__getitem__, positions)
         return tuple(result for result in results if isinstance(result, Reason))
 
     def _update(self) -> None:

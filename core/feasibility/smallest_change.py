@@ -49,7 +49,7 @@ def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
     percent, cards one by one.
 
     Args:
-        request: that does not fit.
+        request: the request that does not fit.
         fits: must allow each request that asks for less than one that it allows.
     """
     for position, container in enumerate(request.containers):
@@ -75,7 +75,7 @@ def _fits_lowered(
 def _lowered(
     container: ContainerRequest,
 ) -> Iterator[tuple[ChangeKind, int, Callable[[int], ContainerRequest]]]:
-    """By kind, the number of smaller amounts, and the container with the nth of them, ascending."""
+    """Kinds, each with its number of smaller amounts, and the container with the nth, ascending."""
     if container.memory is None:
         most = (container.memory_percent or 1) - 1
         yield ChangeKind.MEMORY, most, lambda n: replace(container, memory_percent=n)
@@ -111,7 +111,7 @@ def _unconstrained(request: Request) -> Iterator[tuple[ChangeKind, Request]]:
         replace(
             request,
             topology=TopologyConstraint(),
-            containers=tuple(replace(each, linked=False) for each in request.containers),
+            containers=tuple(replace(container, linked=False) for container in request.containers),
         ),
     )
 

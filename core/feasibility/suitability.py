@@ -48,7 +48,7 @@ def required_memory(container: ContainerRequest, card: Card) -> int:
     memory = container.memory_on(card.memory)
     if card.mode is not Mode.MIG or container.memory is not None:
         return memory
-    largest = max((each.memory for each in mig.free_slices(card.geometry, ())), default=memory)
+    largest = max((slot.memory for slot in mig.free_slices(card.geometry, ())), default=memory)
     return min(memory, largest)
 
 
@@ -57,7 +57,7 @@ def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
     large_enough = mig.free_slices(card.geometry, (), memory)
     if not large_enough:
         return Obstacle(Cause.NO_PROFILE)
-    most = max(each.compute for each in large_enough)
+    most = max(slot.compute for slot in large_enough)
     return Obstacle(Cause.NO_SLICE) if most >= compute else Obstacle(Cause.COMPUTE, compute - most)
 
 

@@ -10,11 +10,11 @@ class Mode(Enum):
     """How a card can be divided."""
 
     SHARED = "shared"
-    """By memory and compute, isolated in software (HAMi-core, sGPU)."""
+    """Several pods share its memory and compute, isolated in software (HAMi-core, sGPU)."""
     MIG = "mig"
-    """By hardware slices."""
+    """Pods have hardware slices of it."""
     WHOLE = "whole"
-    """Not at all."""
+    """One pod has the whole card."""
 
 
 class Level(IntEnum):

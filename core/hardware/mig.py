@@ -94,7 +94,7 @@ class Geometry:
 
 
 NO_GEOMETRY = Geometry()
-"""Of a card that cannot be partitioned, or whose layouts are not known."""
+"""The geometry of a card that cannot be partitioned, or whose layouts are not known."""
 
 
 def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:

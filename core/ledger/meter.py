@@ -15,7 +15,7 @@ CONSUMERS = 128
 """Consumers of one node that are counted apart: they are about 20 KB of its record."""
 
 OTHERS = Consumer("~others", "", "")
-"""Those beyond, while all of the former have shares; no namespace has such a name."""
+"""Consumers beyond ``CONSUMERS``, all of which have shares; no namespace has such a name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from core.ledger.usage import (
 from core.requests.grant import Allocation, AllocationState
 
 NO_FENCES: Mapping[str, int] = MappingProxyType({})
-"""Of a ledger on which no namespace has had a quota."""
+"""The fences of a ledger on which no namespace has had a quota."""
 
 
 class LedgerError(ValueError):
@@ -187,7 +187,7 @@ class NodeLedger:
         return ledger
 
     def with_node(self, node: Node) -> "NodeLedger":
-        """The same allocations on the node with other cards: added, removed or changed ones."""
+        """Return the allocations on the node with other cards: added, removed or changed ones."""
         ledger = replace(NodeLedger.of(node), fences=self.fences)
         for allocation in self.allocations.values():
             ledger = ledger._with(allocation, shares_of(allocation))

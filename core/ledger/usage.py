@@ -99,7 +99,7 @@ _MIXES = {
     TaskClass.OFFLINE: (TaskClass.OFFLINE,),
     TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
 }
-"""By task class of a new share, the classes with which it can have a card."""
+"""The task classes with which a new share can have a card, by the class of the share."""
 
 
 def shares_by_card(
@@ -159,7 +159,7 @@ def contested_cards(allocation: Allocation) -> list[str]:
 
 
 def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
-    """Those of a pod's earlier grants on a card whose containers run together with a next one.
+    """The earlier grants of a pod on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.
@@ -178,7 +178,7 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     that cannot be mixed, and no exclusive share has company, except that an offline task lends its
     card to online ones.
 
-    What the kubelet chooses has company of its own kind alone: a device plugin gives a card to
+    What the kubelet chooses shares a card only with its own kind: a device plugin gives a card to
     several pods where it shares cards, and does not know what the ledger allocated.
 
     Args:

@@ -25,7 +25,7 @@ NOTHING: GroupValue = (0, 0, 0, 0)
 """The value of no card."""
 
 _ALL = -1
-"""As a mask: every card."""
+"""The mask of every card."""
 
 
 def is_laminar(scopes: Sequence[int]) -> bool:
@@ -64,7 +64,7 @@ def _smallest_around(cards: int, scopes: Sequence[int]) -> int:
 def _best_without_scope(
     positions: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
 ) -> BestGroups:
-    """Of cards that share all scopes, the most worthy are the best group of their number."""
+    """Best groups of cards that share all scopes: for each number, the most worthy cards."""
     resting = sorted((cards[p] for p in positions if idle >> p & 1), reverse=True)
     busy = sorted((cards[p] for p in positions if not idle >> p & 1), reverse=True)
     return _combined(

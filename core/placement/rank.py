@@ -29,7 +29,7 @@ LINK_GAIN = 10
 Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:669-736."""
 
 NO_ENTRY = -(1 << 62)
-"""The value of a node whose table has no entry for so many cards: less than any entry."""
+"""The value of a node whose table has no entry for a number of cards: less than any entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def load(ledger: NodeLedger, weights: Weights) -> int:
 
 
 def needs_placement(key: NodeKey) -> bool:
-    """Whether a criterion depends on the chosen cards; the others depend on the node alone."""
+    """Whether a criterion depends on the chosen cards; the others depend only on the node."""
     return key not in (NodeKey.FULLEST, NodeKey.EMPTIEST)
 
 

@@ -89,7 +89,7 @@ class QuotaLimits:
 NO_LIMITS = QuotaLimits()
 
 
-def held(allocation: Allocation, node: Node) -> QuotaAmounts:
+def amounts_of(allocation: Allocation, node: Node) -> QuotaAmounts:
     """What an allocation counts.
 
     A share of a card counts as the larger of its fractions of the card's memory and compute,

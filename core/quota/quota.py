@@ -1,7 +1,7 @@
-"""The quota of one namespace: its limits, and the claims of pods against them.
+"""The quota of one namespace: its limits, and the holds of pods against them.
 
-A claim is made before the allocation is written, and dropped only when that allocation cannot be
-in the ledger and cannot come any more: a sum of claims within the limits bounds the ledgers.
+A hold is made before the allocation is written, and dropped only when that allocation cannot be
+in the ledger and cannot come any more: a sum of holds within the limits bounds the ledgers.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,26 +14,26 @@ from core.quota.amounts import (
     NOTHING,
     QuotaAmounts,
     QuotaLimits,
+    amounts_of,
     format_cards,
-    held,
     text,
     total,
 )
 
-ClaimKey = tuple[str, str]
+HoldKey = tuple[str, str]
 """A pod's uid and a node's name: an attempt to bind the pod there."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaClaim:
+class QuotaHold:
     """What a pod may have on one node.
 
     Attributes:
         uid: the pod's.
         pod: ``namespace/name``, for people.
         node: the node's name.
-        amounts: that count.
-        number: of the attempt that made or renewed it; a later one has a higher number. A commit
+        amounts: how much of each resource counts.
+        number: the attempt that made or renewed it; a later one has a higher number. A commit
             is valid with a number that is above the fence of its node's ledger.
     """
 
@@ -44,17 +44,17 @@ class QuotaClaim:
     number: int = 0
 
     @property
-    def key(self) -> ClaimKey:
+    def key(self) -> HoldKey:
         """The pod and the node."""
         return self.uid, self.node
 
 
 @dataclass(frozen=True, slots=True)
 class Shortage:
-    """Why a claim is rejected.
+    """Why a hold is rejected.
 
     Attributes:
-        namespace: that has the quota.
+        namespace: the namespace that has the quota.
         resource: the first one that is short: ``cards``, ``memory`` or ``compute``.
         asked: how much of it the pod counts.
         used: how much of it the other pods count.
@@ -68,9 +68,9 @@ class Shortage:
     limit: int
 
     def text(self) -> str:
-        """In words, such as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
+        """Say it as ``quota of namespace ml: memory 1 GiB short (23 GiB of 24 GiB used)``.
 
-        The text of a pod that alone exceeds the limit says that.
+        The text of a pod that exceeds the limit by itself says that.
         """
         name, limit = self.resource, text(self.resource, self.limit)
         quota = f"quota of namespace {self.namespace}:"
@@ -87,21 +87,21 @@ class Shortage:
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """QuotaLimits and claims of one namespace. A value: every change gives a new one.
+    """QuotaLimits and holds of one namespace. A value: every change gives a new one.
 
     Attributes:
-        namespace: that it limits.
-        limits: of all pods together, by the ShareQuota.
-        host_limits: of the same, by ResourceQuotas; never stored with the claims.
-        claims: by key.
+        namespace: the namespace that it limits.
+        limits: what all pods together may have, by the ShareQuota.
+        host_limits: what they may have by ResourceQuotas; never stored with the holds.
+        holds: by key.
         sequence: the highest number so far.
-        counted: whether the allocations that existed before the quota have claims; before that
-            nothing may be claimed.
+        counted: whether the allocations that existed before the quota have holds; before that
+            nothing may be held.
     """
 
     namespace: str
     limits: QuotaLimits = NO_LIMITS
-    claims: Mapping[ClaimKey, QuotaClaim] = field(default_factory=lambda: MappingProxyType({}))
+    holds: Mapping[HoldKey, QuotaHold] = field(default_factory=lambda: MappingProxyType({}))
     sequence: int = 0
     counted: bool = False
     host_limits: QuotaLimits = NO_LIMITS
@@ -112,13 +112,13 @@ class Quota:
         return self.limits.strictest(self.host_limits)
 
     def used(self, without: str = "") -> QuotaAmounts:
-        """What all pods count, or all but one. A pod counts once, with its largest claims."""
+        """What all pods count, or all but one. A pod counts once, with its largest holds."""
         return total(
             amounts for uid, amounts in self._by_pod().items() if not without or uid != without
         )
 
     def of_pod(self, uid: str) -> QuotaAmounts:
-        """What one pod counts; nothing where it has no claim."""
+        """What one pod counts; nothing where it has no hold."""
         return self._by_pod().get(uid, NOTHING)
 
     def shortage(
@@ -130,8 +130,8 @@ class Quota:
 
         Args:
             uid: of the pod.
-            amounts: that it asks for.
-            more: what others will claim soon.
+            amounts: what the pod asks for.
+            more: what others will hold soon.
         """
         own = self.of_pod(uid)
         wanted = own.most(amounts)
@@ -145,50 +145,50 @@ class Quota:
                 return Shortage(self.namespace, name, asked[name], amount, limit)
         return None
 
-    def claim(self, claim: QuotaClaim, above: int = 0) -> "Quota | Shortage":
-        """Make or renew a claim, with a new number.
+    def hold(self, hold: QuotaHold, above: int = 0) -> "Quota | Shortage":
+        """Make or renew a hold, with a new number.
 
         Args:
-            claim: its number is replaced; a renewed one counts the larger amounts of both.
+            hold: its number is replaced; a renewed one counts the larger amounts of both.
             above: the number is above this too: the fence of the node's ledger.
         """
-        short = self.shortage(claim.uid, claim.amounts)
-        return short or self.adopt(claim, above)
+        short = self.shortage(hold.uid, hold.amounts)
+        return short or self.adopt(hold, above)
 
-    def adopt(self, claim: QuotaClaim, above: int = 0) -> "Quota":
-        """Make or renew a claim whether it is within the limits or not."""
+    def adopt(self, hold: QuotaHold, above: int = 0) -> "Quota":
+        """Make or renew a hold whether it is within the limits or not."""
         number = max(self.sequence, above) + 1
-        known = self.claims.get(claim.key)
-        amounts = claim.amounts if known is None else claim.amounts.most(known.amounts)
-        made = replace(claim, amounts=amounts, number=number)
-        claims = MappingProxyType({**self.claims, claim.key: made})
-        return replace(self, claims=claims, sequence=number)
+        known = self.holds.get(hold.key)
+        amounts = hold.amounts if known is None else hold.amounts.most(known.amounts)
+        made = replace(hold, amounts=amounts, number=number)
+        holds = MappingProxyType({**self.holds, hold.key: made})
+        return replace(self, holds=holds, sequence=number)
 
     def begun(self) -> "Quota":
-        """The quota after all existing allocations got claims, so that others may claim."""
+        """The quota after all existing allocations got holds, so that others may hold some."""
         return replace(self, counted=True, sequence=self.sequence + 1)
 
-    def settle(self, claim: QuotaClaim, amounts: QuotaAmounts) -> "Quota":
-        """Lower a claim to some amounts, or drop it where they are nothing.
+    def settle(self, hold: QuotaHold, amounts: QuotaAmounts) -> "Quota":
+        """Lower a hold to some amounts, or drop it where they are nothing.
 
-        Itself where the claim was renewed meanwhile, or is gone.
+        Itself where the hold was renewed meanwhile, or is gone.
         """
-        known = self.claims.get(claim.key)
-        if known is None or known.number != claim.number:
+        known = self.holds.get(hold.key)
+        if known is None or known.number != hold.number:
             return self
-        rest = {key: each for key, each in self.claims.items() if key != claim.key}
+        rest = {key: each for key, each in self.holds.items() if key != hold.key}
         if amounts != NOTHING:
-            rest[claim.key] = replace(known, amounts=amounts)
-        return replace(self, claims=MappingProxyType(rest), sequence=self.sequence + 1)
+            rest[hold.key] = replace(known, amounts=amounts)
+        return replace(self, holds=MappingProxyType(rest), sequence=self.sequence + 1)
 
     def _by_pod(self) -> dict[str, QuotaAmounts]:
         pods: dict[str, QuotaAmounts] = {}
-        for claim in self.claims.values():
-            pods[claim.uid] = pods.get(claim.uid, NOTHING).most(claim.amounts)
+        for hold in self.holds.values():
+            pods[hold.uid] = pods.get(hold.uid, NOTHING).most(hold.amounts)
         return pods
 
 
-def claims_of(ledger: NodeLedger) -> Iterable[QuotaClaim]:
-    """What each pod has on one node, as claims without a number."""
+def holds_of(ledger: NodeLedger) -> Iterable[QuotaHold]:
+    """What each pod has on one node, as holds without a number."""
     for uid, allocation in ledger.allocations.items():
-        yield QuotaClaim(uid, allocation.pod, ledger.node.name, held(allocation, ledger.node))
+        yield QuotaHold(uid, allocation.pod, ledger.node.name, amounts_of(allocation, ledger.node))

@@ -9,7 +9,7 @@ from core.requests.reason import Reason
 
 
 class NodeReasons(Mapping[str, Reason]):
-    """By name of a node, why the request does not fit it.
+    """Why a request does not fit nodes, by the node's name.
 
     Attributes:
         names: of the nodes, in order.
@@ -25,7 +25,7 @@ class NodeReasons(Mapping[str, Reason]):
 
     @classmethod
     def of(cls, reasons: Mapping[str, Reason]) -> "NodeReasons":
-        """The same reasons, each of them once."""
+        """Return reasons by node in which equal reasons are kept once."""
         known: dict[Reason, int] = {}
         ids = [known.setdefault(replace(each, node=""), len(known)) for each in reasons.values()]
         return cls(tuple(reasons), array("i", ids), tuple(known))
@@ -42,7 +42,7 @@ class NodeReasons(Mapping[str, Reason]):
         return len(self.names)
 
     def counts(self) -> Counter[str]:
-        """By text, how many nodes have it."""
+        """How many nodes have each text."""
         counts: Counter[str] = Counter()
         for number, nodes in Counter(self.ids).items():
             counts[self.distinct[number].text()] += nodes

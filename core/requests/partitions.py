@@ -6,7 +6,7 @@ from core.hardware.node import Node, Partition
 from core.requests.request import TopologyConstraint
 
 WEIGHTS = {8: 10_000, 4: 100, 2: 1}
-"""By size, the weight of an intact partition in the comparison of choices.
+"""The weight of an intact partition in the comparison of choices, by its size.
 Source: koordinator-sh/koordinator pkg/scheduler/plugins/deviceshare/allocator_gpu.go."""
 
 

@@ -12,11 +12,11 @@ class Phase(Enum):
     """When in a pod's life a container runs."""
 
     INIT = "init"
-    """Alone, before the main containers, after the sidecars that precede it in the manifest."""
+    """It runs without others but the sidecars that precede it, before the main containers."""
     SIDECAR = "sidecar"
-    """From its start to the pod's end (a restartable init container)."""
+    """It runs from its start to the pod's end (a restartable init container)."""
     MAIN = "main"
-    """Together with all other main containers and all sidecars."""
+    """It runs together with all other main containers and all sidecars."""
 
 
 class TaskClass(Enum):

@@ -25,7 +25,7 @@ ONE_LAYOUT = Geometry(
 """A card of 4 GiB that is cut in quarters, halves or not at all."""
 
 A30ISH = replace(ONE_LAYOUT, mixed=True)
-"""The same card where slices of several layouts may be in use."""
+"""``ONE_LAYOUT``, where slices of several layouts may be in use."""
 
 
 def a_card(uuid: str = "a", index: int = 0, memory: int = 16 * GIB, slots: int = 4) -> Card:
@@ -81,7 +81,7 @@ def a_grant(card: str = "a", memory: int = GIB, compute: int = 0, container: str
 def a_sliced_grant(
     start: int, size: int = 1, phase: Phase = Phase.MAIN, container: str = "main"
 ) -> Grant:
-    """Of card ``a``, in units of a quarter of ``A30ISH``."""
+    """A slice of card ``a``, in units of a quarter of ``A30ISH``."""
     slot = Slice(f"{size}g", start, size, size * GIB, 25 * size, "x", start)
     return Grant(container, "a", slot.memory, slot.compute, phase=phase, slice=slot)
 

@@ -161,7 +161,7 @@ def ledgers(name: str = "n", most: int = 3, pods: int = 5) -> st.SearchStrategy[
 
 
 def clusters(nodes: int = 6, most: int = 3) -> st.SearchStrategy[list[NodeLedger]]:
-    """Up to so many ledgers, of nodes ``n0``, ``n1`` and so on."""
+    """Up to ``nodes`` ledgers, of nodes ``n0``, ``n1`` and so on."""
     return seeds.map(
         lambda seed: [
             a_random_ledger(seed, f"n{number}", most, 3) for number in range(seed.randint(0, nodes))

@@ -27,12 +27,12 @@ class Authors:
     def __init__(
         self, world: World, dice: Random, mood: Mood | None, started: Callable[[], None]
     ) -> None:
-        """Nothing happens yet.
+        """Prepare; ``begin`` starts.
 
         Args:
-            world: that they act on.
-            dice: of all choices.
-            mood: of all times; None for another one with each ``begin``.
+            world: what they act on.
+            dice: makes all choices.
+            mood: the one at all times; None for another one with each ``begin``.
             started: waits for replicas that are starting.
         """
         self._world = world
@@ -89,7 +89,7 @@ class Authors:
         return "no pod" if pod is None else self.edit_of(pod)()
 
     def edit_of(self, pod: Object) -> Callable[[], str]:
-        """The same for one pod, chosen now and done later."""
+        """Choose an edit of one pod now, to be done later."""
         key = self._dice.choice([*REQUEST_KEYS])
         text = self._dice.choice(REQUEST_KEYS[key])
         return lambda: self._edited(pod, key, text)

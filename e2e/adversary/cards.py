@@ -36,7 +36,7 @@ LAYOUTS = {
 """By group, the first eighth and the number of eighths of each slice."""
 
 SLICE_MEMORY = {1: 9728, 2: 19968, 4: 40192, 8: 80896}
-"""MiB of a slice of so many eighths, as ``nvidia-smi mig -lgip`` prints them on this model."""
+"""MiB of a slice, by its number of eighths; ``nvidia-smi mig -lgip`` prints them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +90,13 @@ class Place:
         return a_slice(self.name, devices)
 
     def replaced(self, position: int, uuid: str) -> "Place":
-        """The same with another card in the place of one."""
+        """Return the place with another card at a position."""
         cards = [*self.cards]
         cards[position] = replace(cards[position], uuid=uuid)
         return replace(self, cards=tuple(cards))
 
     def renamed(self, name: str) -> "Place":
-        """The same cards on a node of another name."""
+        """Return a node of another name with these cards."""
         return replace(self, name=name)
 
     def described(self) -> Described:

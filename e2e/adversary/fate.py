@@ -18,11 +18,11 @@ class Fate:
     """The fate of a history."""
 
     def __init__(self, world: World, dice: Random, pool: ThreadPoolExecutor) -> None:
-        """Nothing happens yet.
+        """Prepare, and stop no replica yet.
 
         Args:
-            world: that it acts on.
-            dice: of all choices.
+            world: what it acts on.
+            dice: makes all choices.
             pool: starts replicas.
         """
         self._world = world
@@ -76,7 +76,7 @@ class Fate:
         leader, point = self._world.leader(), self._dice.randint(1, POINTS)
         fits = scheduling.fitting(self._world, late, leader)
         node = self._dice.choice(fits or [*self._world.places])
-        # The API server asks the first replica alone.
+        # The API server asks only the first replica.
         by_review = leader == 1 and self._dice.random() < 0.5
         return bind_late(self._world, Stop(1 - leader, point, node, by_review), late, guests)
 

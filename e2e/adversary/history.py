@@ -35,11 +35,11 @@ class History:
     """
 
     def __init__(self, world: World, seed: int, mood: Mood | None = None) -> None:
-        """Nothing happens yet.
+        """Prepare, and take no step yet.
 
         Args:
-            world: that it acts on.
-            seed: of all choices.
+            world: what it acts on.
+            seed: decides all choices.
             mood: of all authors; None for another one now and then.
         """
         self._world = world
@@ -76,7 +76,7 @@ class History:
         )
 
     def check(self, steps: int) -> None:
-        """Do so many steps; the witness must find nothing wrong after any of them.
+        """Do ``steps`` steps; the witness must find nothing wrong after any of them.
 
         Raises:
             AssertionError: it does; with the last steps.
@@ -130,7 +130,7 @@ class History:
         return scheduling.past_the_service(self._world, pod, place.name, claims.exact(asked, cards))
 
     def past_us_unrecorded(self) -> str:
-        """The same without a record: no later pod gets a card of the node."""
+        """A pod is bound without a record: no later pod gets a card of the node."""
         node = self._dice.choice([*self._world.places])
         pod = self._world.one_of(self._dice, self._world.pending())
         if pod is None:
@@ -146,7 +146,7 @@ class History:
         return "; ".join(said)
 
     def settle(self) -> str:
-        """Nothing happens any more: ledgers say what the witness saw."""
+        """End all actions: ledgers say what the witness saw."""
         self._fate.started()
         self._world.caught_up()
         with suppress(TimeoutError):

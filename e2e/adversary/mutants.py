@@ -13,13 +13,14 @@ from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
 from adapters.dialects.dra.claims import Claim
 from adapters.service.decide.commit import validate
-from adapters.service.decide.commit.claim_choice import ClaimRefusal
+from adapters.service.decide.commit.claim_choice import ClaimOption
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
-from adapters.service.endpoints.claim_admission import ClaimAdmission
+from adapters.service.endpoints import claim_admission
 from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import Pod
 from core.feasibility import fit
 from core.hardware import mig
@@ -30,7 +31,7 @@ from core.hardware.quantity import FULL
 from core.ledger import node_ledger, usage
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
-from core.requests.grant import Allocation, Grant
+from core.requests.grant import Grant
 from core.requests.reason import Obstacle
 from core.requests.request import Phase, Request, TaskClass
 
@@ -160,8 +161,8 @@ def _init() -> None:
 def _claims() -> None:
     """The arbiter allows each choice of devices, and the reconciler adopts it."""
 
-    async def unchecked(self: Committer, asked: Allocation) -> ClaimRefusal | None:  # noqa: ARG001
-        return None
+    async def unchecked(self: Committer, *options: ClaimOption) -> ClaimOption:  # noqa: ARG001
+        return options[0]
 
     Committer.commit_claim = unchecked  # type: ignore[method-assign]
 
@@ -169,10 +170,10 @@ def _claims() -> None:
 def _live_claim() -> None:
     """What a review says of a claim is not compared with the API server's."""
 
-    async def none(self: ClaimAdmission, claim: Claim) -> str | None:  # noqa: ARG001
+    def none(claim: Claim, live: ResourceClaim | None) -> None:  # noqa: ARG001
         return None
 
-    ClaimAdmission._contradiction = none  # type: ignore[method-assign]
+    claim_admission.contradiction = none  # type: ignore[attr-defined]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

@@ -23,7 +23,7 @@ class ResourceClaims:
     """The claims of a history."""
 
     def __init__(self, world: World, dice: Random) -> None:
-        """Nothing happens yet."""
+        """Prepare, and claim nothing yet."""
         self._world = world
         self._dice = dice
 

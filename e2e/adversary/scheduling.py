@@ -14,7 +14,7 @@ from e2e.harness.processes.waiting import within
 
 
 def by_extender(world: World, pod: Object, replica: int, node: str) -> str:
-    """As kube-scheduler and koord-scheduler do."""
+    """Bind as kube-scheduler and koord-scheduler do."""
     metadata = pod["metadata"]
     args = {
         "PodName": metadata["name"],
@@ -27,7 +27,7 @@ def by_extender(world: World, pod: Object, replica: int, node: str) -> str:
 
 
 def after_filter(world: World, pod: Object, replica: int) -> str:
-    """The same on the best node that the service finds."""
+    """Bind to the best node that the service finds."""
     fits = fitting(world, pod, replica)
     if not fits:
         return f"filter {pod['metadata']['name']}: none"
@@ -47,7 +47,7 @@ def fitting(world: World, pod: Object, replica: int) -> list[str]:
 
 
 def by_volcano(world: World, pod: Object, replica: int, node: str) -> str:
-    """As vc-scheduler does: a plan with one replica, and a Binding."""
+    """Bind as vc-scheduler does: a plan with one replica, and a Binding."""
     question = {"task": task(pod, node), "node": {"Name": node}}
     verdict = world.ask(replica, "/volcano/predicate", question)
     nodes = {"task": question["task"], "nodes": [question["node"]]}

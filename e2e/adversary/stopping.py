@@ -50,7 +50,7 @@ class Points:
 
 
 POINTS: ContextVar[Points] = ContextVar("points")
-"""Of the bind for which a task works; tasks that it starts have it too."""
+"""The points of the bind for which a task works; tasks that it starts have them too."""
 
 
 def main(rule: str = "") -> None:

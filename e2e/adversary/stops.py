@@ -37,7 +37,7 @@ class Stops:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Of the services."""
+        """Environment of the services."""
         return {FOLDER: str(self._folder)}
 
     def advance(self, seconds: int) -> None:

@@ -2,7 +2,7 @@
 
 Only the forms that ``pods`` and ``e2e/harness/workloads/storm.py`` write. Sources: Volcano's vGPU
 guide, Koordinator's guide "GPU Share With HAMi", MetaX's manual 7.3, HAMi v2.10's README; the sums
-are those of ``docs/dialects``.
+are those of ``docs/reference/dialects``.
 """
 
 from dataclasses import dataclass, replace
@@ -41,7 +41,7 @@ class Part:
     turn: str = "main"
 
     def memory_on(self, total: int) -> int:
-        """MiB of a card of so many MiB."""
+        """MiB that are wanted of a card of ``total`` MiB."""
         return total * (self.percent or 0) // FULL if self.memory is None else self.memory
 
 
@@ -85,7 +85,7 @@ def wanted(pod: Object) -> Wanted | None:
 
 
 def _of_containers(pod: Object) -> Wanted | None:
-    """The same without the turns of init containers."""
+    """What a pod wants, without the turns of init containers."""
     texts = pod["metadata"].get("annotations") or {}
     rows = [*pod["spec"].get("initContainers", ()), *pod["spec"]["containers"]]
     amounts = [row.get("resources", {}).get("limits", {}) for row in rows]

@@ -88,7 +88,7 @@ class World:
         return found
 
     def pending(self) -> list[Object]:
-        """Those that wait for a node."""
+        """The pods that wait for a node."""
         return [
             pod
             for pod in self.pods()

@@ -1,7 +1,7 @@
 """Names that several rooms of the harness use: Dragoman's own, and Koordinator's."""
 
 NAMESPACE, RELEASE = "dragoman-system", "dragoman"
-"""Of Dragoman's chart. The release is also the name of the service's account."""
+"""Where Dragoman's chart is installed. The release is also the name of the service's account."""
 
 LEDGERS = "/apis/dragoman.dev/v1alpha1/nodeledgers"
 """Path of Dragoman's records."""

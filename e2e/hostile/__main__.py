@@ -8,7 +8,7 @@ from e2e.hostile.run import Plan, run
 
 
 def main(minutes: float, seed: int = 1) -> int:
-    """Attack for so many minutes, a quarter of it, at most ten, to warm up."""
+    """Attack for ``minutes`` minutes, a quarter of it, at most ten, to warm up."""
     seconds = minutes * 60
     warm = min(600, seconds / 4)
     settle = min(60, max(seconds / 20, 1))

@@ -180,7 +180,7 @@ def malformed(random: Random) -> bytes:
 
 
 def dense(random: Random, size: int) -> bytes:
-    """A long body of so many tiny values that each needs far more memory than text.
+    """A long body of tiny values that each need far more memory than text.
 
     Args:
         random: chooses the place of the values.

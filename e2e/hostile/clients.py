@@ -52,7 +52,7 @@ def sent(wire: socket.socket, *parts: bytes) -> bool:
 
 
 def read(wire: socket.socket, most: int = MIB) -> bytes:
-    """What arrives until the end, an error, or so many bytes."""
+    """What arrives until the end, an error, or ``most`` bytes."""
     found = b""
     with contextlib.suppress(OSError):
         while len(found) < most and (part := wire.recv(1 << 16)):

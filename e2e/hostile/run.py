@@ -114,7 +114,7 @@ def run(folder: Path, plan: Plan, show: Callable[[str], None] = lambda _: None) 
 def _attack(
     target: Target, seconds: float, seed: int, result: Result, show: Callable[[str], None]
 ) -> None:
-    """All clients, for so many seconds."""
+    """Run all clients for ``seconds`` seconds."""
     ended = threading.Event()
     end = time.monotonic() + seconds
     dice = [Random(f"{seed} {at}") for at in range(CLIENTS + len(REQUESTS))]  # noqa: S311

@@ -17,7 +17,7 @@ DEVICES = ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "nvidia-uvm-tools")
 
 
 def uuid(node: str, index: int) -> str:
-    """Of a card of a node."""
+    """The uuid of a card of a node."""
     return f"GPU-{node}-{index}"
 
 

@@ -16,7 +16,7 @@ from e2e.kind.engine import Engine
 from e2e.testbed import cache
 
 CONFIGURATION = REPOSITORY / "configs" / "kind-cluster.yaml"
-# By its label a later run knows the cluster as ours: kind's own labels have its name alone.
+# By its label a later run knows the cluster as ours: kind's own labels have only its name.
 NETWORK = "dragoman-e2e"
 LABEL = "dragoman.dev/e2e-kind"
 PROCESSORS = 16

@@ -37,7 +37,7 @@ def use_ledgers_cards(workers: Sequence[str]) -> None:
     words = " ".join(f"--set '{each}'" for each in CHANGES)
     sh(f"{UPGRADE} {words} --set-json 'node.profiles.metax={json.dumps(METAX)}'", timeout=300)
     for node in workers:
-        # As docs/node-agent.md says of an agent that is removed.
+        # As docs/reference/node-agent.md says of an agent that is removed.
         none = "--subresource=status --type=merge -p '{\"status\": null}'"
         sh(f"kubectl patch nodeledger {node} {none}")
     eventually(60, lambda: all("cards" not in row["spec"] for row in get("nodeledgers")))

@@ -14,7 +14,7 @@ def blocks(page: str, heading: str = "") -> list[str]:
     """
     text = (REPOSITORY / page).read_text()
     if heading:
-        # One # alone is a comment in code.
+        # A single # is a comment in code.
         sections = re.split(r"^##+ ", text, flags=re.MULTILINE)
         text = "".join(each for each in sections if each.partition("\n")[0] == heading)
     found = re.findall(r"^( *)```\w*\n(.*?)^\1```", text, re.DOTALL | re.MULTILINE)

@@ -32,7 +32,7 @@ def documents(guide: str) -> list[Object]:
 
 
 def of_kind(found: Sequence[Object], kind: str) -> list[Object]:
-    """Those of one kind."""
+    """The objects of one kind."""
     return [row for row in found if row["kind"] == kind]
 
 

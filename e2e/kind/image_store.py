@@ -10,7 +10,7 @@ from e2e.kind.node_image import BASE, BUSYBOX
 
 PRODUCT = ("service", "node")
 REGISTRIES = ("", "registry.example.com/")
-"""Of the documentation's names for our images."""
+"""Registries that the documentation names for our images."""
 
 STAGES = "24h"
 """How long images without a name are kept."""
@@ -36,7 +36,7 @@ def remove_others(engine: Engine, node: str) -> None:
 
 
 def superseded(listed: Collection[str], needed: Collection[str]) -> list[str]:
-    """Of these names those that are not needed; images without a name have none."""
+    """Return the names that are not needed; images without a name have none."""
     return sorted(name for name in set(listed) - set(needed) if not name.endswith(":<none>"))
 
 

@@ -35,7 +35,7 @@ def made_of(*names: str) -> list[str]:
 def scratch(
     engine: Engine, image: str, files: Mapping[str, Path | str], entrypoint: Iterable[str] = ()
 ) -> str:
-    """Import an image that contains these files alone.
+    """Import an image that contains only these files.
 
     Args:
         engine: that gets it.

@@ -92,7 +92,7 @@ def node_image(engine: Engine) -> str:
 
 
 def version(part: str = "kubernetes") -> str:
-    """Of Kubernetes, or of another part, as ``v1.2.3``."""
+    """The version of Kubernetes, or of another part, as ``v1.2.3``."""
     component = components()[part]
     assert isinstance(component, GoComponent)  # noqa: S101 - for mypy
     return component.version

@@ -45,9 +45,9 @@ LABELS = {
     DEPLOYED: "true",
 }
 TAINT = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
-"""As pods tolerate it. It keeps the other pods of the tests away."""
+"""A taint as pods tolerate it. It keeps the other pods of the tests away."""
 IMAGE = "dragoman/service:0.1.0"
-"""The quickstart's, for Python with gRPC."""
+"""The quickstart's image, for Python with gRPC."""
 SERVER = "e2e/harness/node/device_plugin_server.py"
 MESSAGES = "e2e/harness/node/proto/device_plugin_pb2.py"
 FOLDER = "/var/lib/kubelet/device-plugins"

@@ -24,7 +24,7 @@ from e2e.kind.storm import is_ready
 VALIDATOR = f"daemonset/validator --namespace={nvidia.SPACE}"
 EXCLUDED = "kube-system"
 SPACES = ("default", EXCLUDED)
-"""Of a plain pod, and of its control."""
+"""Namespaces of a plain pod, and of its control."""
 LATER = 1.0
 """Seconds by which the median plain pod may be ready after the median control."""
 PATIENCE = 45.0
@@ -46,7 +46,7 @@ class _Times:
             self.ready.setdefault(key, time.monotonic())
 
     def took(self, space: str) -> list[float]:
-        """Of the pods of a namespace."""
+        """Seconds until the pods of a namespace were ready."""
         return [self.ready[key] - asked for key, asked in self.asked.items() if key[0] == space]
 
 

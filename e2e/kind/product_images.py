@@ -13,7 +13,7 @@ TRUSTED = Path("/etc/ssl/certs/ca-certificates.crt")
 
 
 def name() -> str:
-    """Of the image that our own engine has under the base image's name."""
+    """The name of the image that our own engine has under the base image's name."""
     root = images.debian_name("python")
     return f"{images.PREFIX}/python:{images.digest(root, HERE / 'Dockerfile', TRUSTED)}"
 

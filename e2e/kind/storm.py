@@ -55,7 +55,7 @@ def place(node: str) -> Place:
 
 
 def description(node: str) -> Described:
-    """The same cards, as the node components of all dialects describe them."""
+    """One set of cards, as the node components of all dialects describe it."""
     found: Sequence[Gpu] = gpus(node, CARDS)
     return described(
         node, volcano(found), koordinator(found, with_shared=True), metax(found), hami(found)
@@ -98,7 +98,7 @@ class Storm:
             yield cls(api, witness)
 
     def pods(self) -> list[Object]:
-        """Those that exist and are not being deleted."""
+        """The pods that exist and are not being deleted."""
         rows: list[Object] = self.api.get(PODS)["items"]
         return [row for row in rows if "deletionTimestamp" not in row["metadata"]]
 

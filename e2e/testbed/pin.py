@@ -2,8 +2,8 @@
 
     python3 -m e2e.testbed.pin kubernetes volcano
 
-Upstream's own replacements are taken over, because they are part of what upstream releases; the
-main module alone may replace, so they would otherwise be lost. Those that point to a folder of
+Upstream's own replacements are taken over, because they are part of what upstream releases;
+only the main module may replace, so they would otherwise be lost. Those that point to a folder of
 upstream's repository (Kubernetes' staging) become the published modules.
 """
 

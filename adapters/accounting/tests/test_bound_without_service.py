@@ -171,7 +171,7 @@ def test_a_late_pod_for_which_the_quota_has_no_room_holds_nothing_until_it_has()
 
         (stored,) = quotas.all()
         assert sorted((await rig.ledger()).allocations) == ["uid-p0", "uid-p4"]
-        assert stored.quota.claims.keys() == {("uid-p0", "n1"), ("uid-p4", "n1")}
+        assert stored.quota.holds.keys() == {("uid-p0", "n1"), ("uid-p4", "n1")}
         assert rig.reconciler.drifting == 1
         assert rig.reporter.events.count(("n1", "LedgerDrift")) == 1
         await rig.reconciler.process("n1")

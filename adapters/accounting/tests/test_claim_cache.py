@@ -4,12 +4,15 @@ from collections.abc import Collection
 
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import (
+    NVIDIA,
     a_card_device,
     a_claim,
     a_result,
     a_slice,
     with_status,
 )
+from adapters.wire.dra import Pool, ResourceSlice
+from adapters.wire.kube import Metadata
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_card, a_node
 
@@ -86,3 +89,31 @@ def test_a_slice_without_a_node_concerns_all() -> None:
     rig.cache.put_slice(SLICE.__replace__(spec=SLICE.spec.__replace__(node_name=None)))
 
     assert rig.changes == [None]
+
+
+def named(name: str, node: str | None, pool: str = "n", generation: int = 1) -> ResourceSlice:
+    spec = SLICE.spec.__replace__(node_name=node, pool=Pool(pool, generation))
+    return SLICE.__replace__(metadata=Metadata(name=name), spec=spec)
+
+
+def test_a_pool_has_the_newest_slices_of_each_node() -> None:
+    cache = Rig().cache
+    old, new = named("old", "n"), named("new", "n", generation=2)
+    other, fabric = named("other", "m"), named("fabric", None)
+    for each in (old, new, other, fabric, named("else", "n", pool="else")):
+        cache.put_slice(each)
+
+    assert cache.pool(NVIDIA, "n") == [new, other, fabric]
+    assert cache.pool(NVIDIA, "n", {"m"}) == [other, fabric]
+    assert cache.pool("nic", "n") == []
+
+
+def test_a_slice_is_in_the_pool_that_it_names_last_and_in_none_after_it_was_deleted() -> None:
+    cache = Rig().cache
+    cache.put_slice(named("a", "n"))
+    cache.put_slice(named("a", "n", pool="m"))
+    assert (cache.pool(NVIDIA, "n"), len(cache.pool(NVIDIA, "m"))) == ([], 1)
+
+    cache.drop_slice("a")
+
+    assert cache.pool(NVIDIA, "m") == []

@@ -32,7 +32,7 @@ class ApiError(OSError):
     """The API server rejected a request, or its answer is invalid.
 
     Attributes:
-        status: of HTTP; 0 where there was no valid answer.
+        status: the HTTP status; 0 where there was no valid answer.
     """
 
     def __init__(self, text: str, status: int = 0) -> None:
@@ -57,7 +57,7 @@ async def send(
         async for part in answer:
             found += part
             if len(found) > MAX_ANSWER:
-                raise ApiError(f"an answer of more than {MAX_ANSWER} bytes")
+                raise ApiError(f"{path}: the answer has more than {MAX_ANSWER} bytes")
     return bytes(found)
 
 
@@ -105,7 +105,7 @@ async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[byte
                 if line:
                     yield line
             if len(rest) > MAX_ANSWER:
-                raise ApiError(f"a line of more than {MAX_ANSWER} bytes")
+                raise ApiError(f"{path}: a line of the answer has more than {MAX_ANSWER} bytes")
     if rest:
         yield rest
 

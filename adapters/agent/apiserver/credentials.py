@@ -126,7 +126,7 @@ def _file(folder: Path, section: Any, name: str) -> Iterator[str | None]:
     if name in section:
         yield os.fspath(folder / section[name])
     elif f"{name}-data" in section:
-        with tempfile.NamedTemporaryFile() as file:  # readable by its owner alone
+        with tempfile.NamedTemporaryFile() as file:  # only its owner can read it
             file.write(base64.b64decode(section[f"{name}-data"]))
             file.flush()
             yield file.name

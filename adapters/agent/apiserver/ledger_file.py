@@ -20,7 +20,7 @@ class LedgerFile:
 
     Attributes:
         path: of a ledger in the format of ``adapters.wire.records.ledger``.
-        grants: that use it.
+        grants: where each new content of the ledger goes.
     """
 
     path: Path

@@ -1,7 +1,7 @@
 """Watches the node's ledger in the cluster.
 
 It lists and then watches the one object with the node's name, so that the agent's permission can be
-for that object alone. Source: Kubernetes API concepts, "Efficient detection of changes".
+for only that object. Source: Kubernetes API concepts, "Efficient detection of changes".
 """
 
 import asyncio
@@ -77,7 +77,7 @@ class LedgerWatch:
     Attributes:
         credentials: of the agent.
         node: its name.
-        grants: that use the ledger.
+        grants: where each new state of the ledger goes.
         on_status: called with the ledger's status.
     """
 
@@ -117,7 +117,8 @@ class LedgerWatch:
             async for line in answer:
                 event = _EVENT.decode(line)
                 if event.type == "ERROR":
-                    raise WatchError(f"the server ended the watch: {bytes(event.object)[:200]!r}")
+                    text = bytes(event.object)[:200].decode(errors="replace")
+                    raise WatchError(f"the API server ended the watch of the ledger: {text}")
                 ledger = _OBJECT.decode(event.object)
                 version = ledger.metadata.resource_version or version
                 if event.type in ("ADDED", "MODIFIED"):

@@ -91,7 +91,7 @@ class FileInventory:
         )
 
     def loads(self) -> dict[str, CardLoad]:
-        """Nothing: a file has no loads."""
+        """Return an empty mapping: a file has no loads."""
         return {}
 
     def _card(self, entry: CardEntry) -> Card:

@@ -55,7 +55,7 @@ class MigPartitioner:
 
     Attributes:
         grants: whose slices it creates; it wakes their waiters.
-        driver: that partitions cards.
+        driver: creates and destroys GPU instances.
         hardware: of the node, as last read.
         read_hardware: reads it again.
         enable: whether it may enable MIG mode on cards.

@@ -44,22 +44,22 @@ def audit_shares(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
 ) -> tuple[MissingShare, ...]:
     """The running containers that lack something of their share."""
-    found = (
+    audited = (
         MissingShare(facts.pod, facts.container, _missing(policy, facts))
         for facts in _running(policy, pods, containers)
     )
-    return tuple(each for each in found if each.missing)
+    return tuple(share for share in audited if share.missing)
 
 
 def audit_bypasses(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
 ) -> tuple[Bypass, ...]:
     """The running containers that can reach cards outside their share."""
-    found = (
+    audited = (
         Bypass(facts.pod, facts.container, _opened(facts) or policy.bypass_of(facts))
         for facts in _running(policy, pods, containers)
     )
-    return tuple(each for each in found if each.paths)
+    return tuple(bypass for bypass in audited if bypass.paths)
 
 
 def _missing(policy: Policy, facts: ContainerFacts) -> str:

@@ -73,9 +73,9 @@ class ClaimFiles:
         while True:
             change = self.grants.next_change()
             self._look()
-            found = self.deallocated()
-            if found != known:
-                known = found
+            deallocated = self.deallocated()
+            if deallocated != known:
+                known = deallocated
                 for notify in self.subscribers:
                     notify()
             if self._marked():

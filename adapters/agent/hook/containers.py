@@ -92,7 +92,7 @@ class ContainerRegistry:
         self._attempts.setdefault(key, set()).add(container.id)
 
     def _remove(self, attempt: str) -> None:
-        # By the container's id alone: of a failed creation the runtime names no more.
+        # Only by the container's id: the runtime names no more of a failed creation.
         key = self._keys.pop(attempt, None)
         if key is None:
             return

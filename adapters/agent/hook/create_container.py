@@ -42,9 +42,9 @@ class CreateContainerHandler:
 
     Attributes:
         connection: for the answers.
-        policy: that decides.
-        watchdog: that rejects a container if this handler does not answer.
-        reporter: of rejections and bypasses.
+        policy: decides what a container gets.
+        watchdog: rejects a container if this handler does not answer.
+        reporter: reports rejections and bypasses.
         loop: on which grants arrive.
         observe: called with each container before the ledger is read for it, and with its removal
             where the agent rejects it.
@@ -99,12 +99,12 @@ class CreateContainerHandler:
             async with asyncio.timeout(due - time.monotonic()):
                 while True:
                     change = self.policy.grants.next_change()
-                    found = self._try(creating)
-                    if found is None:
+                    missing = self._try(creating)
+                    if missing is None:
                         self.budget.spend(time.monotonic() - began)
                         change.close()
                         return
-                    pending = found
+                    pending = missing
                     await change
         except TimeoutError:
             # Before the answer: the runtime's next call comes after it.

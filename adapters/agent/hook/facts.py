@@ -86,14 +86,14 @@ class ContainerFacts(Struct, frozen=True):
     @property
     def claim(self) -> str | None:
         """The claim whose share the container says it has; None where it says nothing."""
-        found = [line for line in self.container.env if line.startswith(_CLAIM)]
-        return found[-1].removeprefix(_CLAIM) if found else None
+        lines = [line for line in self.container.env if line.startswith(_CLAIM)]
+        return lines[-1].removeprefix(_CLAIM) if lines else None
 
     @property
     def device_plugin(self) -> bool:
         """Whether the cards that the container names are those that a device plugin gave it.
 
-        The variable alone proves nothing: the pod's author can write it.
+        The variable by itself proves nothing: the pod's author can write it.
         """
         visible = self.visible
         return bool(visible) and visible <= self.given.visible | self.given.passed

@@ -57,9 +57,9 @@ class NriPlugin:
         path: of the socket.
         name: of the plugin.
         index: two digits; the runtime calls plugins in ascending order.
-        policy: that decides.
-        watchdog: that rejects a container if the handler does not answer.
-        reporter: of rejections and of what the audit finds.
+        policy: decides what a container gets.
+        watchdog: rejects a container if the handler does not answer.
+        reporter: reports rejections, and what the audit finds.
         configure: called with the runtime of each connection.
         observe: called with the runtime's containers, and with each one that comes or goes.
         budget: how long it may wait for grants.
@@ -136,8 +136,8 @@ class NriPlugin:
             activation.cancel()
             connection.close()
             handler.end()
-            for each in audits:
-                each.cancel()
+            for task in audits:
+                task.cancel()
 
     def _activate(self, event: Synchronized, began: float) -> None:
         took = time.monotonic() - began

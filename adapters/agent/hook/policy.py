@@ -85,9 +85,9 @@ class Policy:
     def plan(self, facts: ContainerFacts) -> AdjustmentPlan | NoGrantYet:
         """What a container must have, whatever it has already.
 
-        The rules are those of docs/node-agent.md, "What it does with a container"; the first one
-        that applies decides. ``facts`` must be older than this call: a slice that was free may be
-        withdrawn until the ledger grants it.
+        The rules are those of docs/reference/node-agent.md, "What a container gets"; the first
+        one that applies decides. ``facts`` must be older than this call: a slice that was free may
+        be withdrawn until the ledger grants it.
 
         Raises:
             GrantError: the node cannot give it, or nothing is granted where a share must be.
@@ -181,7 +181,7 @@ class Policy:
         )
 
     def bypass_of(self, facts: ContainerFacts) -> str:
-        """By which paths a container can reach cards outside its share; empty where none is seen.
+        """Paths by which a container can reach cards outside its share; empty where none is seen.
 
         The agent does not reject such a container: Pod Security admission decides who may run
         privileged ones.

@@ -44,7 +44,7 @@ class StoppedPods:
                     self._pods[container.id] = pod.uid
                     self._containers.setdefault(pod.uid, set()).add(container.id)
             case Stopped(_, container) | Removed(_, container):
-                # By the container's id alone: of a failed creation the runtime names no more.
+                # Only by the container's id: the runtime names no more of a failed creation.
                 ended = self._discard(container.id)
                 if ended in self._deleted():
                     self._notify()
@@ -61,7 +61,7 @@ class StoppedPods:
             return tuple(sorted(deleted - self._containers.keys())) if self._known else ()
 
     def _deleted(self) -> set[str]:
-        """Uids of pods alone: which containers use a claim is not known here."""
+        """Uids of pods only: which containers use a claim is not known here."""
         ledger = self.grants.ledger
         allocations = {} if ledger is None else ledger.allocations
         return {

@@ -93,7 +93,7 @@ class CacheCleaner:
             await asyncio.sleep(PAUSE if more else INTERVAL)
 
     def clean(self, steps: int) -> bool:
-        """Delete so many entries at most; whether there may be more."""
+        """Delete at most ``steps`` entries; returns whether there may be more."""
         done = sum(1 for _ in islice(self._work, steps))
         if done == steps:
             return True

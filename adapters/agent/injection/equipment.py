@@ -29,7 +29,7 @@ class EquipmentSource:
         grants: whose cards count where the hardware is not known.
         profiles: by vendor.
         hardware: of the node, as last read.
-        partitioner: that creates MIG instances; None where the agent creates none.
+        partitioner: creates MIG instances; None where the agent creates none.
         cdi: whether the runtime supports CDI devices of plugins.
     """
 

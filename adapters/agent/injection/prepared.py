@@ -79,7 +79,7 @@ class CdiSpec(_CdiStruct, frozen=True):
 
 
 CDI = Decoder(CdiSpec)
-"""Of the file of a claim."""
+"""Decodes the CDI file of a claim."""
 
 
 def cdi_file(folder: Path, claim: str) -> Path:

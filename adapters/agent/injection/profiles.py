@@ -13,9 +13,9 @@ class Preload(Enum):
     """How HAMi-core is loaded into a container's processes."""
 
     FILE = "file"
-    """As ``/etc/ld.so.preload``, for every process, whatever its environment."""
+    """Loaded by ``/etc/ld.so.preload``, into every process, whatever its environment."""
     VARIABLE = "variable"
-    """As ``LD_PRELOAD``, before what the container's author preloads."""
+    """Loaded by ``LD_PRELOAD``, before what the container's author preloads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ NVIDIA = VendorProfile(
     optional_devices=("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"),
     hami=HamiCore(),
 )
-"""With HAMi-core at its usual paths."""
+"""NVIDIA's cards, with HAMi-core at its usual paths."""
 
 METAX = VendorProfile(injects=False)
 """MetaX's own device plugin serves its pods, from the result in the binding."""

@@ -65,7 +65,7 @@ def granted_families(
 
 
 def cards_of(granted: Callable[[str, str], GrantAnswer], uid: str, name: str) -> list[CardLimit]:
-    """In the order in which the container numbers them; none where its grant is invalid."""
+    """A container's cards in the order in which it numbers them; none if its grant is invalid."""
     try:
         limits = granted(uid, name)
     except GrantError:

@@ -11,7 +11,7 @@ ZONE = {"zone": "vGPU"}
 _MAX_UUID = 40
 
 Both = tuple[Sample, Sample]
-"""The same value with the guides' labels, and with the present ones."""
+"""One value as two samples: with the guides' labels, and with the present ones."""
 
 Labels = dict[str, str]
 

@@ -21,7 +21,7 @@ def slice_families(
 
     Args:
         containers: of the node.
-        instances: that exist.
+        instances: the MIG instances that exist.
         granted: a container's grant, by uid of its pod and its name.
     """
     found: list[Both] = []

@@ -1,6 +1,6 @@
 """The plugin's side of one NRI connection: bytes in, events and bytes to send out.
 
-No socket and no clock. ``stage.py`` has the calls that are allowed, and when. CreateContainer alone
+No socket and no clock. ``stage.py`` has the calls that are allowed, and when. Only CreateContainer
 is answered later, by ``reply`` or ``reply_error``, exactly once. Rules of the runtime
 (containerd/nri pkg/adaptation/plugin.go):
 
@@ -79,7 +79,7 @@ class Creating(Struct, frozen=True):
 class Stopped(Struct, frozen=True):
     """A container's first process has ended, or the runtime undoes the container's creation.
 
-    Undoing, the runtime gives the container's id alone (containerd internal/cri/nri
+    Undoing, the runtime gives only the container's id (containerd internal/cri/nri
     nri_api_linux.go, UndoCreateContainer).
     """
 
@@ -119,7 +119,7 @@ class Session:
     Attributes:
         name: of the plugin.
         index: two digits; the runtime calls plugins in ascending order.
-        stage: how far the connection has come; ``_advance`` alone sets it.
+        stage: how far the connection has come; only ``_advance`` sets it.
     """
 
     name: str

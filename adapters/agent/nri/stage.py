@@ -35,7 +35,7 @@ class Stage(Enum):
     CONFIGURED = "configured"
     SYNCHRONIZING = "synchronizing"
     ACTIVE = "active"
-    """From here on the runtime calls the plugin for every container."""
+    """The runtime calls the plugin for every container."""
 
 
 SYNCHRONIZED = "the last piece of Synchronize"

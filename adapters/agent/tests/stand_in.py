@@ -34,7 +34,7 @@ def _library() -> Any:
 
 
 def begin(cards: int = 2, *, mig: bool = False) -> Any:
-    """The library, with so many new cards."""
+    """The library with ``cards`` new cards."""
     library = _library()
     library.stand_in_begin(cards, int(mig))
     return library

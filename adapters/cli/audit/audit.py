@@ -39,7 +39,7 @@ def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> Au
     """Look for everything that is wrong.
 
     Args:
-        manifests: that the fleet was read from, for the places of findings in files.
+        manifests: what the fleet was read from, for the places of findings in files.
         fleet: the cluster.
         ignored: ids of rules without findings.
     """

@@ -39,14 +39,14 @@ class Finding:
     """One thing that is wrong.
 
     Attributes:
-        rule: that gives it.
+        rule: the rule that it breaks.
         text: with names and amounts.
         node: name; empty where it concerns no node.
         card: uuid; empty where it concerns no single card.
         pod: ``namespace/name``; empty where it concerns no single pod.
-        file: of the object, for a dump; empty for a live cluster.
+        file: where the object is, for a dump; empty for a live cluster.
         line: in the file, from 1; 0 where there is no file.
-        namespaces: of the pods that it concerns.
+        namespaces: those of the pods that it concerns.
     """
 
     rule: Rule
@@ -187,7 +187,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "unreadable-ledger",
                 Severity.ERROR,
                 "a NodeLedger cannot be read, so that nothing is placed on its node",
-                "See docs/troubleshooting.md.",
+                "See docs/guides/troubleshooting.md.",
             ),
             Rule(
                 "ledger-without-node",
@@ -222,4 +222,4 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         )
     }
 )
-"""By id, in the order of reports."""
+"""The rules by id, in the order of reports."""

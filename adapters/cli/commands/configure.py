@@ -77,7 +77,7 @@ def configure(
         bool | None,
         typer.Option(
             "--plain-pods/--no-plain-pods",
-            help="vc-scheduler asks about pods of a device plugin alone, and waits for the answer.",
+            help="vc-scheduler asks about pods of only a device plugin, and waits for the answer.",
             show_default=False,
         ),
     ] = None,

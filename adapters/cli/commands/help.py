@@ -12,7 +12,7 @@ _OF_PYTHON = re.compile(r"^(?:Value|Assertion) error, |^Input should be ")
 
 
 class ShellCommand(TyperCommand):
-    """A command whose help names arguments by their metavar alone."""
+    """A command whose help names arguments only by their metavar."""
 
     def make_context(self, *args: Any, **options: Any) -> Any:
         """Parse the arguments; an error says nothing of the library that found it."""

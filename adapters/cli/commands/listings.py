@@ -136,7 +136,7 @@ def who(
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
 ) -> None:
-    """List which pods have the cards of a node, or one card.
+    """List the pods on a node's cards, or on one card.
 
     Example: dragoman who gpu-1/0
 
@@ -165,7 +165,7 @@ def pending(
 ) -> None:
     """List pods that request a share and have no node, with the reason.
 
-    The reason is about cards, ShareQuota, schedulability and nodeSelector alone: a pod that fits
+    The reason covers only cards, ShareQuota, schedulability and nodeSelector: a pod that fits
     may wait for CPU, affinity, ResourceQuota or its scheduler.
 
     Example: dragoman pending -A

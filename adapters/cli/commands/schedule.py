@@ -86,12 +86,12 @@ def schedule(
         list[Only] | None,
         typer.Option(
             metavar="RESULT",
-            help="List placed, refused, bound or skipped pods alone; repeatable.",
+            help="List only placed, refused, bound or skipped pods; repeatable.",
         ),
     ] = None,
     no_cards: Annotated[bool, typer.Option("--no-cards", help="Leave out the cards.")] = False,
     summary: Annotated[
-        bool, typer.Option("--summary", help="Of the table, print the sums and warnings alone.")
+        bool, typer.Option("--summary", help="Print only totals and warnings.")
     ] = False,
 ) -> None:
     """Place pods on cards without a cluster.

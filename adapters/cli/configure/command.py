@@ -38,7 +38,7 @@ class ConfigureResult(NamedTuple):
     """What one run made.
 
     Attributes:
-        before: the text, in the layout of ``after``, so that a difference shows changes alone.
+        before: the text, in the layout of ``after``, so that a difference shows only changes.
         after: the text with the changes.
         notes: for the user.
     """

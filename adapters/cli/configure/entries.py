@@ -33,7 +33,7 @@ class Own:
     Attributes:
         shares: for resources of shares; earlier versions had the plain ones in it too. None where
             there is no such entry.
-        plain: for the resources of device plugins alone; None where there is no such entry.
+        plain: only for the resources of device plugins; None where there is no such entry.
     """
 
     shares: Body | None

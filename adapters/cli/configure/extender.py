@@ -65,7 +65,7 @@ def plugin_lists(found: Configuration) -> Iterator[tuple[tuple[str, ...], list[A
 
 
 def name_of(profile: Body) -> str:
-    """By which pods name a profile."""
+    """The name by which pods choose a profile."""
     return str(profile.get("schedulerName") or DEFAULT_PROFILE)
 
 

@@ -17,7 +17,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
         InputError: the configuration or an option does not allow it.
     """
     if options.keep_deviceshare is not None:
-        raise InputError("--keep-deviceshare", "is for koord-scheduler alone; leave it out")
+        raise InputError("--keep-deviceshare", "is only for koord-scheduler; leave it out")
     for field, enabled in extender.plugin_lists(found):
         if any(isinstance(each, dict) and each.get("name") == "DeviceShare" for each in enabled):
             problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"

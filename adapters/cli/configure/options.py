@@ -16,16 +16,16 @@ class ConfigureOptions:
     """Everything that None leaves as the file has it, or as is usual.
 
     Attributes:
-        url: of the service, without a path; None for what the file has.
-        namespace: of the service, for the address where the file has none.
+        url: the service's, without a path; None for what the file has.
+        namespace: the service's, for the address where the file has none.
         ca_file: path on the scheduler's machine of the authorities that sign the service's
             certificate.
         ca_data: the same authorities, PEM, written into the configuration.
         kubeconfig: path on the scheduler's machine.
-        scheduler_name: of the only profile.
+        scheduler_name: the name of the only profile.
         preemption: whether the scheduler counts resources itself, and so asks for victims.
         keep_deviceshare: whether Koordinator's DeviceShare stays and koord-scheduler binds.
-        plain_pods: whether vc-scheduler asks about pods of a device plugin alone.
+        plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
     """
 
     url: str | None = None
@@ -48,8 +48,8 @@ def service_url(options: ConfigureOptions, path: str, present: object) -> str:
     """The address to write: as asked for, as it is, or the Service's in its namespace.
 
     Args:
-        options: of the user.
-        path: that this kind of scheduler calls.
+        options: what the user asked for.
+        path: the path that this kind of scheduler calls.
         present: what the file has; None for nothing.
 
     Raises:

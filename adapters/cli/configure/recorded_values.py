@@ -23,7 +23,7 @@ def recorded(content: Any) -> Any:
 
 
 def restored(content: Any) -> Any:
-    """The same content, with quotes around each word that YAML 1.1 reads as something else.
+    """Return content with quotes around each word that YAML 1.1 reads as something else.
 
     Args:
         content: as ``recorded`` returned it.

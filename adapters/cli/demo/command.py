@@ -45,7 +45,7 @@ EXAMPLE = files("adapters.cli.demo").joinpath("mixed.yaml")
 """A copy of configs/examples/mixed.yaml, which an installed package does not have."""
 
 PRIORITY = 1000
-"""Of the last pod, which evicts others."""
+"""The priority of the last pod, which evicts others."""
 
 
 def demo(inventory: str | None) -> None:

@@ -34,7 +34,7 @@ class DescribedNode:
 
 
 def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
-    """By name, the nodes whose cards an annotation, a Device or an agent describes."""
+    """The nodes whose cards an annotation, a Device or an agent describes, by name."""
     dialects = registry.dialects({}, Defaults())
     devices = {each.metadata.name: each for each in seen.devices}
     reports = {

@@ -42,7 +42,7 @@ class IngressRule(Wire, frozen=True, gc=False):
 
 
 class NetworkPolicySpec(Wire, frozen=True, gc=False):
-    """Of a policy; each has ``Ingress`` among its types unless it names others."""
+    """The spec of a policy. Its types include ``Ingress`` unless it names others."""
 
     pod_selector: Selector = Selector()
     policy_types: tuple[str, ...] | None = None

@@ -13,7 +13,7 @@ from adapters.wire.kube import Amount, Metadata, Text, Wire
 
 
 class ServicePort(Wire, frozen=True, gc=False):
-    """Of a Service; ``target_port`` is the number or the name of its pods' port."""
+    """A port of a Service; ``target_port`` is the number or the name of its pods' port."""
 
     name: str = ""
     port: int = 0
@@ -21,7 +21,7 @@ class ServicePort(Wire, frozen=True, gc=False):
 
 
 class ServiceSpec(Wire, frozen=True, gc=False):
-    """Of a Service."""
+    """The spec of a Service."""
 
     cluster_ip: str = field(default="", name="clusterIP")
     selector: Text | None = None
@@ -86,7 +86,7 @@ class NodeInfo(Wire, frozen=True, gc=False):
 
 
 class ProgramNodeStatus(Wire, frozen=True, gc=False):
-    """Of a node."""
+    """The status of a node."""
 
     node_info: NodeInfo = NodeInfo()
     capacity: dict[str, Amount] | None = None
@@ -108,13 +108,13 @@ class DefinitionVersion(Wire, frozen=True, gc=False):
 
 
 class DefinitionSpec(Wire, frozen=True, gc=False):
-    """Of a kind."""
+    """The spec of a CustomResourceDefinition."""
 
     versions: tuple[DefinitionVersion, ...] = ()
 
 
 class DefinitionStatus(Wire, frozen=True, gc=False):
-    """Of a kind."""
+    """The status of a CustomResourceDefinition."""
 
     conditions: tuple[Condition, ...] | None = None
 
@@ -135,7 +135,7 @@ class LedgerState(Wire, frozen=True, gc=False):
 
 
 class Version(Wire, frozen=True, gc=False):
-    """Of the API server."""
+    """The version of the API server."""
 
     git_version: str = ""
 

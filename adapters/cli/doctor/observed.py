@@ -69,7 +69,7 @@ class Installation:
         namespace: of the service.
         name: of its objects.
         settings: of the service; empty where they cannot be read.
-        secret: that has its certificate; empty for none.
+        secret: name of the Secret with its certificate; empty for none.
     """
 
     namespace: str
@@ -88,15 +88,15 @@ class Observed:
     Attributes:
         now: seconds since 1970.
         unreadable: kinds that could not be read, with the error.
-        version: of the API server.
-        definition: of NodeLedger; None where there is none.
+        version: the API server's.
+        definition: the CustomResourceDefinition of NodeLedger; None where there is none.
         device_classes: of ResourceClaims; None where the API server does not serve them, or no
             installation reads claims.
-        claims: of all drivers; none where no installation reads claims.
+        claims: ResourceClaims of all drivers; none where no installation reads claims.
         settings: the ConfigMaps in which schedulers and device plugins may rename resources.
-        secrets: of the releases, by namespace and name: the entries that are text.
-        ready: of each release by its full name, what ``/readyz`` answered through the API server.
-        admitted: of each release, what the API server answered to a dry run of a pod.
+        secrets: the installations' Secrets, by namespace and name: the entries that are text.
+        ready: by full name of a release, what ``/readyz`` answered through the API server.
+        admitted: by release, what the API server answered to a dry run of a pod.
         reviews: by account and permission, whether it is allowed.
     """
 

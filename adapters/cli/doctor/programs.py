@@ -11,7 +11,7 @@ from adapters.wire.kube import Metadata, Resources, Wire
 
 
 class VolumeMount(Wire, frozen=True, gc=False):
-    """Of a container."""
+    """Where a container mounts a volume."""
 
     name: str = ""
     mount_path: str = ""
@@ -19,7 +19,7 @@ class VolumeMount(Wire, frozen=True, gc=False):
 
 
 class EnvironmentVariable(Wire, frozen=True, gc=False):
-    """Of a container's environment."""
+    """A variable of a container's environment."""
 
     name: str = ""
     value: str = ""
@@ -75,7 +75,7 @@ class SecretVolume(Wire, frozen=True, gc=False):
 
 
 class Volume(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """A volume of a pod."""
 
     name: str = ""
     config_map: ConfigMapVolume | None = None
@@ -83,7 +83,7 @@ class Volume(Wire, frozen=True, gc=False):
 
 
 class ProgramSpec(Wire, frozen=True, gc=False):
-    """Of a pod."""
+    """The spec of a pod, with what its containers run."""
 
     containers: tuple[ProgramContainer, ...] = ()
     init_containers: tuple[ProgramContainer, ...] | None = None
@@ -95,7 +95,7 @@ class ProgramSpec(Wire, frozen=True, gc=False):
 
 
 class Condition(Wire, frozen=True, gc=False):
-    """Of any object."""
+    """A condition in the status of any object."""
 
     type: str = ""
     status: str = ""
@@ -103,7 +103,7 @@ class Condition(Wire, frozen=True, gc=False):
 
 
 class ProgramStatus(Wire, frozen=True, gc=False):
-    """Of a pod; ``host_ip`` is the address of its node."""
+    """The status of a pod; ``host_ip`` is the address of its node."""
 
     phase: str = ""
     host_ip: str = field(default="", name="hostIP")
@@ -136,20 +136,20 @@ class ProgramPod(Wire, frozen=True, gc=False):
 
 
 class Template(Wire, frozen=True, gc=False):
-    """Of the pods of a workload."""
+    """The template of a workload's pods."""
 
     spec: ProgramSpec = ProgramSpec()
 
 
 class WorkloadSpec(Wire, frozen=True, gc=False):
-    """Of a Deployment or DaemonSet."""
+    """The spec of a Deployment or DaemonSet."""
 
     replicas: int = 1
     template: Template = Template()
 
 
 class WorkloadStatus(Wire, frozen=True, gc=False):
-    """Of a Deployment or DaemonSet."""
+    """The status of a Deployment or DaemonSet."""
 
     ready_replicas: int = 0
     desired_number_scheduled: int = 0

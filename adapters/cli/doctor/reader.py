@@ -197,7 +197,10 @@ class _Reader:
 
 
 def _groups(account: Account) -> Iterable[str]:
-    """Of every service account. Source: kubernetes staging apiserver serviceaccount/util.go."""
+    """Groups that every service account is in.
+
+    Source: kubernetes staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go.
+    """
     return "system:serviceaccounts", f"system:serviceaccounts:{account.namespace}"
 
 

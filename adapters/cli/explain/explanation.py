@@ -52,7 +52,7 @@ class PodExplanation:
     Attributes:
         pod: the pod.
         verdict: where it fits, counting its own cards as free.
-        node: that it is bound to; None where it is pending, or unknown.
+        node: the node that it is bound to; None where it is pending, or unknown.
         allocation: its cards; None where it has none.
         excluded: nodes that it fits and may not run on, by name with the cause.
         changes: the smallest changes of the request, each of which makes it fit.

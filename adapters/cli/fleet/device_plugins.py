@@ -1,7 +1,7 @@
 """Devices that device plugins serve: which pods have them, and what is free.
 
 They are counted as kube-scheduler counts them: the allocatable amount of a node, less the requests
-of the pods that are bound to it. Which card a pod has is known to the kubelet alone.
+of the pods that are bound to it. Only the kubelet knows which card a pod has.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -86,7 +86,7 @@ class PluginDevices:
         return max(found.allocatable - self.in_use(node, resource), 0)
 
     def with_cards(self, choice: CandidateChoice, fit: DeviceFit) -> CandidateChoice:
-        """Those of the candidates that have cards of a ledger, and enough devices where needed."""
+        """The candidates that have cards of a ledger, and enough devices where needed."""
         others = self.undescribed | fit.reasons.keys()
         names = (name for name in choice.names if name not in others)
         return CandidateChoice(NodeNames(names), choice.excluded)
@@ -102,9 +102,9 @@ class PluginDevices:
         """Where devices are free; None where the kubelet chooses on none of the nodes.
 
         Args:
-            request: of a pod that device plugins serve.
+            request: what a pod that device plugins serve requests.
             amounts: of devices that it requests, by resource; empty for any other pod.
-            names: of nodes.
+            names: the nodes to look at.
         """
         served = self._served_nodes(request) if amounts else frozenset[str]()
         chosen = [name for name in names if name in served]
@@ -129,7 +129,7 @@ class PluginDevices:
         return self._served[key]
 
     def releases(self, wanted: DeviceFit) -> tuple[tuple[str, tuple[Pod, ...]], ...]:
-        """By node, the pods with most devices first, whose end frees what a request lacks there.
+        """Pods by node whose end frees what a request lacks there; those with most devices first.
 
         Without the nodes that are too small for it; fewest pods first.
         """
@@ -164,7 +164,7 @@ class PluginDevices:
                 yield f"{devices_text({resource: amount})}: {free} of {every} free"
 
     def _causes(self, names: Iterable[str], amounts: Mapping[str, int]) -> Iterator[str]:
-        """For each resource how many are free where it is short, and how many nodes lack it."""
+        """Free devices of each resource where it is short, and how many nodes lack it."""
         for resource, amount in amounts.items():
             short: list[tuple[int, int]] = []
             lacking = 0

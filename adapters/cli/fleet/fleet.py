@@ -51,7 +51,7 @@ class NodeState:
         stored: its NodeLedger; None where there is none, or where it cannot be read.
         unreadable: why its NodeLedger cannot be read; None where it can, or there is none.
         repairs: by which ``ledger`` differs from ``stored``, in order.
-        pods: that are bound to it and may use cards.
+        pods: the pods that are bound to it and may use cards.
         problems: with its description, as sentences.
     """
 
@@ -77,12 +77,12 @@ class Fleet:
         dialects: configured with the settings of the cluster.
         nodes: by name, in order of the input.
         pods: by ``namespace/name``, in order of the input; each has a uid.
-        problems: that belong to no single node, as sentences.
+        problems: what is wrong and belongs to no single node, as sentences.
         quotas: by namespace, as the objects have them.
         agents: what the node agents report; nothing where they were not asked.
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: uids of claims with devices that are reserved for nothing.
-        claims: of each pod with some, by uid: uids of the claims that are reserved for it.
+        claims: by uid of a pod, uids of the claims that are reserved for it.
     """
 
     dialects: tuple[Dialect, ...]

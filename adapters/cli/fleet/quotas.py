@@ -8,8 +8,8 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import held, least
-from core.quota.quota import Quota, QuotaClaim, claims_of
+from core.quota.amounts import amounts_of, least
+from core.quota.quota import Quota, QuotaHold, holds_of
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
@@ -45,8 +45,8 @@ class NamespaceQuotas:
         quota = self.by_namespace.get(namespace)
         if quota is None:
             return None
-        claim = QuotaClaim(allocation.uid, allocation.pod, node.name, held(allocation, node))
-        changed = quota.claim(claim)
+        hold = QuotaHold(allocation.uid, allocation.pod, node.name, amounts_of(allocation, node))
+        changed = quota.hold(hold)
         if not isinstance(changed, Quota):
             return changed.text()
         self.by_namespace[namespace] = changed
@@ -54,7 +54,7 @@ class NamespaceQuotas:
 
 
 def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[str, Quota]:
-    """The quotas with a claim for every allocation, whatever their status says."""
+    """The quotas with a hold for every allocation, whatever their status says."""
     if not quotas:
         return {}
     found = {
@@ -62,10 +62,10 @@ def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[
         for name, quota in quotas.items()
     }
     for ledger in ledgers:
-        for claim in claims_of(ledger):
-            namespace = _namespace(claim.pod)
+        for hold in holds_of(ledger):
+            namespace = _namespace(hold.pod)
             if namespace in found:
-                found[namespace] = found[namespace].adopt(claim)
+                found[namespace] = found[namespace].adopt(hold)
     return found
 
 

@@ -46,7 +46,7 @@ class PodEvent:
         time: when it was last seen, RFC 3339; empty where nothing says so.
         count: how often it was seen.
         reason: in one word.
-        component: that reported it.
+        component: what reported it.
         message: as it was written.
     """
 

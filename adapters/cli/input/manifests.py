@@ -84,7 +84,7 @@ class ReadingProgress(Protocol):
     """Shows how far the input was read."""
 
     def expect(self, objects: int) -> None:
-        """So many more objects will be read."""
+        """A number of objects more will be read."""
         ...
 
     def advance(self) -> None:

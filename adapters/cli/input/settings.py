@@ -9,7 +9,7 @@ from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document,
 from adapters.wire.kube import ConfigMap
 
 ConfigMaps = Mapping[str, tuple[ConfigMap, InputLocation]]
-"""By ``namespace/name``, with their locations."""
+"""ConfigMaps by ``namespace/name``, with their locations in the input."""
 
 
 def configured_dialects(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ...]:

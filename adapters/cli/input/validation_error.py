@@ -33,7 +33,7 @@ def validation_error(
     """Translate an error of msgspec into the terms of a manifest.
 
     Args:
-        error: of msgspec.
+        error: what msgspec raised.
         place: the first line of the manifest.
         node: the manifest as YAML; None where only its beginning is known.
         above: number of lines of the file before the text that ``node`` was read from.

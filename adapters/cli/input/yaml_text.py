@@ -66,7 +66,7 @@ def dump(content: Any, layout: Layout) -> str:
 
 
 def plain(content: Any) -> Any:
-    """The same content in Python's own types, which JSON knows and which compare by value."""
+    """Return content in Python's own types, which JSON knows and which compare by value."""
     if isinstance(content, dict):
         return {str(key): plain(value) for key, value in content.items()}
     if isinstance(content, list):

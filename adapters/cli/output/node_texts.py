@@ -5,7 +5,7 @@ from collections.abc import ItemsView, Iterator, Mapping, Sequence
 
 
 class NodeTexts(Mapping[str, str]):
-    """By name of a node, a text.
+    """Texts of nodes, by the node's name.
 
     Attributes:
         names: of the nodes, in order.
@@ -23,13 +23,13 @@ class NodeTexts(Mapping[str, str]):
 
     @classmethod
     def of(cls, texts: Mapping[str, str]) -> "NodeTexts":
-        """The same texts, each of them once."""
+        """Return texts of nodes in which equal texts are kept once."""
         known: dict[str, int] = {}
         ids = [known.setdefault(text, len(known)) for text in texts.values()]
         return cls(tuple(texts), array("i", ids), tuple(known))
 
     def followed_by(self, other: "NodeTexts") -> "NodeTexts":
-        """These texts, then those of other nodes."""
+        """Return these texts, followed by those of other nodes."""
         if not other.names:
             return self
         ids = array("i", (number + len(self.texts) for number in other.ids))

@@ -62,8 +62,8 @@ class PodLine:
         result: the outcome.
         node: of the pod; None where it has none.
         containers: shares by container; without containers that get none.
-        annotations: that a binding would add.
-        labels: that a binding would add.
+        annotations: those that a binding would add.
+        labels: those that a binding would add.
         summary: the outcome in a sentence.
         reasons: by node name, why the pod does not fit there.
     """

@@ -23,7 +23,7 @@ _MARKS = {
     PodResult.BOUND: ("●", "o", "cyan"),
     PodResult.SKIPPED: ("-", "-", "grey50"),
 }
-"""With Unicode, without, and the color."""
+"""A result's symbol with Unicode, without it, and its color."""
 
 _COLUMNS = (TextColumn(),) * 5
 
@@ -42,7 +42,7 @@ class Reported(Protocol):
         ...
 
     def warnings(self) -> Sequence[str]:
-        """For the user, as sentences."""
+        """Warnings for the user, as sentences."""
         ...
 
 

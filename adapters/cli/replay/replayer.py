@@ -198,7 +198,7 @@ class Replayer:
         return ledger
 
     def _evicting(self, node: str, answer: str | Sequence[str]) -> str:
-        """In words: which pods a node evicts, or why that does not help."""
+        """Say which pods a node evicts, or why that does not help."""
         if isinstance(answer, str):
             return f"{node}: {answer}"
         held = self._ledger(node).allocations

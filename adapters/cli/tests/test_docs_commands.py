@@ -21,11 +21,11 @@ from adapters.service.tests.process import CODE, serving
 from adapters.tests.waiting import within
 
 ROOT = Path(__file__).parents[3]
-DOCS = ROOT / "docs"
+REFERENCE = ROOT / "docs" / "reference"
 
 
 def page(name: str) -> str:
-    return (DOCS / name).read_text()
+    return (REFERENCE / name).read_text()
 
 
 def environment(folder: Path) -> dict[str, str]:

@@ -11,9 +11,9 @@ from adapters.cli.audit.finding import RULES
 from adapters.cli.main import app
 
 ROOT = Path(__file__).parents[3]
-PAGES = sorted((ROOT / "docs" / "cli").glob("*.md"))
+PAGES = sorted((ROOT / "docs" / "reference" / "cli").glob("*.md"))
 
-OTHER_PAGES = (ROOT / "docs" / "schedule.md", ROOT / "docs" / "schedulers" / "README.md")
+OTHER_PAGES = (ROOT / "docs" / "reference" / "schedulers" / "README.md",)
 
 NEED_A_CLUSTER = ("doctor",)
 """Commands that read no files; e2e runs them."""
@@ -46,13 +46,13 @@ def test_every_command_has_an_example(page: Path) -> None:
 
 
 def test_every_page_is_in_the_list_of_commands() -> None:
-    text = (ROOT / "docs" / "cli" / "README.md").read_text()
+    text = (ROOT / "docs" / "reference" / "cli" / "README.md").read_text()
 
     assert [page.name for page in PAGES if f"]({page.name})" not in text] == ["README.md"]
 
 
 def test_the_page_of_the_audit_has_every_rule() -> None:
-    text = (ROOT / "docs" / "cli" / "audit.md").read_text()
+    text = (ROOT / "docs" / "reference" / "cli" / "audit.md").read_text()
 
     rows = [f"| `{rule.id}` | {rule.level.value} | {rule.title} |" for rule in RULES.values()]
     assert [row for row in rows if row not in text] == []

@@ -1,4 +1,4 @@
-"""A part of a report: some pods, no cards, or the sums alone."""
+"""A part of a report: some pods, no cards, or only the sums."""
 
 import csv
 import json

@@ -148,7 +148,7 @@ def test_a_deleted_pod_gives_its_quota_back() -> None:
             refused = await bind(app, "new")
             await call(app, "DELETE", "/local/pods/default/held")
             quotas = composition.runtime.service.quotas
-            await until(lambda: not quotas.all()["default"].quota.claims)
+            await until(lambda: not quotas.all()["default"].quota.holds)
             return refused, await bind(app, "new")
 
     refused, after = asyncio.run(work())

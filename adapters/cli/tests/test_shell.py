@@ -86,7 +86,7 @@ def test_kubectl_finds_the_command_as_a_plugin() -> None:
 
 
 def test_the_krew_manifest_is_complete() -> None:
-    """As krew validates it: sigs.k8s.io/krew internal/index/validation/validate.go."""
+    """The checks are krew's. Source: sigs.k8s.io/krew internal/index/validation/validate.go."""
     plain = yaml.safe_load((ROOT / "configs" / "krew" / "dragoman.yaml").read_text())
 
     assert (plain["kind"], plain["metadata"]["name"]) == ("Plugin", "dragoman")

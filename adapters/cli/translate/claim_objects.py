@@ -29,7 +29,7 @@ class ClaimObjects:
     """Claims and templates of our driver and of others, by kind, namespace and name.
 
     Attributes:
-        specs: of each claim; of a template, of the claims that it makes.
+        specs: by object, the spec of the claim, or of the claims that a template makes.
         users: how many pods and templates of pods of the text name each.
     """
 
@@ -48,7 +48,7 @@ class ClaimObjects:
         return DocumentFate.KEPT
 
     def check(self, content: Any) -> None:
-        """Nothing: no document changes."""
+        """Accept every document: none changes."""
 
     def added(self) -> Sequence[object]:
         """Return no document."""
@@ -64,8 +64,8 @@ class ClaimObjects:
 
         Args:
             namespace: of the pod.
-            name: that it gets where no other template has it.
-            spec: of its claims.
+            name: the name that it gets where no other template has it.
+            spec: the spec of the claims that it makes.
         """
         wanted, number = msgspec.convert(spec, ClaimSpec), 1
         while True:

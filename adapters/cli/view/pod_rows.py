@@ -102,7 +102,7 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
 def top_namespaces(fleet: Fleet) -> Listing:
     """One row for each namespace with pods that have cards or wait for some, or with a quota.
 
-    Pods with devices of a device plugin count too; their cards are known to the kubelet alone.
+    Pods with devices of a device plugin count too; only the kubelet knows their cards.
     """
     allocations: dict[str, list[Allocation]] = {}
     for state in fleet.nodes.values():

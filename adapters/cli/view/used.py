@@ -12,7 +12,7 @@ def used(use: Use) -> tuple[str, str]:
 
 
 def used_fields(use: Use) -> dict[str, int | None]:
-    """The same for JSON, YAML and CSV."""
+    """A card's use as fields of JSON, YAML and CSV; memory in MiB, compute in percent."""
     return {
         "usedMiB": None if use.memory is None else use.memory // MIB,
         "usedCompute": use.compute,

@@ -50,7 +50,7 @@ class Verdict:
 
     @property
     def reasons(self) -> Mapping[str, Reason]:
-        """By candidate node with cards, why it does not fit."""
+        """Why a candidate node with cards does not fit, by node."""
         return {} if self.decision is None else self.decision.reasons
 
     def summary(self) -> str:
@@ -86,7 +86,7 @@ def requests_cards(pod: Pod, dialects: Sequence[Dialect]) -> bool:
 
 
 def uncounted_text(names: Sequence[str]) -> str:
-    """That a pod requests resources of which no dialect knows anything."""
+    """Say that a pod requests resources that no dialect knows."""
     return f"requests {', '.join(names)}, which Dragoman does not count"
 
 

@@ -7,7 +7,7 @@ _DOUBLINGS = 16
 
 
 def delay(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
-    """Seconds to wait after so many failures in a row: doubled each time, capped, half by chance.
+    """Seconds to wait after failures in a row: doubled by each, capped, half of them by chance.
 
     Args:
         failures: in a row, 1 or more; 0 counts as 1.

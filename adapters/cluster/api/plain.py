@@ -31,7 +31,7 @@ class PlainReader:
 
         Args:
             host: an IP address.
-            port: of TCP.
+            port: the TCP port.
             path: begins with ``/``.
 
         Raises:

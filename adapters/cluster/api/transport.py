@@ -38,11 +38,11 @@ class Timeouts:
     """How long to wait, in seconds, and how often to try.
 
     Attributes:
-        connect: for TCP and TLS.
-        read: of silence in an answer.
+        connect: until TCP and TLS are set up.
+        read: until the next bytes of an answer.
         total: for one request with all its attempts.
-        attempts: of one request, 1 or more.
-        idle: of silence in a watch; the server sends a bookmark about every minute.
+        attempts: how often a request is sent, 1 or more; no time.
+        idle: until the next bytes of a watch, which has a bookmark about every minute.
     """
 
     connect: float = 3.0

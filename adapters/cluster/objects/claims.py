@@ -30,13 +30,13 @@ class _StoredDevices(msgspec.Struct):
 
 
 class _Owner(msgspec.Struct):
-    """Of a claim."""
+    """An owner of a claim."""
 
     uid: str = ""
 
 
 class _OwnedMetadata(msgspec.Struct, rename="camel"):
-    """Of a claim; only its owners are read."""
+    """Metadata of a claim; only its owners are read."""
 
     owner_references: list[_Owner] | None = None
 

@@ -12,7 +12,7 @@ from adapters.wire.kube import Metadata, Wire
 
 
 class _StoredStatus(Wire, frozen=True, gc=False):
-    """Of a claim."""
+    """Status of a claim; only the presence of an allocation is read."""
 
     allocation: dict[str, msgspec.Raw] | None = None
 

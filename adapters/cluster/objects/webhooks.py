@@ -26,7 +26,7 @@ class WebhookClient:
         A configuration that does not exist is skipped: the API server calls no webhook for it.
 
         Args:
-            bundle: of certificates, PEM.
+            bundle: the certificates of authorities, PEM.
 
         Returns:
             whether all of them had it already.

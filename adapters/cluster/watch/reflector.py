@@ -59,7 +59,7 @@ class _Batch:
     size: int = 0
 
     async def add(self, size: int) -> None:
-        """Count one object of so many bytes; yield to the event loop when it is time."""
+        """Count one object of ``size`` bytes; yield to the event loop when it is time."""
         self.objects += 1
         self.size += size
         if self.objects >= _BATCH_OBJECTS or self.size >= _BATCH_BYTES:

@@ -69,7 +69,7 @@ def adopt_from_kubelet(
 
 
 def _requests_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod names, in whatever amount, a dialect's resource that no agent reports."""
+    """Whether a pod names a dialect's resource that no agent reports, even with an amount of 0."""
     others: dict[str, Amount] = {name: 1 for name in resource_names(pod) if not is_reported(name)}
     spec = PodSpec(containers=(Container("", Resources(limits=others)),))
     return any(dialect.matches(Pod(pod.metadata, spec)) for dialect in dialects)

@@ -166,7 +166,7 @@ def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[st
     of_cards = prefix == GPU and not _counts_mig_devices(stated)
     if of_cards and stated.get(STRATEGY) == MIXED:
         return  # the cards in MIG mode count in the label, and not in the resource
-    # Of cards the label counts one model alone.
+    # The label counts the cards of only one model.
     if total < expected or (total > expected and (not of_cards or total % replicas)):
         times = f" x {prefix}.replicas={replicas}" if replicas > 1 else ""
         yield f"label {prefix}.count={count}{times} contradicts the capacity, {total} {prefix}"

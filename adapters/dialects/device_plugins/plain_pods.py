@@ -14,7 +14,7 @@ from adapters.wire.kube import Pod
 from core.requests.request import Request
 
 NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
-"""Of a pod that requests no devices of a plugin, or not these alone."""
+"""The amounts of a pod that requests more than a plugin's devices, or none of these."""
 
 
 def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
@@ -30,7 +30,7 @@ def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
 
 
 def amounts_of(pod: Pod, request: Request) -> Mapping[str, int]:
-    """The same, of a pod whose request is read already.
+    """Amounts of a plugin's devices that a pod requests, by resource, where its request is known.
 
     Raises:
         DialectError: an amount is invalid.

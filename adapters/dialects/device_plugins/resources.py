@@ -1,6 +1,6 @@
 """Resources that a vendor's own device plugin states and serves, without a scheduler of cards.
 
-Most GPU clusters have these alone. On a node that no dialect and no agent describes they are not
+Most GPU clusters have only these. On a node that no dialect and no agent describes they are not
 ours: the scheduler counts them, and the kubelet chooses the devices.
 
 Sources: ``formats/nvidia_words.py`` for NVIDIA's, ROCm k8s-device-plugin, Hygon's and MetaX's

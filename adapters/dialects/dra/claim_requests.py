@@ -85,10 +85,12 @@ def _claimed(spec: ClaimSpec, place: str) -> _Claimed:
         "allocationMode": exactly.allocation_mode not in (None, "ExactCount"),
     }
     for field in (field for field, value in refused.items() if value):
-        raise DialectError(f"{place}: {field}", "", "cannot be translated")
+        problem = "cannot be translated: no other dialect states it; leave it out"
+        raise DialectError(f"{place}: {field}", "", problem)
     for constraint in devices.constraints or ():
         if constraint.get("distinctAttribute") != UUID:
-            raise DialectError(f"{place}: constraints", constraint, "cannot be translated")
+            problem = f"cannot be translated: only distinctAttribute {UUID} can"
+            raise DialectError(f"{place}: constraints", constraint, problem)
     selectors = (each.cel.expression if each.cel else "" for each in exactly.selectors or ())
     return _Claimed(exactly, _amounts(exactly, place), constraints(selectors, place))
 
@@ -110,7 +112,8 @@ def _amounts(exactly: ExactRequest, place: str) -> dict[str, int]:
         except QuantityError as error:
             raise DialectError(field, amount, str(error)) from None
         if number < 0 or number > (highest[name] or number):
-            raise DialectError(field, amount, "is out of range")
+            limits = "0 or more" if highest[name] is None else f"0 to {highest[name]}"
+            raise DialectError(field, amount, f"must be {limits}")
         found[name] = number
     return found
 

@@ -27,7 +27,7 @@ SHADOW = "dragoman.dev/shadow"
 """The requirement of a shadow claim's node selector, which no node meets; and its label."""
 
 _DIGITS = 16
-"""Of the text that identifies an allocation."""
+"""Characters of the text that identifies an allocation."""
 
 _STATUS = PartialDecoder(ClaimStatus)
 
@@ -39,7 +39,7 @@ class Claim:
     Attributes:
         uid: the claim's.
         name: ``namespace/name``.
-        results: its devices, without those that it has for administration only.
+        all_results: its devices in the order of its status, with those for administration only.
         nodes: where its devices can be; None where the allocation does not say.
         pods: for which it is reserved.
         is_reserved: for a pod, or for another consumer; where nothing is known, it is.
@@ -52,7 +52,7 @@ class Claim:
 
     uid: str
     name: str
-    results: tuple[DeviceResult, ...] = ()
+    all_results: tuple[DeviceResult, ...] = ()
     nodes: frozenset[str] | None = None
     pods: tuple[PodRef, ...] = ()
     is_reserved: bool = True
@@ -60,6 +60,11 @@ class Claim:
     awaiting: tuple[DeviceResult, ...] = ()
     rejected: bool = False
     allocated_at: str = ""
+
+    @property
+    def results(self) -> tuple[DeviceResult, ...]:
+        """The devices that it holds: a device for administration only is no part of a card."""
+        return tuple(each for each in self.all_results if not each.admin_access)
 
     @property
     def devices(self) -> str:
@@ -98,11 +103,11 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         return Claim(uid, name, nodes=_placed(_PLACED_STATUS, raw), unread=problem)
     if status.allocation is None or (is_shadow(status.allocation) and not status.reserved_for):
         return None
-    results, waiting = status.allocation.devices.results or (), awaiting(status)
+    waiting = awaiting(status)
     return Claim(
         uid,
         name,
-        tuple(result for result in results if not result.admin_access),
+        status.allocation.devices.results or (),
         _nodes(status.allocation.node_selector),
         tuple(
             PodRef(namespace, each.name, each.uid)

@@ -8,10 +8,15 @@ Source: k8s.io/dynamic-resource-allocation v0.37.1
 structured/internal/incubating/consumable_capacity.go, calculateConsumedCapacity.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
+import msgspec
+
+from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.share_id import share_id
 from adapters.wire.decode.decoder import UnreadableError, convert
 from adapters.wire.dra import (
     DeviceCapacity,
@@ -19,6 +24,7 @@ from adapters.wire.dra import (
     ExactRequest,
     RequestedClaim,
     RequestPolicy,
+    ResourceSlice,
     SliceDevice,
 )
 from adapters.wire.kube import Amount
@@ -27,6 +33,51 @@ from adapters.wire.quantity import QuantityError, parse
 
 class ConsumptionError(ValueError):
     """A request for a part of a device that the device cannot give."""
+
+
+PoolName = tuple[str, str]
+"""Driver and name of a pool."""
+
+
+def with_shares(
+    claim: Claim,
+    requested: RequestedClaim,
+    pools: Mapping[PoolName, Sequence[ResourceSlice]],
+    seed: str,
+) -> Claim:
+    """The claim with a share of each device of which it requests a part, where it has none.
+
+    Args:
+        claim: as its scheduler allocated it.
+        requested: what it requests.
+        pools: the slices of the newest generation of its devices' pools.
+        seed: a text from which the ids of the shares follow.
+
+    Raises:
+        ConsumptionError: a device cannot give what its request states, or a share is less.
+    """
+    results: list[DeviceResult] = []
+    for number, result in enumerate(claim.all_results):
+        slices = pools.get((result.driver, result.pool), ())
+        device = None if result.admin_access else _device(result.device, slices)
+        if device is None:
+            results.append(result)
+            continue
+        if result.share_id is not None:
+            check_share(requested, result, device)
+        amounts = consumed(requested, result, device)
+        if amounts is not None:
+            share = share_id(f"{seed}/{number}")
+            result = msgspec.structs.replace(
+                result, share_id=share, consumed_capacity=dict(amounts)
+            )
+        results.append(result)
+    return replace(claim, all_results=tuple(results))
+
+
+def _device(name: str, slices: Sequence[ResourceSlice]) -> SliceDevice | None:
+    devices = (device for each in slices for device in each.spec.devices or ())
+    return next((each for each in devices if each.name == name), None)
 
 
 def check_share(claim: RequestedClaim, result: DeviceResult, device: SliceDevice) -> None:

@@ -6,7 +6,7 @@ nothing that it names. Where that is not sure, a device has no other.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Mapping
 
 from adapters.wire.dra import (
     DeviceClass,
@@ -17,9 +17,6 @@ from adapters.wire.dra import (
     ResourceSlice,
     SliceDevice,
 )
-
-Classes = Callable[[str], DeviceClass | None]
-"""Returns a DeviceClass by its name; None where there is none."""
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -36,7 +33,7 @@ def others(
     claim: RequestedClaim,
     results: tuple[DeviceResult, ...],
     slices: Iterable[ResourceSlice],
-    classes: Classes,
+    classes: Mapping[str, DeviceClass],
 ) -> list[str]:
     """The names of the devices that are as good as the only one of a claim, for its scheduler.
 
@@ -44,7 +41,7 @@ def others(
         claim: what it requests.
         results: what was allocated to it.
         slices: of the newest generation of the pool.
-        classes: the cluster's classes.
+        classes: those that the claim names, by name.
     """
     words = None if len(results) != 1 else _words(claim, classes)
     if words is None:
@@ -60,14 +57,14 @@ def others(
     ]
 
 
-def _words(claim: RequestedClaim, classes: Classes) -> frozenset[str] | None:
+def _words(claim: RequestedClaim, classes: Mapping[str, DeviceClass]) -> frozenset[str] | None:
     """The words of all expressions of a claim; None where it is not sure what they read."""
     devices = claim.spec.devices
     requests = devices.requests or ()
     if len(requests) != 1 or requests[0].exactly is None or devices.constraints:
         return None
     exactly: ExactRequest = requests[0].exactly
-    found = classes(exactly.device_class_name)
+    found = classes.get(exactly.device_class_name)
     if found is None or exactly.count not in (None, 1):
         return None
     if exactly.allocation_mode not in (None, "", "ExactCount"):
@@ -98,7 +95,7 @@ def _is_like(device: SliceDevice, chosen: SliceDevice, words: frozenset[str]) ->
         return False
     one, other = device.attributes or {}, chosen.attributes or {}
     differing = {
-        name.rpartition("/")[2]  # in whatever domain the expression looks for it
+        name.rpartition("/")[2]  # the expression may look for it in any domain
         for name in one.keys() | other.keys()
         if one.get(name) != other.get(name)
     }

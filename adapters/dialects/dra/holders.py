@@ -156,14 +156,14 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
     if device is None or not device.card:
         if not _may_be_here(claim, result, node, devices):
             return None
-        what = "no ResourceSlice describes" if device is None else "states no uuid of a card:"
+        what = "no ResourceSlice describes" if device is None else "no card's uuid is stated for"
         raise _UnclearResultError(f"{what} {_name(result)}", (card.uuid for card in node.cards))
     card = next((each for each in node.cards if each.uuid == device.card), None)
     if card is None:
         cards = devices.beside(device) & {each.uuid for each in node.cards}
         if cards:
             raise _UnclearResultError(
-                f"nothing says which part of a card is {_name(result)}", cards
+                f"no ResourceSlice says which part of a card is {_name(result)}", cards
             )
         return None
     if device.profile:
@@ -228,10 +228,14 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
     parts = [_percent(consumed[name], device, name) for name in COMPUTE if name in consumed]
     compute = max(parts, default=Fraction(0))
     # A claim that consumes no memory could use all of it: nothing would limit it.
-    if not (0 < memory <= MAX_MEMORY and 0 <= compute <= FULL):
-        raise _UnclearResultError(
-            f"consumedCapacity of {_name(result)} is out of range", (card.uuid,)
-        )
+    for amount, is_valid, limits in (
+        (memory, 0 < memory <= MAX_MEMORY, f"memory must be more than 0 and at most {MAX_MEMORY}"),
+        (compute, 0 <= compute <= FULL, f"compute must be 0 to {FULL} percent of the card"),
+    ):
+        if not is_valid:
+            raise _UnclearResultError(
+                f"consumedCapacity of {_name(result)}: {float(amount):g}: {limits}", (card.uuid,)
+            )
     alone = result.driver == DRIVER and ceil(compute) == FULL
     return Grant("", card.uuid, ceil(memory), ceil(compute), exclusive=alone)
 

@@ -64,7 +64,7 @@ class Policies:
 
     @property
     def mutex(self) -> bool:
-        """Whether the pod must have its cards alone."""
+        """Whether no other pod may use the pod's cards."""
         return MUTEX in self.cards
 
     def ranking(self, *, online: bool = False, links: bool = False, whole: bool = False) -> Ranking:

@@ -8,7 +8,7 @@ from adapters.wire.kube import Pod
 def reject_privileged(pod: Pod) -> None:
     """Reject a pod that requests a share and has a privileged container.
 
-    One privileged container of the pod is enough, be it an init container or one without a share.
+    One privileged container of the pod is enough, also an init container or one without a share.
     Source: HAMi v2.10 pkg/scheduler/webhook.go:106-109 (``Handle``) and 130-148
     (``privilegedContainerName``, ``isPrivilegedContainer``).
 

@@ -50,7 +50,7 @@ def write_whole_nvidia(
     """Write the record of whole NVIDIA cards, for the components that describe them.
 
     Cards that HAMi describes get HAMi's record, for its device plugin; Koordinator's too where it
-    describes all of them as well. Other cards get Koordinator's alone.
+    describes all of them as well. Other cards get only Koordinator's.
 
     Args:
         pod: the pod.

@@ -22,7 +22,7 @@ from adapters.wire.kube import Pod
 def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
     """The number of cards where amounts stand without it, and the priority that HAMi-core reads.
 
-    A number of cards alone is no share, also where an annotation makes it HAMi's.
+    A number of cards without an amount is no share, also where an annotation makes it HAMi's.
 
     Args:
         pod: its request is valid.

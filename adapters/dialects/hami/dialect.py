@@ -63,12 +63,12 @@ class Hami:
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
+        """Empty: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:
-        """The number of cards, which alone is a whole card of other dialects."""
+        """The number of cards; without an amount it means whole cards of other dialects."""
         return frozenset({self.config.count})
 
     @property
@@ -105,7 +105,7 @@ class Hami:
         return admission_defaults(pod, self.config)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Read the cards of a node, from the node object alone."""
+        """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:

@@ -16,7 +16,7 @@ _NVLINK = 100
 _ONE_SWITCH = 50
 
 PairScores = Mapping[str, Mapping[str, int]]
-"""By uuid of a card and of another: the score of the pair."""
+"""Scores of pairs of cards, by the uuid of one and of the other."""
 
 
 class _Scores(msgspec.Struct, frozen=True):

@@ -71,12 +71,12 @@ class Koordinator:
 
     @property
     def claims(self) -> frozenset[str]:
-        """Whole cards of NVIDIA, which alone are of the dialect of NVIDIA's device plugin."""
+        """Whole cards of NVIDIA; without other resources they mean NVIDIA's device plugin."""
         return frozenset({GPU})
 
     @property
     def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: Koordinator limits by ElasticQuota, which its scheduler still counts."""
+        """Empty: Koordinator limits by ElasticQuota, which its scheduler still counts."""
         return {}
 
     def matches(self, pod: Pod) -> bool:
@@ -100,11 +100,11 @@ class Koordinator:
         return read_cards(node, device, self.scheduling)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """As koord-manager adds them up; see ``Dialect``."""
+        """Amounts of resources, summed as koord-manager does (``Dialect.resources``)."""
         return resources(cards)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """For whole cards that HAMi's device plugin serves; Koordinator's components need none."""
+        """Whether a pod gets whole cards that HAMi's device plugin serves."""
         return bool(request.alternatives) and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:

@@ -19,7 +19,7 @@ from core.requests.request import ContainerRequest, Request
 _WHOLE = {
     vendor: resource
     for resource, vendor in keys.WHOLE_CARDS.items()
-    if resource != GPU  # alone, it does not mean Koordinator
+    if resource != GPU  # without another, it does not mean Koordinator
 }
 _EXCLUSIVE = msgspec.json.encode({"gpu": {"exclusivePolicy": "DeviceLevel"}}).decode()
 

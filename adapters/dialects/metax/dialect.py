@@ -60,21 +60,21 @@ class Metax:
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
+        """Empty: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:
-        """None: no resource of this dialect is another one's too."""
+        """Empty: no resource of this dialect is another one's too."""
         return frozenset()
 
     @property
     def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: a limit here binds all cards, and HAMi's of MetaX would bind those only."""
+        """Empty: a limit here binds all cards, and HAMi's of MetaX would bind those only."""
         return {}
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this dialect, in whatever amount."""
+        """Whether the pod names a resource of this dialect, even with an amount of 0."""
         return not resource_names(pod).isdisjoint(self.config.resources)
 
     def read_request(self, pod: Pod) -> Request:
@@ -96,7 +96,7 @@ class Metax:
         return AdmissionDefaults(shares.default_annotations(annotations(pod), request))
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Read the cards of a node, from the node object alone."""
+        """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
@@ -104,7 +104,7 @@ class Metax:
         return nodes.resources(cards, self.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """For shares, where MetaX's plugin describes the node; see ``nodes.needs_node_lock``."""
+        """Whether a pod has shares, and MetaX's plugin describes the node."""
         return nodes.needs_node_lock(request, node)
 
     def has_result(self, pod: Pod) -> bool:

@@ -33,7 +33,7 @@ def needs_node_lock(request: Request, node: KubeNode) -> bool:
     """Whether MetaX's device plugin finds a pod by the lock of its node.
 
     It does for shares that a main container requests, on a node that the plugin describes. It
-    needs no lock for whole cards, or where init containers alone request shares. Source: HAMi
+    needs no lock for whole cards, or where only init containers request shares. Source: HAMi
     v2.10.0 pkg/device/metax/sdevice.go:176-181, device.go (no lock).
     """
     shared = Mode.WHOLE not in request.modes

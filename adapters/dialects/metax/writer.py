@@ -53,7 +53,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
 
 
 def _compute(container: ContainerRequest, *, online: bool, mutex: bool) -> dict[str, int]:
-    """At least 1 percent: without an amount a container has all compute of its cards."""
+    """The amount of compute, at least 1 percent: without one a container has all of its cards'."""
     if online:
         return {}
     return {keys.VCORE: max(stated_compute(container, by_policy=mutex), 1)}

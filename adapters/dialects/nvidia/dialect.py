@@ -62,17 +62,17 @@ class Nvidia:
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
+        """Empty: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:
-        """None: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
+        """Empty: ``nvidia.com/gpu`` is HAMi's or Koordinator's where the pod says so."""
         return frozenset()
 
     @property
     def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: Kubernetes itself counts the device plugin's resources."""
+        """Empty: Kubernetes itself counts the device plugin's resources."""
         return {}
 
     def matches(self, pod: Pod) -> bool:
@@ -88,11 +88,11 @@ class Nvidia:
         return pods.read_request(pod, self.ranking)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """None: NVIDIA has no webhook."""
+        """Return no defaults: NVIDIA has no webhook."""
         return NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Nothing: the device plugin states numbers of devices, and no cards."""
+        """Return an empty description: the device plugin states numbers of devices, no cards."""
         return NodeDescription()
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
@@ -101,7 +101,7 @@ class Nvidia:
         return {GPU: sum(card.healthy for card in own)} if own else {}
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """For whole cards that HAMi's device plugin serves."""
+        """Whether a pod gets whole cards that HAMi's device plugin serves."""
         return request.plugin is PluginShare.CARD and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:

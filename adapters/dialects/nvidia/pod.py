@@ -90,7 +90,7 @@ def _is_own(resource: str) -> bool:
 
 
 def _own(member: PodContainer) -> list[str]:
-    """The resources of this dialect that a container names, in whatever amount."""
+    """The resources of this dialect that a container names, even with an amount of 0."""
     resources = member.container.resources
     return sorted(filter(_is_own, {*(resources.limits or ()), *(resources.requests or ())}))
 

@@ -115,7 +115,7 @@ DESCRIPTIONS: dict[str, tuple[Json, Callable[[Json], Sources]]] = {
 
 
 def ledger(sources: Sources) -> NodeLedger:
-    """As the service reads it.
+    """The ledger of a node as the service reads it.
 
     Raises:
         UnreadableError: an object cannot be decoded.

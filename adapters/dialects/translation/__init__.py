@@ -1,1 +1,1 @@
-"""From one dialect to another, and to ResourceClaims: requests written, read again and compared."""
+"""Translates requests to another dialect or to ResourceClaims: written, read again, compared."""

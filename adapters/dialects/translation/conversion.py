@@ -56,8 +56,8 @@ class Conversion:
 
     Attributes:
         dialect: of the pod.
-        specs: of each claim, by the name of its container.
-        resources: of containers, that the claims replace.
+        specs: the spec of each claim, by the name of its container.
+        resources: names of containers' resources that the claims replace.
         texts: annotations and labels that are a part of the request.
     """
 
@@ -118,7 +118,7 @@ def stated(pod: Pod, conversion: Conversion, claims: Mapping[str, str]) -> str:
 
     Args:
         pod: before it.
-        conversion: of the pod.
+        conversion: what the pod is converted to.
         claims: the name of the claim of each container that gets one.
     """
     record = Stated(
@@ -138,7 +138,7 @@ def stated(pod: Pod, conversion: Conversion, claims: Mapping[str, str]) -> str:
 
 
 def is_converted(pod: Pod) -> bool:
-    """Whether a pod has a record of a conversion, be it a forged one."""
+    """Whether a pod has a record of a conversion, genuine or forged."""
     return KEY in annotations(pod)
 
 
@@ -146,7 +146,7 @@ def converted(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, tuple[str, 
     """The claims of a converted pod: name and spec, by the name of the container.
 
     Args:
-        pod: that ``is_converted``; nothing but its record and the names of its containers is read.
+        pod: one that ``is_converted``; only its record and the names of its containers are read.
         dialects: all dialects.
 
     Raises:

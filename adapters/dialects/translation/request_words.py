@@ -1,4 +1,4 @@
-"""In which words pods state a request of a dialect, by the registry."""
+"""The resources, annotations and labels by which pods state a request of a dialect."""
 
 from dataclasses import replace
 

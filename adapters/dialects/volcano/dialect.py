@@ -60,21 +60,21 @@ class Volcano:
 
     @property
     def companions(self) -> frozenset[str]:
-        """None: the dialect ignores no resource of another dialect."""
+        """Empty: the dialect ignores no resource of another dialect."""
         return frozenset()
 
     @property
     def claims(self) -> frozenset[str]:
-        """None: no resource of this dialect is another one's too."""
+        """Empty: no resource of this dialect is another one's too."""
         return frozenset()
 
     @property
     def quota_units(self) -> Mapping[str, QuotaUnit | None]:
-        """None: Volcano limits by its queues, which its scheduler still counts."""
+        """Empty: Volcano limits by its queues, which its scheduler still counts."""
         return {}
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names any resource of this dialect, in whatever amount."""
+        """Whether the pod names a resource of this dialect, even with an amount of 0."""
         return self.pods.matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -86,19 +86,19 @@ class Volcano:
         return self.pods.read(pod)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """None: Volcano's webhook adds nothing that matters here."""
+        """Return no defaults: Volcano's webhook adds nothing that matters here."""
         return NO_DEFAULTS
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
-        """Read the cards of a node, from the node object alone."""
+        """Read the cards of a node, only from the node object."""
         return nodes.read_node(node, keys.NAME, self.pods.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """As the device plugin registers them: one for each sharer, percent and unit of memory."""
+        """Amounts as the device plugin registers them: sharers, percent, units of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Never: the lock of Volcano's plugin, off by default, names no pod."""
+        """Return False: the lock of Volcano's plugin, off by default, names no pod."""
         return False
 
     def has_result(self, pod: Pod) -> bool:

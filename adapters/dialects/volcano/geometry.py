@@ -14,7 +14,7 @@ _SIZES = (1, 2, 4, 8)
 """Eighths of a card's memory that a slice may have."""
 
 _COMPUTE_SLICES = 7
-"""Of every card with MIG, except where one profile with fewer is the whole card."""
+"""Compute slices of every card with MIG, unless a profile with fewer is the whole card."""
 
 _NAME = re.compile(r"([1-7])g\..+", re.ASCII)
 

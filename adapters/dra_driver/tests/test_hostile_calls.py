@@ -1,6 +1,6 @@
 """Calls at the wrong time, twice or at once, files that are cut off, and a process that was killed.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import asyncio
@@ -160,7 +160,7 @@ def test_a_claim_that_moved_while_it_was_prepared_is_refused_until_it_is_removed
 def test_a_claim_that_vanished_or_was_replaced_stays_prepared_until_it_is_removed(
     node: DriverNode, ref: ClaimRef
 ) -> None:
-    """Its container may run, and the kubelet asks again after a restart."""
+    """The claim's container may run, and the kubelet asks again after a restart."""
     first = prepare(node, ref)
 
     node.objects.claims.clear()
@@ -200,7 +200,7 @@ def serve(node: DriverNode, kubelet: Path) -> Any:
 
 
 async def prepared(path: Path, count: int = 1) -> Any:
-    """The answer of the first of so many connections."""
+    """The answer of the first of ``count`` connections."""
     claim = dra_v1_pb2.Claim(namespace=NAMESPACE, name="a", uid="uid-a")
     request = dra_v1_pb2.NodePrepareResourcesRequest(claims=[claim] * 2)
 

@@ -42,7 +42,7 @@ HEALTH: dict[str, tuple[Any, Any]] = {
 
 
 def unknown_health() -> DeviceHealth:
-    """That of a node whose cards are not known yet."""
+    """The health of a node whose cards are not known yet."""
     return DeviceHealth(lambda: None, dict)
 
 

@@ -74,7 +74,7 @@ def sign(authority: KeyPair, names: Sequence[str], now: int, life: int) -> KeyPa
     """Sign a certificate for a server; it never outlives its authority.
 
     Args:
-        authority: that signs.
+        authority: the authority that signs.
         names: DNS names and addresses of the server.
         now: seconds since 1970.
         life: seconds for which it is valid from now on.

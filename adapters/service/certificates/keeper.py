@@ -27,7 +27,7 @@ class SecretStorage(Protocol):
 
         Args:
             data: to set; None removes an entry.
-            version: that was read; the write fails if it has changed.
+            version: the version that was read; the write fails if it has changed.
             fulfilled: whether to remove the request for a new authority.
 
         Raises:

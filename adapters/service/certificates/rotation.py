@@ -26,7 +26,7 @@ from adapters.service.certificates.authority import (
 )
 
 _LEFT = 3
-"""A certificate is renewed when one part in so many of its validity is left."""
+"""A certificate is renewed when a third of its validity is left."""
 
 
 @dataclass(frozen=True, slots=True)

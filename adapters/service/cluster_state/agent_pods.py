@@ -40,7 +40,7 @@ class AgentPods:
         self._remove((what.namespace, what.name))
 
     def on_synced(self) -> None:
-        """Nothing waits for a full list."""
+        """Ignore it: no decision waits for a full list of agents."""
 
     def _remove(self, key: Key) -> None:
         node = self._node.pop(key, None)

@@ -48,19 +48,19 @@ class _Tee:
         self._agents = agents
 
     def on_update(self, thing: LedgerObject) -> None:
-        """See ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_update``."""
         self._agents.updated(thing)
         self._handler.on_update(thing)
 
     def on_delete(self, what: NamedObject) -> None:
-        """See ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_delete``."""
         self._agents.deleted(what.name)
         self._handler.on_delete(what)
 
     def on_unreadable(self, what: NamedObject, problem: str) -> None:
-        """See ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_unreadable``."""
         self._handler.on_unreadable(what, problem)
 
     def on_synced(self) -> None:
-        """See ``LedgerHandler``."""
+        """Implements ``LedgerHandler.on_synced``."""
         self._handler.on_synced()

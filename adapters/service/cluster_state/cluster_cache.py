@@ -34,17 +34,17 @@ class ObjectKey(Protocol):
 
     @property
     def uid(self) -> str:
-        """Its uid."""
+        """The object's uid."""
         ...
 
     @property
     def namespace(self) -> str:
-        """Its namespace; empty where its kind has none."""
+        """The object's namespace; empty where its kind has none."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The object's name."""
         ...
 
 

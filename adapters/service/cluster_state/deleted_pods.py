@@ -38,7 +38,7 @@ class Departure:
 
 
 UNKNOWN = Departure(may_run=True, seen_by_kubelet=True)
-"""Of a pod that was deleted while no watch of this process ran."""
+"""The departure of a pod that was deleted while no watch of this process ran."""
 
 
 class Departures:

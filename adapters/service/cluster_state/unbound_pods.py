@@ -38,7 +38,7 @@ class UnboundPods:
         return dict(self._pods)
 
     async def wait(self, longest: float) -> None:
-        """Wait until a pod is added, for at most so many seconds."""
+        """Wait until a pod is added, for at most ``longest`` seconds."""
         self._added.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(longest):

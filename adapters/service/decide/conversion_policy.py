@@ -19,9 +19,9 @@ class ConversionPolicy:
         """Know the quotas and the dialects of a service.
 
         Args:
-            service: whose pods these are.
+            service: the service, with the quotas and dialects of these pods.
             namespaces: whose pods are converted; ``ALL`` is all of them.
-            schedulers: that allocate claims; pods of others stay as they are.
+            schedulers: those that allocate claims; pods of others stay as they are.
         """
         self._service = service
         self._namespaces = frozenset(namespaces)
@@ -40,8 +40,8 @@ class ConversionPolicy:
             DialectError: the request is invalid.
         """
         namespace = pod_ref(pod).namespace
-        found = convert(pod, self._service.pod_requests.dialects)
-        if isinstance(found, Conversion) and self._service.quotas.limits(namespace):
+        conversion = convert(pod, self._service.pod_requests.dialects)
+        if isinstance(conversion, Conversion) and self._service.quotas.limits(namespace):
             why = "has a ShareQuota, which a claim meets only when its pod has a node"
             return Inexact((f"namespace {namespace} {why}",))
-        return found
+        return conversion

@@ -23,7 +23,7 @@ def refused(
     Args:
         verb: what was asked, such as ``filter``.
         pod_request: the pod.
-        rejections: of all nodes that were evaluated.
+        rejections: those of all nodes that were evaluated.
         evaluated: how many nodes that were.
     """
     reasons = [(each.reason, nodes) for each, nodes in rejections]

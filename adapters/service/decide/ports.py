@@ -105,7 +105,7 @@ class LiveClaims(Protocol):
 
 
 class LiveResources(LiveClaims, Protocol):
-    """The same, and the taints of devices that slices do not show."""
+    """Reads ResourceClaims, and taints of devices that slices do not show, at the API server."""
 
     async def taint_rules(self) -> Sequence[DeviceTaintRule]:
         """Return the rules that taint devices.
@@ -149,7 +149,7 @@ class NodeLocks(Protocol):
 
 
 class NoLocks:
-    """For clusters without such device plugins; implements ``NodeLocks``."""
+    """Implements ``NodeLocks`` for clusters without such device plugins."""
 
     async def acquire(
         self,
@@ -177,10 +177,10 @@ class BudgetReader(Protocol):
 
 
 class NoBudgets:
-    """For clusters without budgets; implements ``BudgetReader``."""
+    """Implements ``BudgetReader`` for clusters without budgets."""
 
     async def all(self) -> Sequence[Budget]:
-        """None."""
+        """Return no budget."""
         return ()
 
 
@@ -224,7 +224,7 @@ class Outcome(Enum):
 
     FITS = "fits"
     REFUSED = "refused"
-    """Nothing fits."""
+    """No node or card fits."""
     INVALID = "invalid"
     """The request is invalid."""
     UNTOUCHED = "untouched"
@@ -235,7 +235,7 @@ class Outcome(Enum):
     ADOPTED = "adopted"
     CORRECTED = "corrected"
     ERROR = "error"
-    """It could not be decided, so the answer is no."""
+    """The service could not decide, so the answer is no."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +249,7 @@ class DecisionRecord:
         uid: the pod's, or the claim's; empty where it has none yet.
         dialect: the dialect of the request; empty where there is none.
         node: the node that was chosen or evaluated; empty where there is none.
-        cause: of a no, one of few words, for a metric; else empty.
+        cause: of a rejection, as a metric label; empty otherwise.
         text: the answer in a sentence; empty for a plain yes.
         nodes_fitting: how many nodes fit, where several were evaluated.
         nodes_evaluated: how many nodes were evaluated.

@@ -27,7 +27,7 @@ async def choose(
     no budget.
 
     Args:
-        service: that has the ledgers.
+        service: the service, with the ledgers.
         pod_request: the pod that is to fit.
         proposed: by node, what the scheduler would evict; it may be no pod.
 

@@ -18,7 +18,7 @@ from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
-from adapters.service.decide.commit.quota_holds import QuotaClaims
+from adapters.service.decide.commit.quota_holds import QuotaHolds
 from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -81,9 +81,9 @@ class Service:
         self.quotas = Quotas(self.ledgers)
         ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
-        quota_claims = QuotaClaims(self.quotas, ports.quotas, ports.clock)
+        quota_holds = QuotaHolds(self.quotas, ports.quotas, ports.clock)
         self.committer = Committer(
-            self.ledgers, writer, ports.clock, self.quotas, quota_claims, ports.recorder
+            self.ledgers, writer, ports.clock, self.quotas, quota_holds, ports.recorder
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
@@ -124,24 +124,24 @@ class Service:
             UnknownPod: there is none, or it has another uid.
             OSError: the cluster did not answer.
         """
-        found = await self.ports.pods.get(pod)
-        if found is not None and pod.uid in ("", found.metadata.uid):
-            return found
+        cached = await self.ports.pods.get(pod)
+        if cached is not None and pod.uid in ("", cached.metadata.uid):
+            return cached
         sent = self.pod_requests.get(pod.uid)
         if sent is not None and full_name(sent.pod) == str(pod):
             return sent.pod
-        if found is None:
+        if cached is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
         return await self.newest(pod)  # it may have been created again, and the cache be stale
 
     async def newest(self, pod: PodRef) -> Pod:
         """A pod from the API server, past every cache; errors as of ``find``."""
-        found = await self.ports.pods.newest(pod)
-        if found is None:
+        newest = await self.ports.pods.newest(pod)
+        if newest is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
-        if pod.uid not in ("", found.metadata.uid):
-            raise UnknownPod(f"pod {pod} has uid {found.metadata.uid}, not {pod.uid}")
-        return found
+        if pod.uid not in ("", newest.metadata.uid):
+            raise UnknownPod(f"pod {pod} has uid {newest.metadata.uid}, not {pod.uid}")
+        return newest
 
     def result(self, pod_request: PodRequest, committed: Committed) -> Result:
         """The annotations and labels by which the node learns a pod's allocation.
@@ -244,8 +244,8 @@ class Service:
 
     def binding_in_progress(self, uid: str, node: str) -> Committed | None:
         """The allocation of a pod whose Binding to a node this process has sent and awaits."""
-        found = self._binding.get(uid)
-        return found[1] if found is not None and found[0] == node else None
+        in_progress = self._binding.get(uid)
+        return in_progress[1] if in_progress is not None and in_progress[0] == node else None
 
     def chose_cards(self, uid: str, node: str) -> bool:
         """Whether this process chose the cards for which a pod goes to a node."""

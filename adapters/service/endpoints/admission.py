@@ -27,6 +27,7 @@ from adapters.service.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
     FORBIDDEN,
+    deny,
     failed,
     unless_invalid,
 )
@@ -51,7 +52,7 @@ class _BindingFacts:
         binding: as it was sent.
         pod_request: what the pod requests.
         merged: the pod with the annotations that the Binding brings.
-        choice: of cards, by the scheduler that binds; empty where there is none that is readable.
+        choice: the cards that the scheduler chose; empty where no choice is readable.
             It is in the Binding, or on the pod if the scheduler wrote it there before.
         has_choice: whether there is one, readable or not.
     """
@@ -72,10 +73,10 @@ class Admission:
         """Answer for a service.
 
         Args:
-            service: that decides.
-            required_plugin: of the container runtime, without which it creates no container that
-                requests a share; empty to require none.
-            converter: of pods to ResourceClaims; None where none is converted.
+            service: decides about each pod.
+            required_plugin: the NRI plugin without which the container runtime creates no
+                container that requests a share; empty to require none.
+            converter: converts pods to ResourceClaims; None where none is converted.
         """
         self._service = service
         self._decision_log = service.ports.decision_log
@@ -121,7 +122,7 @@ class Admission:
         notes = (*pod_request.request.notes, *warnings)
         patch = self._converter.convert(pod, review) if self._converter else None
         if isinstance(patch, Inexact):
-            notes += tuple(f"not converted to ResourceClaims: {each}" for each in patch.losses)
+            notes += tuple(f"not converted to ResourceClaims: {loss}" for loss in patch.losses)
         elif patch is not None:
             return admission.allowed(review.uid, patch, notes)
         if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
@@ -161,7 +162,7 @@ class Admission:
             return await self._commit(review, facts, decision)
         except ERRORS as error:
             decision, status = failed(decision, error)
-            return self._deny(review, status, decision)
+            return deny(self._decision_log, review.uid, status, decision)
 
     async def _commit(
         self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
@@ -175,7 +176,7 @@ class Admission:
             text = f"{node}: {committed.text()}"
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
-            return self._deny(review, CONFLICT, decision)
+            return deny(self._decision_log, review.uid, CONFLICT, decision)
         is_complete = False
         if committed.is_untouched:
             outcome, is_complete = Outcome.UNTOUCHED, True
@@ -202,7 +203,7 @@ class Admission:
             return admission.allowed(review.uid)
         text = rejection.reason.text()
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
-        return self._deny(review, CONFLICT, decision)
+        return deny(self._decision_log, review.uid, CONFLICT, decision)
 
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
         """What the answer depends on; None where the pod requests no share.
@@ -281,16 +282,12 @@ class Admission:
 
     def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
         decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
-        return self._deny(review, FORBIDDEN, decision)
-
-    def _deny(self, review: AdmissionRequest, status: int, decision: DecisionRecord) -> bytes:
-        self._decision_log.record(decision)
-        return admission.denied(review.uid, status, decision.text)
+        return deny(self._decision_log, review.uid, FORBIDDEN, decision)
 
 
 def _sharers(pod_request: PodRequest) -> frozenset[str]:
     """Names of the containers that request a share."""
-    return frozenset(each.name for each in pod_request.request.containers)
+    return frozenset(container.name for container in pod_request.request.containers)
 
 
 def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:

@@ -49,8 +49,8 @@ class PodConverter:
         """
         if not self._policy.selects(pod):
             return None
-        found = self._policy.convert(pod)
-        return _patch(pod, review, found) if isinstance(found, Conversion) else found
+        conversion = self._policy.convert(pod)
+        return _patch(pod, review, conversion) if isinstance(conversion, Conversion) else conversion
 
     def forged(self, pod: Pod, review: AdmissionRequest) -> str | None:
         """Why a pod has a record that this service would not write; None where it would.
@@ -95,9 +95,9 @@ def _patch(pod: Pod, review: AdmissionRequest, conversion: Conversion) -> Patch:
     spec = content["spec"]
     patch.append({"op": "add", "path": "/spec/resourceClaims", "value": spec["resourceClaims"]})
     patch += [
-        {"op": "replace", "path": f"/spec/{field}/{index}/resources", "value": each["resources"]}
+        {"op": "replace", "path": f"/spec/{field}/{index}/resources", "value": entry["resources"]}
         for field in ("initContainers", "containers")
-        for index, each in enumerate(spec.get(field) or ())
-        if each["name"] in claims
+        for index, entry in enumerate(spec.get(field) or ())
+        if entry["name"] in claims
     ]
     return patch

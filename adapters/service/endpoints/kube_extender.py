@@ -27,17 +27,17 @@ from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 CONCURRENT_BINDS = 48
-"""Binds in progress, past which the next filter waits for one of them to end.
+"""Maximum concurrent binds. At the limit, a filter call waits until a bind ends.
 
-kube-scheduler begins as many binds as it has placed pods, and gives each up after its timeout:
-where the API server is slower than that, ever more of them would be done for nothing.
+kube-scheduler starts one bind per placed pod and gives it up after a timeout. Without the limit, an
+API server that is slower than this would be sent more and more binds that have been given up.
 """
 
 FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
 Rejected = tuple[bytes, bytes]
-"""By node, why the pod does not fit, as JSON: where preemption may help, and where it cannot."""
+"""Why a pod does not fit, as JSON by node: where preemption may help, and where it cannot."""
 
 
 class KubeExtender:
@@ -120,7 +120,7 @@ class KubeExtender:
         return extender_answer.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
-        """For each node, the pods that must be evicted so that the pod fits.
+        """The pods that must be evicted so that the pod fits, by node.
 
         Nodes where that does not help are left out, and nodes where no eviction is needed.
         """

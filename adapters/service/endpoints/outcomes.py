@@ -16,6 +16,7 @@ from adapters.service.decide.ports import (
     Outcome,
 )
 from adapters.service.decide.service import AlreadyPlaced, Service, UnknownPod
+from adapters.wire import admission
 from adapters.wire.kube import Pod
 
 FORBIDDEN = 403
@@ -27,11 +28,11 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an error comes to.
+    """How an error is reported.
 
     Attributes:
-        outcome: of the decision.
-        cause: one word for the metric.
+        outcome: of the decision that the error ends.
+        cause: one word, the label of the decision in metrics.
         status: the HTTP status where the API server asked.
         text: of the answer to the scheduler; ``{}`` is replaced by the error.
     """
@@ -66,7 +67,7 @@ _UNCERTAIN_BINDING = Failure(
     Outcome.ERROR,
     "binding",
     UNAVAILABLE,
-    "no good answer to the Binding, so that the pod may be bound: {}",
+    "the API server did not confirm the Binding; the pod may be bound: {}",
 )
 
 ERRORS: tuple[type[Exception], ...] = (BindError, *(kind for kind, _ in _FAILURES))
@@ -79,6 +80,22 @@ def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, 
     text = failure.text.format(error)
     changed = replace(decision, outcome=failure.outcome, cause=failure.cause, text=text)
     return changed, failure.status
+
+
+def deny(
+    log: DecisionLog, review: str, status: int, decision: DecisionRecord, prefix: str = ""
+) -> bytes:
+    """Record a decision that denies the object of an admission review; the answer to the review.
+
+    Args:
+        log: of decisions.
+        review: uid of the review.
+        status: the HTTP status of the API server's answer.
+        decision: with the text of the message.
+        prefix: of the message.
+    """
+    log.record(decision)
+    return admission.denied(review, status, f"{prefix}{decision.text}")
 
 
 def unless_invalid(

@@ -164,11 +164,11 @@ class GrpcServer:
         """Bind the port.
 
         Args:
-            service: that answers.
+            service: answers the calls.
             listen: ``unix:PATH`` or ``HOST:PORT``.
             failed: called with unexpected errors.
             credentials: of the server and its clients; without them, a host must be loopback.
-            limits: of calls; None for the default ones.
+            limits: limits of calls; None for the default ones.
 
         Raises:
             OSError: the address is in use, or cannot be bound.

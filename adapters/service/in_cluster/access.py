@@ -13,7 +13,7 @@ from adapters.service.settings.settings import SettingsError
 
 
 def credentials(kubeconfig: Path | None) -> KubeCredentials:
-    """Those of the settings' file, else of our pod, else of the files that kubectl reads.
+    """Credentials of the settings' file, else of our pod, else of the files that kubectl reads.
 
     Raises:
         SettingsError: there are none, or they cannot be used.

@@ -55,7 +55,7 @@ class AgentMetrics:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def reports(self, nodes: Sequence[str]) -> Mapping[str, NodeReport]:
-        """See the port."""
+        """Implements ``AgentReader.reports``."""
         tasks = [task for node in nodes if (task := self._ask(node)) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=WAIT)

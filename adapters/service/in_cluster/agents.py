@@ -11,7 +11,7 @@ from adapters.service.web.dashboard.agents import AgentReader, NoAgents
 
 
 class AgentQuestions:
-    """Nothing is watched or asked without a port.
+    """Asks agents for their metrics, for the dashboard; without a port it watches and asks none.
 
     Attributes:
         reader: for the dashboard.

@@ -25,4 +25,4 @@ WATCHED = frozenset(
 """Complete after the first list of each watch; the reconciler starts then."""
 
 CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES))
-"""The same, where ResourceClaims count."""
+"""What completes after the first list of each watch that ResourceClaims need, if they count."""

@@ -23,12 +23,12 @@ class NamespacedObject(Protocol):
 
     @property
     def namespace(self) -> str:
-        """Its namespace."""
+        """The config map's namespace."""
         ...
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The config map's name."""
         ...
 
 

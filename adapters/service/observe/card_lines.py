@@ -1,7 +1,7 @@
 """The lines of one node in Prometheus' text format: our names, and those of the peers' dashboards.
 
 Each scrape has these lines for every card of the cluster, so labels are few: ``node`` and ``uuid``
-identify a card, and the rest is on ``dragoman_card_memory_bytes`` alone, to be joined.
+identify a card, and only ``dragoman_card_memory_bytes`` has the rest, to be joined.
 """
 
 from collections.abc import Callable, Mapping

@@ -19,7 +19,7 @@ from adapters.service.decide.advice.recorded import (
     VictimsSelected,
 )
 from adapters.service.decide.commit.card_choice import Committed
-from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.recorder import NoRecorder, RecordedDecision, Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -39,7 +39,7 @@ from core.requests.reason import Cause, Reason
 class FileRecorder:
     """Files of bounded size; implements ``decide.recorder.Recorder``.
 
-    Each file begins with everything that its decisions depend on, so that it can be replayed alone.
+    Each file begins with everything that its decisions depend on, and is replayed without others.
     """
 
     def __init__(self, file: RecordingFile) -> None:
@@ -55,7 +55,7 @@ class FileRecorder:
         self._begin()
 
     def follow(self, ledgers: LedgerCache, quotas: Quotas) -> None:
-        """As in ``Recorder``."""
+        """Implements ``Recorder.follow``."""
         self._ledgers, self._quotas = ledgers, quotas
 
     def configured(self, defaults: Defaults, documents: Documents) -> None:
@@ -74,7 +74,7 @@ class FileRecorder:
         self._file.close()
 
     def record(self, decision: RecordedDecision) -> None:
-        """As in ``Recorder``."""
+        """Implements ``Recorder.record``."""
         if self._file.is_open and not _is_refused_by_quota(decision):
             self._file.write(self._line(decision))
 
@@ -104,7 +104,7 @@ class FileRecorder:
                 return recording.Held(key, time, node, *_answer(answer))
             case CardsChosen():
                 return self._cards(decision)
-            case ClaimDecided(asked, view, problem):
+            case ClaimChecked(asked, view, problem):
                 self._turn_over()
                 return recording.ClaimDecided(
                     _now(),

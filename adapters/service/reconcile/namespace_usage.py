@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.ledger.node_ledger import NodeLedger
-from core.quota.quota import ClaimKey, QuotaClaim, claims_of
+from core.quota.quota import HoldKey, QuotaHold, holds_of
 
 
 class NamespaceUsage:
@@ -13,7 +13,7 @@ class NamespaceUsage:
     def __init__(self, ledgers: LedgerCache) -> None:
         self._ledgers = ledgers
         self._read: dict[str, NodeLedger] = {}
-        self._by_namespace: dict[str, dict[ClaimKey, QuotaClaim]] = {}
+        self._by_namespace: dict[str, dict[HoldKey, QuotaHold]] = {}
 
     def update(self) -> None:
         """Read the ledgers that have changed."""
@@ -28,14 +28,14 @@ class NamespaceUsage:
             if known is not None:
                 self._drop(known)
             self._read[name] = stored.ledger
-            for claim in claims_of(stored.ledger):
-                namespace = claim.pod.partition("/")[0]
-                self._by_namespace.setdefault(namespace, {})[claim.key] = claim
+            for hold in holds_of(stored.ledger):
+                namespace = hold.pod.partition("/")[0]
+                self._by_namespace.setdefault(namespace, {})[hold.key] = hold
 
-    def of(self, namespace: str) -> Mapping[ClaimKey, QuotaClaim]:
-        """What the pods of a namespace have: claims without a number."""
+    def of(self, namespace: str) -> Mapping[HoldKey, QuotaHold]:
+        """What the pods of a namespace have: holds without a number."""
         return self._by_namespace.get(namespace, {})
 
     def _drop(self, ledger: NodeLedger) -> None:
-        for claim in claims_of(ledger):
-            self._by_namespace.get(claim.pod.partition("/")[0], {}).pop(claim.key, None)
+        for hold in holds_of(ledger):
+            self._by_namespace.get(hold.pod.partition("/")[0], {}).pop(hold.key, None)

@@ -1,11 +1,11 @@
-"""Makes the claims of quotas agree with the ledgers; runs in the elected leader only.
+"""Makes the holds of quotas agree with the ledgers; runs in the elected leader only.
 
-An allocation without a claim (of a pod that another scheduler bound, or from before the quota)
-gets one, whatever the limits are. A claim without an allocation is dropped: after its pod left, or
+An allocation without a hold (of a pod that another scheduler bound, or from before the quota)
+gets one, whatever the limits are. A hold without an allocation is dropped: after its pod left, or
 where the replica that made it died. Before that the node's ledger is fenced, so that a commit that
-is still on its way cannot be written behind the claim that it relies on.
+is still on its way cannot be written behind the hold that it relies on.
 
-Where ResourceQuotas limit a namespace, the claims are in a ShareQuota without limits of its own.
+Where ResourceQuotas limit a namespace, the holds are in a ShareQuota without limits of its own.
 """
 
 import asyncio
@@ -21,26 +21,26 @@ from adapters.stores.store import Conflict
 from adapters.wire.records.quota import QuotaRecordError
 from core.durations import SECOND
 from core.quota.amounts import NOTHING, QuotaAmounts
-from core.quota.quota import ClaimKey, Quota, QuotaClaim
+from core.quota.quota import HoldKey, Quota, QuotaHold
 
 EVERY = 1.0
 """Seconds between two rounds."""
 
 GRACE = 15
-"""Seconds that a commit may take between its claim and its allocation. A shorter time would be as
-safe: a commit behind a fence claims again."""
+"""Seconds that a commit may take between its hold and its allocation. A shorter time would be as
+safe: a commit behind a fence acquires its hold again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A claim that is above what its pod has.
+    """A hold that is above what its pod has.
 
     Attributes:
-        claim: as the quota has it.
-        amounts: that the pod has; nothing where it has no allocation.
+        hold: as the quota has it.
+        amounts: what the pod has; nothing where it has no allocation.
     """
 
-    claim: QuotaClaim
+    hold: QuotaHold
     amounts: QuotaAmounts
 
 
@@ -52,8 +52,8 @@ class QuotaReconciler:
         self._store = store
         self._grace = grace * SECOND
         self._usage = NamespaceUsage(service.ledgers)
-        self._first_seen: dict[tuple[str, ClaimKey, int], int] = {}
-        self._allocated: dict[str, set[ClaimKey]] = {}
+        self._first_seen: dict[tuple[str, HoldKey, int], int] = {}
+        self._allocated: dict[str, set[HoldKey]] = {}
 
     async def run(self) -> NoReturn:
         """Reconcile until cancelled."""
@@ -63,7 +63,7 @@ class QuotaReconciler:
 
     async def round(self) -> None:
         """Reconcile every quota once. Without a quota it does nothing."""
-        for namespace in self._service.quotas.without_claims():
+        for namespace in self._service.quotas.without_holds():
             await self._create(namespace)
         quotas = self._service.quotas.all()
         if not quotas:
@@ -76,7 +76,7 @@ class QuotaReconciler:
                 continue  # the next round tries again
 
     async def _create(self, namespace: str) -> None:
-        """Create the object in which pods claim what a ResourceQuota limits."""
+        """Create the object in which pods hold what a ResourceQuota limits."""
         try:
             self._service.quotas.put(await self._store.create(namespace))
         except (Conflict, QuotaRecordError, OSError):
@@ -93,7 +93,7 @@ class QuotaReconciler:
         stored = self._service.quotas.put(stored)
         changed = self._adopted(stored.quota)
         for lowered in await self._fenced(stored.quota):
-            changed = changed.settle(lowered.claim, lowered.amounts)
+            changed = changed.settle(lowered.hold, lowered.amounts)
         if changed is not stored.quota:
             version = await self._store.write(changed, stored.version)
             self._service.quotas.put(StoredQuota(changed, version, stored.uid))
@@ -102,7 +102,7 @@ class QuotaReconciler:
         """Whether there is something to do, by the caches."""
         allocated = {*self._usage.of(quota.namespace)}
         seen = self._allocated.get(quota.namespace, set())
-        self._allocated[quota.namespace] = allocated | (seen & quota.claims.keys())
+        self._allocated[quota.namespace] = allocated | (seen & quota.holds.keys())
         return (
             not quota.counted
             or self._adopted(quota) is not quota
@@ -110,38 +110,38 @@ class QuotaReconciler:
         )
 
     def _adopted(self, quota: Quota) -> Quota:
-        """The quota with a claim for every allocation; itself where it has all."""
+        """The quota with a hold for every allocation; itself where it has all."""
         for key, found in self._usage.of(quota.namespace).items():
-            known = quota.claims.get(key)
+            known = quota.holds.get(key)
             if known is None or not found.amounts.within(known.amounts):
                 quota = quota.adopt(found)
         return quota if quota.counted else quota.begun()
 
     async def _fenced(self, quota: Quota) -> list[Lowered]:
-        """The claims that may be lowered, after their nodes' ledgers are fenced."""
+        """The holds that may be lowered, after their nodes' ledgers are fenced."""
         by_node: dict[str, list[Lowered]] = {}
         for each in self._ripe(quota.namespace, _lowered(quota, self._usage)):
-            by_node.setdefault(each.claim.node, []).append(each)
+            by_node.setdefault(each.hold.node, []).append(each)
         found: list[Lowered] = []
         for node, lowered in by_node.items():
             confirmed = await self._service.committer.fence(
                 node,
                 quota.namespace,
-                max(each.claim.number for each in lowered),
-                {each.claim.uid: each.amounts for each in lowered},
+                max(each.hold.number for each in lowered),
+                {each.hold.uid: each.amounts for each in lowered},
             )
-            found += [each for each in lowered if each.claim.uid in confirmed]
+            found += [each for each in lowered if each.hold.uid in confirmed]
         return found
 
     def _ripe(self, namespace: str, lowered: Iterable[Lowered]) -> list[Lowered]:
-        """Those whose allocation was seen before, or did not come in time."""
+        """The holds whose allocation was seen before, or did not come in time."""
         now = self._service.ports.clock.now()
         seen, ripe = self._allocated.get(namespace, set()), []
-        waiting: dict[tuple[str, ClaimKey, int], int] = {}
+        waiting: dict[tuple[str, HoldKey, int], int] = {}
         for each in lowered:
-            key = (namespace, each.claim.key, each.claim.number)
+            key = (namespace, each.hold.key, each.hold.number)
             waiting[key] = self._first_seen.get(key, now)
-            if each.claim.key in seen or now - waiting[key] >= self._grace:
+            if each.hold.key in seen or now - waiting[key] >= self._grace:
                 ripe.append(each)
         self._first_seen = {
             **{key: at for key, at in self._first_seen.items() if key[0] != namespace},
@@ -152,8 +152,8 @@ class QuotaReconciler:
 
 def _lowered(quota: Quota, usage: NamespaceUsage) -> Iterable[Lowered]:
     allocated = usage.of(quota.namespace)
-    for key, claim in quota.claims.items():
+    for key, hold in quota.holds.items():
         found = allocated.get(key)
         amounts = NOTHING if found is None else found.amounts
-        if amounts != claim.amounts and amounts.within(claim.amounts):
-            yield Lowered(claim, amounts)
+        if amounts != hold.amounts and amounts.within(hold.amounts):
+            yield Lowered(hold, amounts)

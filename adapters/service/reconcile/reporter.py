@@ -19,7 +19,7 @@ KINDS = (
     "kept",
     "annotated",
 )
-"""Of repairs."""
+"""Kinds of repairs, as values of a metric's label."""
 
 
 class ReconcileReporter:

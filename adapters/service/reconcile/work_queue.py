@@ -51,7 +51,7 @@ class WorkQueue:
             await self.wait(longest)
 
     async def wait(self, longest: float) -> None:
-        """Wait until a node is added, for at most so many seconds."""
+        """Wait until a node is added, for at most ``longest`` seconds."""
         self._added.clear()
         with suppress(TimeoutError):
             async with timeout(longest):

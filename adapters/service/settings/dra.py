@@ -24,7 +24,7 @@ class DraSettings(Section):
         convert: whether admission replaces the resources of pods by ResourceClaims, where these
             request exactly the same; needs ``claims``.
         convert_namespaces: whose pods are converted; ``*`` is all of them.
-        convert_schedulers: that allocate claims; pods of others are not converted.
+        convert_schedulers: those that allocate claims; pods of others are not converted.
     """
 
     claims: bool = False

@@ -18,12 +18,12 @@ FORMS = {
     STORE: "must be memory, sqlite:PATH or kubernetes",
     GRPC: "must be auto, off, unix:PATH or HOST:PORT",
 }
-"""By pattern, what a value must be, in words for people."""
+"""What a value of each pattern must be, in words for people."""
 
 SPLIT_AT_COMMAS = BeforeValidator(
     lambda value: [part.strip() for part in value.split(",")] if isinstance(value, str) else value
 )
-"""In the environment a list is a text with commas."""
+"""Reads a list from the environment, where it is a text with commas."""
 
 
 class Section(BaseModel):

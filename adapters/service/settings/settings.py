@@ -65,7 +65,7 @@ class PolicySettings(Section):
     topology_aware: bool | None = None
 
     def defaults(self) -> Defaults:
-        """The same values as the dialects' type."""
+        """The settings as a value of the dialects' type."""
         return Defaults(self.node, self.card, self.topology_aware)
 
 
@@ -186,7 +186,7 @@ class Settings(Section):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_default(cls, data: object) -> object:
-        """A key without a value, such as ``tls:`` alone, has its default."""
+        """A key without a value, such as ``tls:``, has its default."""
         if not isinstance(data, Mapping):
             return data
         return {key: value for key, value in data.items() if value is not None}
@@ -199,7 +199,7 @@ def address(listen: str) -> tuple[str, int]:
 
 
 def is_local(listen: str) -> bool:
-    """Return whether ``HOST:PORT`` can be reached from this machine alone."""
+    """Return whether ``HOST:PORT`` can be reached only from this machine."""
     host = listen.rpartition(":")[0].strip("[]")
     try:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback

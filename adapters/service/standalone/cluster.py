@@ -67,7 +67,7 @@ class LocalCluster:
         return self._pods.get(str(pod))
 
     async def newest(self, pod: PodRef) -> Pod | None:
-        """The same as ``get``: the table is no cache."""
+        """Return the pod that ``get`` returns: the table is no cache."""
         return await self.get(pod)
 
     async def bind(

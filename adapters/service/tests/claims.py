@@ -38,7 +38,7 @@ def a_claim(*results: object, uid: str = "u1", nodes: Sequence[str] = ("n1",)) -
 
 
 def a_claim_of_one_card(*results: object, uid: str = "u1", **exactly: object) -> Any:
-    """The same with its request: one device of the class."""
+    """An allocated claim and its request: one device of the class."""
     return asking(a_claim(*results, uid=uid), **exactly)
 
 
@@ -52,8 +52,8 @@ class LiveClaims:
     """An API server's claims.
 
     Attributes:
-        failure: of all reads; None where the server answers.
-        rules: that taint devices.
+        failure: what every read raises; None where the server answers.
+        rules: the rules that taint devices.
     """
 
     def __init__(self, *claims: Any) -> None:
@@ -77,7 +77,7 @@ class LiveClaims:
 
 
 class AskedClaims(LiveClaims):
-    """An API server that has each claim that is asked about, without devices."""
+    """An API server that has every claim, without devices."""
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
         metadata = Metadata(name=claim.name, namespace=claim.namespace, uid=claim.uid)

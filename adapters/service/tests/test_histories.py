@@ -25,7 +25,7 @@ pods = st.sampled_from(PODS)
 
 
 LIMITS = QuotaLimits(cards=2000, memory=14 * GIB, compute=120)
-"""Of a quota that some pods of the histories exceed together, and none alone."""
+"""Limits of a quota that some pods of the histories exceed together, and none by itself."""
 
 
 async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
@@ -106,7 +106,7 @@ def test_the_histories_find_a_quota_that_is_exceeded_where_ledgers_have_no_fence
 
 
 class Histories(RuleBasedStateMachine):
-    """The same step by step, so that hypothesis shrinks a history that fails."""
+    """Runs a history step by step, so that hypothesis shrinks one that fails."""
 
     def __init__(self) -> None:
         super().__init__()

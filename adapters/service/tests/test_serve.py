@@ -104,7 +104,7 @@ def test_a_task_that_fails_ends_the_process_with_an_error(tmp_path: Path) -> Non
 
 
 WITHOUT_GRPC = "import sys; sys.modules['grpc'] = None\n" + CODE
-"""As if the extra ``dragoman[grpc]`` were not installed."""
+"""Code that runs the command as if the extra ``dragoman[grpc]`` were not installed."""
 
 
 def test_without_its_extra_a_grpc_address_ends_the_start_with_what_to_install() -> None:

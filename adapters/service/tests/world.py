@@ -39,7 +39,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, QuotaLimits, total
-from core.quota.quota import Quota, claims_of
+from core.quota.quota import Quota, holds_of
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
@@ -106,7 +106,7 @@ class World:
         truth: what bound pods use by their own annotations: one consistent ledger a node.
         now: in ticks.
         crashes: so far.
-        bindings: that the API server accepted so far.
+        bindings: those that the API server accepted so far.
         refused: binds that the quota refused so far.
     """
 
@@ -193,7 +193,7 @@ class World:
             assert self.stored(name).problems() == ()
         for stored in self.quotas.all():
             allocated = {(uid, name) for name in NODES for uid in self.stored(name).allocations}
-            assert stored.quota.claims.keys() == allocated, "leaked claims"
+            assert stored.quota.holds.keys() == allocated, "leaked holds"
             assert stored.quota.used() == self.counted()
         for each in self.lives:
             await each.die()
@@ -202,8 +202,8 @@ class World:
         """What all pods count by the ledgers; a pod counts once."""
         pods: dict[str, QuotaAmounts] = {}
         for name in NODES:
-            for claim in claims_of(self.stored(name)):
-                pods[claim.uid] = claim.amounts.most(pods.get(claim.uid, NOTHING))
+            for hold in holds_of(self.stored(name)):
+                pods[hold.uid] = hold.amounts.most(pods.get(hold.uid, NOTHING))
         return total(pods.values())
 
     def stored(self, node: str) -> NodeLedger:

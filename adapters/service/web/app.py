@@ -99,7 +99,7 @@ class Route:
     """What handles a path.
 
     Attributes:
-        handler: that is called.
+        handler: answers a request.
         verb: the name in metrics; empty for a route that is not measured.
         max_body: bytes of the longest body that is read.
     """
@@ -123,8 +123,8 @@ class App:
 
         Args:
             routes: by method and path.
-            metrics: of requests.
-            budget: of all bodies in memory; None for the default limit.
+            metrics: counts requests and their seconds.
+            budget: bytes of all bodies in memory; None for the default limit.
             hosts: names by which people reach it over a loopback address, in lower case.
         """
         self._routes = dict(routes)

@@ -17,7 +17,7 @@ from collections.abc import Collection
 READING = frozenset({"GET", "HEAD"})
 
 OF_BROWSERS = frozenset({b"origin", b"sec-fetch-site"})
-"""Header fields of browsers alone, where the method is not one of ``READING``."""
+"""Header fields that only browsers send, where the method is not one of ``READING``."""
 
 PRIVATE = (".localhost", ".svc", ".local", ".internal", ".test")
 """Ends of names that no public name server resolves. Sources: RFC 6761, RFC 6762, ICANN resolution
@@ -35,7 +35,7 @@ def is_from_a_page(method: str, names: Collection[bytes]) -> bool:
 
 
 def is_loopback(address: object) -> bool:
-    """Whether a request came to an address that this machine alone reaches."""
+    """Whether a request came to an address that only this machine reaches."""
     try:
         return ipaddress.ip_address(str(address)).is_loopback
     except ValueError:

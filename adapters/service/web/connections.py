@@ -80,7 +80,7 @@ class Connections:
 
         Args:
             connection: new, or in another phase, or in this one, which then begins again.
-            phase: that begins.
+            phase: the phase that begins.
             now: seconds, of the same clock each time.
         """
         self._leave(connection)

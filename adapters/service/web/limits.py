@@ -36,8 +36,8 @@ class PortLimits:
             header fields have arrived; the TLS handshake has the same time of its own.
         body_seconds: from there until the whole body has arrived.
         response_seconds: how long a client may leave a response unread.
-        body_bytes: of all request bodies in memory, over all connections of all ports; no single
-            body may be longer.
+        body_bytes: sum of all request bodies in memory, over all connections of all ports; also
+            the longest single body.
     """
 
     connections: int = 1024
@@ -48,7 +48,7 @@ class PortLimits:
 
     @classmethod
     def of(cls, settings: LimitSettings) -> "PortLimits":
-        """Those of the settings."""
+        """Return the limits that the settings have."""
         return cls(
             settings.connections,
             settings.head_seconds,

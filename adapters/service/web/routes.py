@@ -43,7 +43,7 @@ def schedulers(
     """Routes for schedulers and the API server.
 
     Args:
-        service: that decides.
+        service: decides about each request.
         required_plugin: as ``Admission`` takes it.
         converter: as ``Admission`` takes it.
     """
@@ -72,7 +72,7 @@ def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Ro
     """The route by which the API server asks about allocations of ResourceClaims.
 
     Args:
-        service: that decides.
+        service: decides about each request.
         catalog: of the cluster's devices.
         live: the claims as the API server has them.
     """
@@ -144,7 +144,10 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
 
 
 def _cards(service: Service, call: Call) -> list[views.View]:
-    """Of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes; any other number means all."""
+    """Return the cards of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes.
+
+    Any other number means all nodes.
+    """
     first = call.query.get("first", "")
     is_number = first.isdecimal() and len(first) < MAX_DIGITS
     return views.cards(service.ledgers, call.query.get("node"), int(first) if is_number else None)

@@ -35,7 +35,7 @@ def nodes(cached: LedgerCache) -> list[View]:
 
 
 def cards(cached: LedgerCache, node: str | None = None, first: int | None = None) -> list[View]:
-    """Every card with its sharers; of one node, or of the first so many nodes."""
+    """The cards with their sharers: of one node, of the first ``first`` nodes, or of all."""
     ledgers = (
         islice(cached.inventory, first) if node is None else filter(None, [cached.ledger(node)])
     )

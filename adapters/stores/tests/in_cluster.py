@@ -47,5 +47,5 @@ async def _part(client: KubeClient) -> None:
 
 
 def follow(client: KubeClient, sink: LedgerHandler) -> Coroutine[object, object, None]:
-    """As the service follows them."""
+    """Follow the ledgers as the service does."""
     return Reflector(client, Selection(NODE_LEDGERS), LedgerObject, sink).run()

@@ -78,7 +78,7 @@ def place_at(address: str) -> Place:
 
 
 def in_cluster(kubeconfig: Path) -> Place:
-    """The NodeLedgers of a cluster. What speaks to it is imported by this alone."""
+    """The NodeLedgers of a cluster. Only this imports what speaks to it."""
     from adapters.stores.tests.in_cluster import InCluster
 
     return InCluster(kubeconfig)

@@ -71,7 +71,7 @@ def a_server(**more: Any) -> FakeServer:
     return FakeServer({"metadata": metadata, "spec": {"limits": {"cards": 2}}, **more})
 
 
-def test_a_quota_is_read_and_its_claims_are_written_to_the_status() -> None:
+def test_a_quota_is_read_and_its_holds_are_written_to_the_status() -> None:
     async def work() -> tuple[str, list[str], Quota]:
         server = a_server()
         store = KubernetesQuotas(server)

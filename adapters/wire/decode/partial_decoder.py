@@ -37,7 +37,11 @@ class PartialDecoder(Decoder[KindT]):
     __slots__ = ()
 
     def decode(self, text: Text) -> KindT:
-        """As ``Decoder.decode``."""
+        """Decode a text, at a second try without what no field reads.
+
+        Raises:
+            MalformedError: it is not JSON, or no object of the type.
+        """
         try:
             return super().decode(text)
         except MalformedError:
@@ -50,7 +54,7 @@ def _whole(escape: re.Match[bytes]) -> bytes:
 
 
 def shallow(text: bytes, most: int) -> bytes:
-    """The text with ``null`` in place of each object and array below so many others.
+    """The text with ``null`` in place of each object and array that is nested too deeply.
 
     What was malformed stays so. 20 ms for 1.5 MiB: an event loop must not wait for an author.
     """

@@ -90,7 +90,7 @@ class NodeHardware:
         cards: by ascending index; their ``dialects`` are those of the agent's configuration.
         isolation: the provider that is installed; None where the agent does not state one.
         problems: uuid of a card and what is wrong with it.
-        holdings: of pods whose cards the service learns from the kubelet alone.
+        holdings: of pods whose cards the service learns only from the kubelet.
         stopped: uids of the allocations in the node's ledger that have a ``release_by`` and of
             which no container is on the node any more. Only an agent that the runtime reports
             all containers to may list one, and it starts no container of such a pod.

@@ -43,7 +43,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
     meter: MeterRecord | None = None
 
     def node_digest(self) -> bytes:
-        """Of all that says what the node is."""
+        """A digest of all that says what the node is."""
         parts = (
             self.isolation,
             self.cards,

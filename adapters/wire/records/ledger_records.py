@@ -108,7 +108,7 @@ class MeterRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class SummaryRecord(Wire, frozen=True, gc=False):
-    """For people only: ``memory`` is allocated and total, such as ``40 of 320 GiB``."""
+    """A node in words for people; ``memory`` is what is allocated, such as ``40 of 320 GiB``."""
 
     cards: Int64 = 0
     healthy: Int64 = 0

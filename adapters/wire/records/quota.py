@@ -1,7 +1,7 @@
-"""The object ``ShareQuota``: the limits of one namespace, and in its status the claims.
+"""The object ``ShareQuota``: the limits of one namespace, and in its status what pods hold of them.
 
 ``configs/crd/sharequotas.yaml`` defines it. A namespace has at most one, named ``quota``, so that
-one compare-and-swap of one object decides about every claim of the namespace.
+one compare-and-swap of one object decides about every hold of the namespace.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from adapters.wire.kube import Amount, Metadata, Wire
 from adapters.wire.records.grant import Count, Number
 from core.hardware.quantity import MIB, format_gib
 from core.quota.amounts import CARD, QuotaAmounts, QuotaLimits, format_cards
-from core.quota.quota import Quota, QuotaClaim
+from core.quota.quota import Quota, QuotaHold
 
 KIND = "ShareQuota"
 NAME = "quota"
@@ -42,8 +42,8 @@ class QuotaSpec(Wire, frozen=True, gc=False):
     limits: QuotaLimitsRecord = QuotaLimitsRecord()
 
 
-class ClaimRecord(Wire, frozen=True, gc=False):
-    """A ``core.quota.quota.QuotaClaim``; ``cards`` are thousandths."""
+class HoldRecord(Wire, frozen=True, gc=False):
+    """A ``core.quota.quota.QuotaHold``; ``cards`` are thousandths."""
 
     uid: str
     pod: str
@@ -55,7 +55,7 @@ class ClaimRecord(Wire, frozen=True, gc=False):
 
 
 class QuotaUsedRecord(Wire, frozen=True, gc=False):
-    """For people and tools: quantities."""
+    """What a quota's pods use, as quantities for people and tools."""
 
     cards: str = "0"
     memory: str = "0"
@@ -63,7 +63,7 @@ class QuotaUsedRecord(Wire, frozen=True, gc=False):
 
 
 class QuotaSummaryRecord(Wire, frozen=True, gc=False):
-    """For people only: used and limit, such as ``1.5 of 2``."""
+    """What a quota's pods use of its limits, in words for people, such as ``1.5 of 2``."""
 
     cards: str = ""
     memory: str = ""
@@ -79,7 +79,7 @@ class QuotaStatus(Wire, frozen=True, gc=False):
     used: QuotaUsedRecord = QuotaUsedRecord()
     exceeded: tuple[str, ...] = ()
     summary: QuotaSummaryRecord = QuotaSummaryRecord()
-    claims: tuple[ClaimRecord, ...] = ()
+    claims: tuple[HoldRecord, ...] = ()
 
 
 class ShareQuotaObject(Wire, frozen=True, gc=False):
@@ -124,8 +124,8 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
         status = _STATUS.decode(thing.status)
     except UnreadableError as error:
         raise QuotaRecordError(f"ShareQuota {namespace}/{NAME} cannot be read: {error}") from error
-    claims = (
-        QuotaClaim(r.uid, r.pod, r.node, QuotaAmounts(r.cards, r.memory, r.compute), r.number)
+    holds = (
+        QuotaHold(r.uid, r.pod, r.node, QuotaAmounts(r.cards, r.memory, r.compute), r.number)
         for r in status.claims
     )
     return Quota(
@@ -135,7 +135,7 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
             _limit("memory", spec.limits.memory),
             _limit("compute", spec.limits.compute),
         ),
-        {claim.key: claim for claim in claims},
+        {hold.key: hold for hold in holds},
         status.sequence,
         status.counted,
     )
@@ -160,7 +160,7 @@ def status_of(quota: Quota) -> QuotaStatus:
     return QuotaStatus(
         counted=quota.counted,
         sequence=quota.sequence,
-        pods=len({claim.uid for claim in quota.claims.values()}),
+        pods=len({hold.uid for hold in quota.holds.values()}),
         used=QuotaUsedRecord(
             format_cards(used.cards), quantity.format_binary(used.memory), used.compute
         ),
@@ -171,16 +171,16 @@ def status_of(quota: Quota) -> QuotaStatus:
             _of(str(used.compute), limits.compute, str, "%"),
         ),
         claims=tuple(
-            ClaimRecord(
-                claim.uid,
-                claim.pod,
-                claim.node,
-                claim.number,
-                claim.amounts.cards,
-                claim.amounts.memory,
-                claim.amounts.compute,
+            HoldRecord(
+                hold.uid,
+                hold.pod,
+                hold.node,
+                hold.number,
+                hold.amounts.cards,
+                hold.amounts.memory,
+                hold.amounts.compute,
             )
-            for claim in quota.claims.values()
+            for hold in quota.holds.values()
         ),
     )
 

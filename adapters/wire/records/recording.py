@@ -218,7 +218,7 @@ class ClaimDecided(Wire, tag="claim", tag_field="record", frozen=True, omit_defa
 
 
 Choice = Filtered | Rejected | Ranked | Predicted | Scored
-"""Of nodes."""
+"""A decision about nodes."""
 
 PodDecision = Choice | Preempted | Held | CardsCommitted | CardsReserved
 Decision = PodDecision | ClaimDecided

@@ -42,13 +42,13 @@ def plain(share: PluginShare = PluginShare.CARD, uid: str = "new", *modes: Mode)
 
 
 def elsewhere(ledger: NodeLedger) -> NodeLedger:
-    """The same node, described by no dialect of the request."""
+    """Return the node described by no dialect of the request."""
     cards = tuple(replace(card, dialects=frozenset()) for card in ledger.node.cards)
     return ledger.with_node(replace(ledger.node, cards=cards))
 
 
 def described_in_part(ledger: NodeLedger, left: int | None) -> NodeLedger:
-    """The same node with its first cards alone; with all of them for None."""
+    """Return the node with only its first cards; with all of them for None."""
     return ledger.with_node(replace(ledger.node, cards=ledger.node.cards[:left]))
 
 

@@ -10,7 +10,15 @@ from hypothesis import strategies as st
 from core.feasibility.fit import fit
 from core.hardware.node import Node
 from core.hardware.quantity import GIB, MIB
-from core.quota.amounts import CARD, QuotaAmounts, QuotaLimits, format_cards, held, least, text
+from core.quota.amounts import (
+    CARD,
+    QuotaAmounts,
+    QuotaLimits,
+    amounts_of,
+    format_cards,
+    least,
+    text,
+)
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.request import ContainerRequest, Phase
 from core.tests.builders import (
@@ -53,21 +61,23 @@ NODE = a_node(a_card("a", memory=16 * GIB), a_card("b", 1, memory=24 * GIB))
 def test_a_share_counts_as_the_larger_of_its_fractions(
     grants: list[Grant], expected: QuotaAmounts
 ) -> None:
-    assert held(holding(*grants), NODE) == expected
+    assert amounts_of(holding(*grants), NODE) == expected
 
 
 def test_a_slice_counts_as_what_it_has() -> None:
     node = a_node(a_mig_card())
 
-    assert held(holding(a_sliced_grant(0, 2)), node) == QuotaAmounts(500, 2 * GIB, 50)
+    assert amounts_of(holding(a_sliced_grant(0, 2)), node) == QuotaAmounts(500, 2 * GIB, 50)
 
 
 def test_a_card_without_memory_counts_whole() -> None:
-    assert held(holding(a_grant("a", 0)), a_node(a_card("a", memory=0))) == QuotaAmounts(CARD, 0, 0)
+    assert amounts_of(holding(a_grant("a", 0)), a_node(a_card("a", memory=0))) == QuotaAmounts(
+        CARD, 0, 0
+    )
 
 
 def test_a_card_of_which_a_pod_may_have_any_part_counts_whole() -> None:
-    assert held(unreadable("u", ["a", "gone"]), NODE) == QuotaAmounts(2 * CARD, 16 * GIB, 200)
+    assert amounts_of(unreadable("u", ["a", "gone"]), NODE) == QuotaAmounts(2 * CARD, 16 * GIB, 200)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +116,7 @@ def test_no_allocation_counts_less_than_its_request_at_least(number: int) -> Non
     placement = fit(request, empty(*node.cards, name="n0"))
 
     if isinstance(placement, Placement):
-        counted = held(Allocation.of(request, placement), node)
+        counted = amounts_of(Allocation.of(request, placement), node)
         assert least(request, [card.memory for card in node.cards]).within(counted)
 
 

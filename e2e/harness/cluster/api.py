@@ -57,7 +57,7 @@ class Api:
         return cls(port=port, context=context)
 
     def impersonating(self, user: str, group: str = "") -> "Api":
-        """The same server as another user, which an administrator may do."""
+        """Return the server as another user, which an administrator may do."""
         speaker = {"Impersonate-User": user} | ({"Impersonate-Group": group} if group else {})
         return replace(self, headers={**self.headers, **speaker})
 

@@ -20,7 +20,7 @@ POLICY = {
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [{"level": "Metadata", "users": list(ACCOUNTS)}, {"level": "None"}],
 }
-"""The requests of these accounts alone, without their bodies."""
+"""Only the requests of these accounts, without their bodies."""
 
 _read: dict[Path, int] = {}
 

@@ -59,7 +59,7 @@ def template(values: Mapping[str, object] | Path) -> str:
 
 
 def render(values: Mapping[str, object] | Path) -> list[Object]:
-    """The same as objects."""
+    """Render the chart; returns its objects."""
     return [each for each in yaml.safe_load_all(template(values)) if each]
 
 

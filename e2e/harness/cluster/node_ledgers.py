@@ -27,7 +27,7 @@ def ledger(plane: ControlPlane, node: str) -> Object:
 
 
 def ledgers_of(plane: ControlPlane, nodes: int) -> None:
-    """Wait until so many nodes have a ledger."""
+    """Wait until ``nodes`` nodes have a ledger."""
     within(300, lambda: len(plane.api.get(LEDGERS)["items"]) >= nodes)
 
 

@@ -23,7 +23,7 @@ from e2e.harness.processes.waiting import within
 
 HOME = "dragoman-e2e-guest"
 LABEL = "dragoman.dev/e2e-guest"
-"""Of the namespaces at which the webhooks look."""
+"""The label of the namespaces at which the webhooks look."""
 
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _POLICIES = "/apis/admissionregistration.k8s.io/v1"

@@ -35,7 +35,7 @@ def compare(name: str, body: object, *, rewrite: bool) -> None:
 
 
 def trim(value: Any) -> Any:
-    """The same without ``managedFields``, the bookkeeping of the API server."""
+    """Return the value without ``managedFields``, the bookkeeping of the API server."""
     if isinstance(value, dict):
         return {key: trim(each) for key, each in value.items() if key != "managedFields"}
     if isinstance(value, list):

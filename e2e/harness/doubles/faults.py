@@ -83,7 +83,7 @@ def refusing(status: int, *, after_seconds: int | None = None) -> Act:
     """The server never receives the request; the answer is an error status.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         after_seconds: the header ``Retry-After``.
     """
     headers = {} if after_seconds is None else {"Retry-After": str(after_seconds)}

@@ -61,7 +61,7 @@ class Recorder:
 
     @property
     def url(self) -> str:
-        """Its address, without a verb."""
+        """The extender's address, without a verb."""
         return f"http{'s' if self.secure else ''}://{self.address}:{self.port}"
 
     def of(self, verb: str) -> list[Call]:

@@ -80,7 +80,7 @@ class RunningAgent:
     """An agent that runs.
 
     Attributes:
-        process: of it.
+        process: the agent's process.
         config: its configuration file.
     """
 

@@ -8,7 +8,7 @@ NODES = Path("/sys/devices/system/node")
 
 
 def write(folder: Path, count: int) -> None:
-    """Make a folder in which a kubelet counts so many.
+    """Make a folder in which a kubelet counts ``count`` NUMA nodes.
 
     It counts folders and takes the numbers of processors, which it gives to control groups, from
     their names: ``cpu1`` and ``cpu01`` are one processor that counts as two.

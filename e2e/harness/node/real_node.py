@@ -68,7 +68,7 @@ class RealNode:
 
     @property
     def path(self) -> str:
-        """Of its object at the API server."""
+        """Path of the node's object at the API server."""
         return f"/api/v1/nodes/{self.name}"
 
     def inside(self, pod: Object, container: str) -> Inside:
@@ -131,7 +131,7 @@ def real_node(plane: ControlPlane, run: Run, name: str) -> Iterator[RealNode]:
 
     Args:
         plane: where it registers.
-        run: of this node alone: a node's folders have fixed names.
+        run: the run of only this node: a node's folders have fixed names.
         name: of the node.
 
     Raises:

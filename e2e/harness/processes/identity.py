@@ -34,7 +34,7 @@ class Identity:
 
     @classmethod
     def parse(cls, text: str) -> "Identity":
-        """As written by ``str``."""
+        """Parse what ``str`` wrote."""
         pid, started = text.split()
         return cls(pid=int(pid), started=float(started))
 

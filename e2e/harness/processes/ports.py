@@ -25,7 +25,7 @@ def free_ports(count: int) -> tuple[int, ...]:
     """That many different ports that are free; the ones that were given longest ago come first.
 
     Raises:
-        PortsTakenError: there are not so many.
+        PortsTakenError: fewer are free.
     """
     found = tuple(islice(filter(_is_free, islice(_block(), BLOCK)), count))
     if len(found) < count:

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 STEPS = 60_000
-"""Of the piece of work: about 10 ms."""
+"""Steps of the piece of work: about 10 ms."""
 
 PAUSE = 0.4
 """Seconds between two pieces, so that they take a fortieth of one processor."""

@@ -49,7 +49,7 @@ class ClaimRound(Round):
 
 @contextmanager
 def ground(nodes: int) -> Iterator[Service]:
-    """A cluster of so many nodes with eight cards, and a service that knows them.
+    """A cluster of ``nodes`` nodes with eight cards, and a service that knows them.
 
     The API server does not ask it yet.
     """

@@ -97,7 +97,7 @@ class SchedulerRound(Round):
 
 @contextmanager
 def ground(nodes: int) -> Iterator[ControlPlane]:
-    """A cluster of so many nodes with eight cards, described by two dialects."""
+    """A cluster of ``nodes`` nodes with eight cards, described by two dialects."""
     with cluster([]) as plane:
         install(plane)
         define(plane, cache.asset("koordinator", "crd"))

@@ -1,4 +1,4 @@
-"""The same pods through vc-scheduler, with the service as its extender and alone."""
+"""Equal pods through vc-scheduler, with the service as its extender and without it."""
 
 import json
 import re
@@ -49,7 +49,7 @@ class Round:
 
 
 def grow(plane: ControlPlane, size: int) -> None:
-    """Have so many nodes with eight cards, ready from the start."""
+    """Grow to ``size`` nodes with eight cards, ready from the start."""
     there = {node["metadata"]["name"] for node in plane.api.get("/api/v1/nodes")["items"]}
     names = [f"node-{number:05}" for number in range(size)]
     rows = [described(name, volcano(gpus(name, 8))) for name in names if name not in there]
@@ -68,7 +68,7 @@ def with_service(plane: ControlPlane, service: Service, pods: int) -> Round:
 def alone(plane: ControlPlane, service: Service, pods: int) -> Round:
     """The scheduler has no extender and counts the amounts that nodes state; it chooses no cards.
 
-    Its own ``deviceshare`` cannot stand here: its client works in a pod alone. Source: volcano
+    Its own ``deviceshare`` cannot stand here: its client works only in a pod. Source: volcano
     v1.14.1 pkg/scheduler/api/devices/util.go, NewClient.
     """
     text = json.dumps(_without_extender(volcano_like(service)))

@@ -17,7 +17,7 @@ def volcano_scheduler() -> str:
 
 
 def volcano_rights() -> list[Object]:
-    """Its account and what that may do."""
+    """The account of Volcano's scheduler and what it may do."""
     rows = yaml.safe_load_all(volcano_scheduler())
     return [each for each in rows if each and each["kind"] in chart.RIGHTS]
 

@@ -97,7 +97,7 @@ class Service:
         return json.loads(self._ask(path)[1])
 
     def ask(self, path: str, question: Object) -> Any:
-        """Its answer to a question of a scheduler."""
+        """The service's answer to a question of a scheduler."""
         return json.loads(self._ask(path, json.dumps(question))[1])
 
     def metrics(self, path: str = "/metrics") -> str:

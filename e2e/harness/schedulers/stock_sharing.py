@@ -26,7 +26,7 @@ RECORDS = (
 
 HANDSHAKE = {"volcano.sh/node-vgpu-handshake": "Requesting_2099.01.01 00:00:00"}
 """On nodes with cards: vc-scheduler 1.14.1 ignores others, and would answer another value by a
-client that works in a pod alone."""
+client that works only in a pod."""
 
 Share = tuple[str, int, int]
 """Card, MiB, percent of compute."""

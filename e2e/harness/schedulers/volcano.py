@@ -64,7 +64,7 @@ def configuration(
 
 
 def wait_for_cache(scheduler: Process, nodes: int) -> None:
-    """Wait until vc-scheduler has had a session with so many nodes in its cache.
+    """Wait until vc-scheduler has had a session with ``nodes`` nodes in its cache.
 
     Its first sessions may see only a part of them: it fills its cache while it runs.
     Source: volcano v1.14.1 pkg/scheduler/cache/cache.go, Snapshot, which logs it at verbosity 3.
@@ -106,7 +106,7 @@ def story(calls: Sequence[Call]) -> list[str]:
 
 
 def add_group(api: Api, name: str, members: int, queue: str = "default") -> None:
-    """A pod group that starts with so many members or not at all."""
+    """Add a pod group that starts with ``members`` members or not at all."""
     spec = {"minMember": members, "queue": queue}
     api.create(
         GROUPS,

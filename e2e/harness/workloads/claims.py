@@ -29,7 +29,7 @@ def a_card(number: int, uuid: str) -> Object:
 
 
 def a_shared_card(number: int, uuid: str) -> Object:
-    """The same with compute and slots, as our driver publishes a card."""
+    """A card with compute and slots, as our driver publishes it."""
     compute = {"default": "0", "validRange": {"min": "0", "max": "100", "step": "1"}}
     slots = {"default": "1", "validValues": ["1"]}
     card = a_card(number, uuid)

@@ -80,7 +80,7 @@ def gpus(node: str, count: int, memory: int = 81920) -> tuple[Gpu, ...]:
 
 
 def volcano(cards: Sequence[Gpu], mode: str = "hami-core", slots: int = SLOTS) -> DialectRecords:
-    """As Volcano's device plugin registers cards.
+    """Cards as Volcano's device plugin registers them.
 
     Source: volcano-vgpu-device-plugin pkg/util/util.go (the annotation), pkg/plugin/server.go.
     """
@@ -100,7 +100,7 @@ def volcano(cards: Sequence[Gpu], mode: str = "hami-core", slots: int = SLOTS) -
 
 
 def metax(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
-    """As MetaX's device plugin registers cards that may be shared.
+    """Cards that may be shared, as MetaX's device plugin registers them.
 
     Source: HAMi v2.10.0 pkg/device/metax/protocol.go.
     """
@@ -130,7 +130,7 @@ def metax(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
 
 
 def hami(cards: Sequence[Gpu], slots: int = SLOTS) -> DialectRecords:
-    """As HAMi's device plugin registers cards.
+    """Cards as HAMi's device plugin registers them.
 
     Source: HAMi v2.10 pkg/device/devices.go, DeviceInfo. A Go field that is zero is not written.
     """
@@ -161,7 +161,7 @@ def metax_whole(count: int) -> DialectRecords:
 def koordinator(
     cards: Sequence[Gpu], vendor: str = "nvidia", *, with_shared: bool = False
 ) -> DialectRecords:
-    """As koordlet describes cards and koord-manager sums them up on the node.
+    """Cards as koordlet describes them and koord-manager sums them up on the node.
 
     Args:
         cards: by ascending minor, at least one.

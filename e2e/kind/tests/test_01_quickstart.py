@@ -1,4 +1,4 @@
-"""docs/quickstart.md: its commands, as they stand there, on the session's cluster.
+"""docs/guides/quickstart.md: its commands, as they stand there, on the session's cluster.
 
 Left out are the commands that create and delete the cluster: the session did the first, from the
 same file, and does the second at its end. The page's words for "another cluster" clean up.
@@ -11,7 +11,7 @@ from e2e.kind.documentation import blocks, outputs
 from e2e.kind.plain_pods import differences
 from e2e.kind.shell import attempt, beside, eventually, get, sh
 
-PAGE = "docs/quickstart.md"
+PAGE = "docs/guides/quickstart.md"
 CREATES = "kind create cluster --config configs/kind-cluster.yaml\n"
 
 

@@ -1,4 +1,4 @@
-"""docs/install.md and docs/schedulers/kube-scheduler.md: their commands, as they stand there."""
+"""Commands of docs/guides/install.md and docs/reference/schedulers/kube-scheduler.md."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from e2e.kind import cards, static_pod
 from e2e.kind.documentation import blocks
 from e2e.kind.shell import eventually, get, sh
 
-PAGE = "docs/install.md"
+PAGE = "docs/guides/install.md"
 REGISTRY = "registry.example.com"
 # The page's class for NVIDIA's runtime; here the usual one is behind it.
 RUNTIME_CLASS = """
@@ -15,7 +15,7 @@ kind: RuntimeClass
 metadata: {name: nvidia}
 handler: runc
 """
-SCHEDULER = "docs/schedulers/kube-scheduler.md"
+SCHEDULER = "docs/reference/schedulers/kube-scheduler.md"
 
 
 def test_both_images_are_built_and_loaded() -> None:

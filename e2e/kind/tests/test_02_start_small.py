@@ -1,4 +1,4 @@
-"""docs/start-small.md: its commands, as upgrades of the session's release."""
+"""docs/guides/start-small.md: its commands, as upgrades of the session's release."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from e2e.kind.plain_pods import differences, end_standing, replace_validator, st
 from e2e.kind.pods import Pod, create, granted, pod, volcano
 from e2e.kind.shell import CommandError, eventually, get, sh, wait_for
 
-PAGE = "docs/start-small.md"
+PAGE = "docs/guides/start-small.md"
 SERVICE = "deployment/dragoman --namespace=dragoman-system"
 AGENT = "daemonset/dragoman-node --namespace=dragoman-system"
 INSTALLS = "helm install dragoman charts/dragoman -n dragoman-system --create-namespace"

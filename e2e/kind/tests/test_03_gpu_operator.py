@@ -1,4 +1,4 @@
-"""docs/nvidia-gpu-operator.md: its commands, on the node that has NVIDIA's device plugin."""
+"""docs/guides/nvidia-gpu-operator.md: its commands, on the node that has NVIDIA's device plugin."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from e2e.kind.plain_pods import differences
 from e2e.kind.pods import create, delete, environment, granted, pod, volcano
 from e2e.kind.shell import eventually, get, sh, wait_for
 
-PAGE = "docs/nvidia-gpu-operator.md"
+PAGE = "docs/guides/nvidia-gpu-operator.md"
 POOL = "gpu-pool=shared"
 
 pytestmark = pytest.mark.usefixtures("workers")
@@ -35,7 +35,7 @@ def test_the_read_only_tools_find_nothing_wrong_with_plain_pods(
 
 def test_the_page_installs_with_values_that_the_chart_takes() -> None:
     (install,) = section("2. Install, without an agent at first")
-    (of_page,) = blocks("docs/install.md", "2. Install the chart")
+    (of_page,) = blocks("docs/guides/install.md", "2. Install the chart")
 
     assert install.startswith(of_page.splitlines()[0])
     sh(install.replace("helm install", "helm template --kube-version=1.30.0"))

@@ -1,4 +1,4 @@
-"""Volcano, by its own chart and the commands of docs/schedulers/vc-scheduler.md."""
+"""Volcano, by its own chart and the commands of docs/reference/schedulers/vc-scheduler.md."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from e2e.kind.pods import create, delete, environment, granted, koordinator, pod
 from e2e.kind.shell import eventually, sh, wait_for
 from e2e.testbed import cache
 
-PAGE = "docs/schedulers/vc-scheduler.md"
+PAGE = "docs/reference/schedulers/vc-scheduler.md"
 # Its webhooks need an image with a shell and openssl; the images here have one program each.
 SETTINGS = "--set basic.image_pull_policy=IfNotPresent --set custom.admission_enable=false"
 

@@ -1,4 +1,4 @@
-"""Koordinator, by its own manifests and the commands of docs/schedulers/koord-scheduler.md."""
+"""Koordinator: its own manifests, and docs/reference/schedulers/koord-scheduler.md."""
 
 import shutil
 from pathlib import Path
@@ -20,7 +20,7 @@ from e2e.kind.pods import (
 from e2e.kind.shell import eventually, get, sh, wait_for
 from e2e.testbed import cache
 
-PAGE = "docs/schedulers/koord-scheduler.md"
+PAGE = "docs/reference/schedulers/koord-scheduler.md"
 OVERLAY = REPOSITORY / "e2e/kind/koordinator/kustomization.yaml"
 MIB = 2**20
 

@@ -1,4 +1,4 @@
-"""Cases of the acceptance list (docs/testing.md) under the real schedulers, in real containers.
+"""Acceptance list (docs/reference/testing.md): its cases for real schedulers.
 
 The others need a fault of the API server, or calls that no scheduler makes: those are in
 ``e2e/tests/service/test_acceptance.py``. The storm has cases 3, 4, 6 and 14.

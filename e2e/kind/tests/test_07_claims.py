@@ -1,4 +1,4 @@
-"""docs/dialects/dra.md, The driver: its commands; a claim beside other pods on one card."""
+"""docs/reference/dialects/dra-driver.md: its commands; a claim beside other pods on one card."""
 
 from e2e.kind import cards
 from e2e.kind.documentation import blocks
@@ -14,7 +14,7 @@ def test_a_claim_gets_its_share_where_pods_of_another_dialect_leave_room(
     workers: list[str],
 ) -> None:
     node, other = workers
-    (block,) = blocks("docs/dialects/dra.md", "The driver")
+    (block,) = blocks("docs/reference/dialects/dra-driver.md", "Turn it on")
     enable, example = block.splitlines()
 
     sh(f"{enable} --wait --timeout=4m", timeout=300)

@@ -1,4 +1,4 @@
-"""Sidecars in the schedulers' pods, by docs/schedulers/README.md; then everything restarts."""
+"""Sidecars of docs/reference/schedulers/README.md in the schedulers' pods; then restarts."""
 
 import json
 from functools import partial
@@ -21,7 +21,7 @@ from e2e.kind.pods import (
 )
 from e2e.kind.shell import attempt, eventually, get, sh, wait_for
 
-PAGE = "docs/schedulers/README.md"
+PAGE = "docs/reference/schedulers/README.md"
 MIB = 2**20
 SCHEDULERS = {"volcano-system": "volcano-scheduler", "koordinator-system": "koord-scheduler"}
 RESTARTED = [

@@ -29,7 +29,7 @@ MIG = ("volcano-mig", "volcano-scheduling", "hami-mig")
 
 
 MIXED = {name: [(10240, 25)] for name in ("volcano-lab", "koord-lab", "metax-lab")}
-"""Of the mixed guide, the pods that share one card of all dialects."""
+"""The pods of the mixed guide that share one card of all dialects."""
 
 
 def test_the_agents_leave_the_cards_to_the_ledgers(workers: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""docs/upgrade.md: its commands, there and back, while containers run."""
+"""docs/guides/upgrade.md: its commands, there and back, while containers run."""
 
 from pathlib import Path
 from typing import Any
@@ -8,7 +8,7 @@ from e2e.kind.documentation import blocks
 from e2e.kind.pods import create, delete, environment, granted, koordinator, pod, used, volcano
 from e2e.kind.shell import eventually, get, sh, wait_for
 
-PAGE = "docs/upgrade.md"
+PAGE = "docs/guides/upgrade.md"
 VALUES = "-f e2e/kind/values.yaml --wait --timeout=4m"
 NAMES = ("by-volcano", "by-koord")
 MIB = 2**20
@@ -57,7 +57,7 @@ def test_there_and_back_no_running_container_changes(workers: list[str]) -> None
     wait_for("pod", *NAMES, "--for=condition=Ready")
     held, before = shares(), running()
     schedulers, hooks, removal = blocks(PAGE, "Back")
-    *_, without_sidecars = blocks("docs/schedulers/README.md", "As a sidecar")
+    *_, without_sidecars = blocks("docs/reference/schedulers/README.md", "As a sidecar")
 
     sh(schedulers)
     sh(without_sidecars)
@@ -77,7 +77,7 @@ def test_there_and_back_no_running_container_changes(workers: list[str]) -> None
     sh(status)
     sh(f"{hooks.rstrip()} --wait --timeout=4m", timeout=300)
     for page in ("vc-scheduler", "koord-scheduler"):
-        sh(f"cd $(mktemp -d)\n{blocks(f'docs/schedulers/{page}.md')[0]}")
+        sh(f"cd $(mktemp -d)\n{blocks(f'docs/reference/schedulers/{page}.md')[0]}")
     for space, name in (
         ("volcano-system", "volcano-scheduler"),
         ("koordinator-system", "koord-scheduler"),

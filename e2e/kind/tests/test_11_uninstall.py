@@ -1,4 +1,4 @@
-"""docs/install.md, Uninstall: its commands leave nothing."""
+"""docs/guides/install.md, Uninstall: its commands leave nothing."""
 
 from e2e.kind.documentation import blocks
 from e2e.kind.plain_pods import differences
@@ -12,7 +12,7 @@ KINDS = (
 
 
 def test_the_page_s_commands_leave_nothing() -> None:
-    removal, resources = blocks("docs/install.md", "Uninstall")
+    removal, resources = blocks("docs/guides/install.md", "Uninstall")
 
     sh(removal, timeout=200)
     sh(resources)

@@ -19,7 +19,7 @@ Worlds = Callable[..., AbstractContextManager[World]]
 def plane() -> Iterator[ControlPlane]:
     """A control plane with what the service needs; nothing runs."""
     with run() as this:
-        # One replica alone answers the webhooks: what passes while it is killed, none has seen.
+        # Only one replica answers the webhooks: what passes while it is killed, none has seen.
         values = {
             "webhooks": {"bindings": {"failurePolicy": "Fail"}},
             "dra": {"enabled": True, "arbiter": {"enabled": True}},

@@ -47,7 +47,7 @@ def test_no_history_breaks_a_rule_of_a_card(worlds: Worlds, request: pytest.Fixt
 
 
 def seeds_for(first: int, histories: int, until: float) -> Iterator[int]:
-    """So many seeds, and more until a time of the monotonic clock."""
+    """A number of seeds, and more until a time of the monotonic clock."""
     for number in count():
         if number >= histories and monotonic() >= until:
             return

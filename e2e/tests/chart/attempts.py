@@ -46,7 +46,7 @@ class Attempt:
     Attributes:
         who: the identity.
         what: for people, and unique.
-        verb: of HTTP.
+        verb: the HTTP method.
         path: with the query.
         body: of the request; none for an empty one.
         refusal: a part of the expected text; empty where the request is accepted.

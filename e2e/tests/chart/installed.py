@@ -8,7 +8,7 @@ from e2e.harness.processes.run import Run
 from e2e.harness.processes.waiting import within
 
 ACCOUNT = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/default"
-"""Of pods without one; a controller creates it."""
+"""The service account of pods that name none; a controller creates it."""
 
 FOREIGN = (
     ("monitoring.coreos.com", "ServiceMonitor"),

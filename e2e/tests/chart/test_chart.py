@@ -332,7 +332,7 @@ def test_the_upgrade_pages_switches_of_claims_are_the_charts() -> None:
     commands = [
         line
         for heading in ("Turn it on", "Turn it off")
-        for block in blocks("docs/upgrade.md", heading)
+        for block in blocks("docs/guides/upgrade.md", heading)
         for line in block.replace("\\\n", " ").splitlines()
         if line.startswith("helm upgrade")
     ]

@@ -31,7 +31,7 @@ pytestmark = [
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 CAP_DAC_OVERRIDE = 1
-"""Its bit in CapEff (linux/capability.h): the agent deletes folders of other users."""
+"""The bit in CapEff (linux/capability.h): the agent deletes folders of other users."""
 
 LOOK = """
 test -S /var/run/nri/nri.sock && echo socket=yes

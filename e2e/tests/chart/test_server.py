@@ -338,7 +338,7 @@ def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: Contr
         plane.api.create(LEDGERS, {**record, "metadata": {"name": node}, "spec": {"node": node}})
     agent = pod("agent", "x", {}, serviceAccountName="dragoman-node", nodeName="n1")
     plane.api.create(pods, agent)
-    # The role alone lets it write the status of all; here the whole, which shows the same policy.
+    # Its role lets it write the status of all; here the whole, which shows the same policy.
     grant(plane.api, "dragoman-node", "nodeledgers", "patch")
     own, stray = as_account(plane, "dragoman-node", "agent"), as_account(plane, "dragoman-node")
     mark = {"metadata": {"labels": {"seen": "yes"}}}
@@ -362,7 +362,7 @@ def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: Contr
 
 
 def a_slice(node: str, pool: str = "", name: str = "", driver: str = "gpu.dragoman.dev") -> Object:
-    """As the driver of a node writes it, if nothing else is stated."""
+    """A slice as the driver of a node writes it, if no other value is given."""
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",

@@ -76,7 +76,7 @@ def server(target: Target, api: Api) -> Iterator[Recorder]:
 
 @pytest.fixture
 def hook(server: Recorder) -> Recorder:
-    """The same, with nothing recorded yet."""
+    """A recorder that has recorded no call yet."""
     server.calls.clear()
     server.answers["bindings"] = allow
     return server

@@ -1,4 +1,4 @@
-"""Nothing stays behind, however a run ends."""
+"""A run leaves no process or file behind, however it ends."""
 
 import os
 import signal

@@ -88,7 +88,7 @@ def test_with_a_token_and_what_the_first_run_made_is_gone(plane: ControlPlane) -
 
 
 def names(api: Api) -> dict[str, list[str]]:
-    """Of every object that belongs to no namespace, by its collection."""
+    """Names of all objects that belong to no namespace, by their collection."""
     groups = [row["preferredVersion"]["groupVersion"] for row in api.get("/apis")["groups"]]
     found = {}
     for path in ("/api/v1", *(f"/apis/{group}" for group in groups)):

@@ -67,7 +67,7 @@ def grant(api: Api, amount: str) -> None:
 
 def test_who_may_write_them_and_what_they_survive(node: Node) -> None:
     grant(node.plane.api, "8")
-    print("written as capacity alone:", node.amounts())
+    print("written only as capacity:", node.amounts())
     within(30, lambda: node.amounts() == ("8", "8"))
     print("after the kubelet's next status:", node.amounts())
 

@@ -86,7 +86,7 @@ class DriverNode:
         part.rename(self.cards)
 
     def wait_for_cards(self, count: int) -> None:
-        """Wait until ledger and slices have so many cards, none of them unhealthy."""
+        """Wait until ledger and slices have ``count`` cards, none of them unhealthy."""
 
         def holds() -> bool:
             pools = [each["spec"].get("devices", ()) for each in self.slices()]

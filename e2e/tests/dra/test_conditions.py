@@ -46,7 +46,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def idle(service: Service) -> Iterator[None]:
-    """Nothing is left of a test."""
+    """After each test remove its pods and claims."""
     yield
     clear(service.plane.api)
     service.plane.api.delete(CLAIMS)

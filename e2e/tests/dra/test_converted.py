@@ -57,7 +57,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def idle(service: Service) -> Iterator[None]:
-    """Nothing is left of a test, though no test deletes a claim."""
+    """After each test wait until no claim is left, though no test deletes one."""
     yield
     clear(service.plane.api)
     within(90, lambda: not held(service.plane, NODE))
@@ -135,7 +135,7 @@ def test_pods_of_other_schedulers_stay(service: Service) -> None:
 
 
 def test_a_forged_record_is_denied(service: Service) -> None:
-    """That of another pod, with an amount that no pod can state."""
+    """The record is of another pod, with an amount that no pod can state."""
     api = service.plane.api
     made = api.create(f"{PODS}?dryRun=All", stating("model", VOLCANO))
     record = made["metadata"]["annotations"][KEY].replace("20480", "-1")

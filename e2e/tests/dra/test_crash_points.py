@@ -26,7 +26,7 @@ pytestmark = pytest.mark.local("the API server admits no claims of other modules
 
 LABEL = "dragoman.dev/crash-points"
 VERB = "zzz"
-"""Of a webhook that the API server asks after ours."""
+"""The verb of a webhook that the API server asks after ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ def test_an_arbiter_that_is_killed_after_the_claim_was_written_finds_it_again(
 
 
 def test_a_claim_that_is_deleted_while_its_arbiter_is_dead_holds_nothing(world: World) -> None:
-    """Its ledger was written, and no scheduler tries again."""
+    """The ledger was written, and no scheduler tries again."""
     api = world.plane.api
     fault = Fault(commit, cut(done=True, first=world.kill))
     world.proxy.faults.append(fault)

@@ -238,7 +238,7 @@ MARK = "stubborn-claim"
 
 
 def processes() -> list[int]:
-    """Those of the container of the pod that was deleted."""
+    """The processes of the container of the pod that was deleted."""
     found: list[int] = []
     for file in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):

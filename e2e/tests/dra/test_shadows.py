@@ -46,7 +46,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
 
 @pytest.fixture(autouse=True)
 def idle(service: Service) -> Iterator[None]:
-    """Nothing is left of a test."""
+    """After each test remove its pods, claims and shadow claims."""
     yield
     api = service.plane.api
     clear(api)

@@ -66,7 +66,7 @@ class Neighbours:
         self.api.create(PODS, self.runnable(body, claims=[{"name": "card"}]))
 
     def runnable(self, body: Object, **resources: Any) -> Object:
-        """The same pod with the node's image."""
+        """Return the pod with the node's image."""
         for container in body["spec"]["containers"]:
             container |= {"image": IMAGE, "imagePullPolicy": "Never"}
             container["resources"] |= resources

@@ -105,7 +105,7 @@ def staged(way: Way, found: list[Object]) -> Iterator[dict[str, RealNode]]:
             api.create(DEVICES, devices[name] | {"metadata": metadata})
         by_plugins = {"metax-tech.com/gpu"} | ({"nvidia.com/gpu"} if name in devices else set())
         whole = {k: v for k, v in row["status"]["capacity"].items() if k in by_plugins}
-        if whole:  # stated by the vendors' device plugins alone; HAMi's are published
+        if whole:  # stated only by the vendors' device plugins; HAMi's are published
             stated = {"capacity": whole, "allocatable": whole}
             api.merge(f"{node.path}/status", {"status": stated})
             none = dict.fromkeys(whole)

@@ -381,7 +381,7 @@ def test_a_stale_second_copy_cannot_give_another_card(place: RuntimeNode) -> Non
 def test_koordinators_hook_beside_the_agent_is_refused_where_it_says_otherwise(
     place: RuntimeNode,
 ) -> None:
-    """Its part is played by a second copy that sets a minor, as that hook does."""
+    """A second copy plays Koordinator's hook: it sets a minor, as that hook does."""
     place.host.write_ledger(ledger(half(index=1)))
     configuration = place.host.configuration(place.runtime)
     profile: dict[str, Any] = {"names": "0", "devices": [], "cardDevices": [], "hamiCore": None}

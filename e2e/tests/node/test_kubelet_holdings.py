@@ -67,7 +67,7 @@ class Place:
         return start_agent(self.runtime, self.host, configuration)
 
     def run_pod(self, name: str, *amounts: int, written: str = "") -> str:
-        """As ``create``, once the pod runs."""
+        """Create a pod and wait until it runs; returns its uid."""
         uid = self.create(name, *amounts, written=written)
         within(90, lambda: self.pod(name)["status"].get("phase") == "Running")
         return uid

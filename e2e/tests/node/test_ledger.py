@@ -40,7 +40,7 @@ def cluster() -> Iterator[ControlPlane]:
 
 
 def kubeconfig(cluster: ControlPlane, node: str) -> Path:
-    """Of a user who may read this node's record and nothing else."""
+    """A kubeconfig of a user who may read this node's record and nothing else."""
     rule = {
         "apiGroups": ["dragoman.dev"],
         "resources": ["nodeledgers"],

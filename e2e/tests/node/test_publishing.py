@@ -182,7 +182,7 @@ def test_what_an_agent_published_outlives_it_until_the_status_is_cleared(
 
     plane.api.create(PODS, pod("after", "kube", VOLCANO))
     with_decisions(service, lambda: within(90, lambda: node_of(plane.api, "after") == "own"))
-    # As docs/node-agent.md says: kubectl patch --subresource=status --type=merge
+    # As docs/reference/node-agent.md says: kubectl patch --subresource=status --type=merge
     plane.api.merge(f"{LEDGERS}/own/status", {"status": None})
     within(60, lambda: health(plane, "own") == [])
 

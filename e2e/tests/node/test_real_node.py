@@ -70,7 +70,7 @@ def plane() -> Iterator[ControlPlane]:
 
 @pytest.fixture(params=["containerd-1", "containerd-2", "containerd"])
 def runtime(plane: ControlPlane, request: pytest.FixtureRequest) -> Iterator[Containerd]:
-    """Of a node that has its name."""
+    """The runtime of a node that has its name."""
     with run() as this:
         before = traces(this.folder.name)
         runtime = start_containerd(start_machine(this), request.param)

@@ -306,7 +306,7 @@ def test_a_pod_without_a_managed_resource_never_reaches_the_extender(
 def test_plain_pods_are_bound_without_dragoman_where_it_is_not_asked_about_them(
     plane: ControlPlane,
 ) -> None:
-    """Nothing listens at the address: to vc-scheduler all replicas are away."""
+    """To vc-scheduler all replicas are away, where no server listens at the address."""
     file = CONFIGS / "volcano-scheduler-configmap.yaml"
     text = configured("vc-scheduler", file, "--url", "http://127.0.0.1:1", "--no-plain-pods")
     plane.api.create("/api/v1/nodes", fake_node("of-plugin", RESOURCES | {PLAIN: "1"}))
@@ -363,7 +363,7 @@ def device_records() -> dict[str, str]:
     """What Volcano's device plugin writes on a node with one card, as of now.
 
     The request for a handshake is younger than a minute: vc-scheduler answers an older one by a
-    client that works in a pod alone, and reads no devices.
+    client that works only in a pod, and reads no devices.
     """
     return {
         "volcano.sh/node-vgpu-register": "GPU-0,10,8000,NVIDIA-A100,true,hami-core:",

@@ -38,7 +38,7 @@ def plane() -> Iterator[ControlPlane]:
 
 
 def grow(plane: ControlPlane, size: int) -> None:
-    """Have so many nodes, ready from the start: the controllers need a minute to see a thousand."""
+    """Grow to ``size`` nodes, ready from the start: controllers see a thousand in a minute."""
     there = {node["metadata"]["name"] for node in plane.api.get("/api/v1/nodes")["items"]}
     made = []
     for name in sorted({f"node-{number}" for number in range(size)} - there):

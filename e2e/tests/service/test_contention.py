@@ -89,7 +89,7 @@ def pods(plane: ControlPlane, services: Pair) -> Iterator[None]:
 
 
 def is_sound(plane: ControlPlane) -> int:
-    """See that no card is allocated twice; how many pods are bound."""
+    """Check that no card is allocated twice; returns how many pods are bound."""
     assert violations(plane, NODE) == []
     return len(bound(plane.api))
 
@@ -174,7 +174,7 @@ def test_a_terminating_pod_keeps_its_cards_and_a_finished_one_does_not(
 def test_seconds_of_shares_are_exact_after_the_leader_was_killed(
     plane: ControlPlane, services: Pair
 ) -> None:
-    """As a Prometheus sees them: series never step back, whichever replica exports them."""
+    """Series never step back for a Prometheus, whichever replica exports them."""
     begin = plane.api.get(f"{LEDGERS}/{NODE}")
     last: dict[Key, float] = {}
 

@@ -243,7 +243,7 @@ def test_the_pod_is_bound_in_the_end_for_each_answer_of_the_api_server(world: Wo
     print(f"{len(faults)} pods bound after {seconds:.1f} s")
     said = world.said()
     assert "the proxy says so" in said
-    assert "no good answer to the Binding" in said
+    assert "did not confirm the Binding" in said
 
 
 def test_after_an_outage_of_the_api_server_all_pods_are_bound(world: World) -> None:

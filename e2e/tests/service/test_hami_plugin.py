@@ -23,7 +23,7 @@ RUNS = {"hami.io/vgpu-devices-allocated": "GPU-0,NVIDIA,8000,30:;", "hami.io/vgp
 
 
 def cards() -> DialectRecords:
-    """As HAMi's device plugin describes them."""
+    """Cards as HAMi's device plugin describes them."""
     device = {"count": 10, "devmem": 16384, "devcore": 100, "type": "NVIDIA A10"}
     entry = {**device, "id": "GPU-0", "mode": "hami-core", "health": True}
     register = {"hami.io/node-nvidia-register": json.dumps([entry])}

@@ -213,7 +213,7 @@ def unexplained(api: Api) -> dict[str, str]:
 
 @pytest.fixture
 def real(planes: Planes) -> Iterator[tuple[Service, RealNode]]:
-    """The same on a node of a real kubelet, with the agent."""
+    """A service, and a node of a real kubelet with the agent."""
     with planes() as plane:
         prepare(plane)
         with real_node(plane, plane.run, NODE) as node:

@@ -229,7 +229,7 @@ def refusals(plane: ControlPlane, names: list[str]) -> dict[str, str]:
 
 
 def uninstall(service: Service) -> None:
-    """As docs/upgrade.md says; the webhooks and the schedulers' settings are gone by now."""
+    """Uninstall as docs/guides/upgrade.md says, after the webhooks and schedulers' settings."""
     plane = service.plane
     assert service.stop() == 0
     for node in nodes():

@@ -42,7 +42,7 @@ class Server:
         writer.close()
 
     def has(self, count: int) -> bool:
-        """Whether so many requests have arrived."""
+        """Whether ``count`` requests have arrived."""
         return len(self.requests) >= count
 
     def written_statuses(self) -> list[NodeHardware | None]:
@@ -55,7 +55,7 @@ def run(
     wanted: Callable[[], NodeHardware | None],
     *steps: tuple[Callable[[HardwarePublisher], None], int],
 ) -> None:
-    """Do each step, and wait until there were so many requests."""
+    """Do each step, and wait until its number of requests has arrived."""
 
     async def scenario() -> None:
         listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)

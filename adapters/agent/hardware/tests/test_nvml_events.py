@@ -13,7 +13,7 @@ from adapters.agent.tests.waiting import wait_until
 
 XID, ECC = 0x8, 0x2
 UNSUPPORTED = 0xFFFFFFFF
-"""As an action: the driver does not know the question."""
+"""The number that as an action means: the driver does not know the question."""
 
 
 def test_the_listener_reports_each_error_with_its_card_and_no_other_event() -> None:

@@ -65,7 +65,7 @@ def test_a_creation_that_the_runtime_undoes_leaves_no_folder(tmp_path: Path) -> 
     undone = folder(tmp_path)
     containers.observe(creating())
 
-    # It gives the id alone.
+    # It gives only the id.
     containers.observe(Removed(PodSandbox("p1"), NriContainer("c1")))
 
     assert not undone.exists()

@@ -65,7 +65,7 @@ def test_a_pod_that_was_not_deleted_is_not_confirmed_and_wakes_no_writer() -> No
 
 
 def test_a_claim_is_never_confirmed() -> None:
-    """Its uid is no pod's, so that no container is known to be of it."""
+    """A claim's uid is no pod's, and so no container is known to be of it."""
     held = changed(deleted().allocations["uid-1"], uid="uid-claim", dialect="dra")
 
     assert followed(deleted().adopt(held)).confirmed() == ("uid-1",)
@@ -75,7 +75,7 @@ def test_a_creation_that_the_runtime_undoes_runs_no_more() -> None:
     pods = followed()
     pods.observe(Creating(1, POD, container("c1")))
 
-    # It gives the id alone.
+    # It gives only the id.
     pods.observe(Stopped(PodSandbox("p1"), NriContainer("c1")))
 
     assert pods.confirmed() == ("uid-1",)

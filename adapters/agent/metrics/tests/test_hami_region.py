@@ -19,7 +19,7 @@ from adapters.agent.metrics.hami_region import (
 )
 
 USES = ((100, 20, 3, 4, 127, 30), (1, 1, 1, 0, 3, 10))
-"""Of two processes on card 1: context, module, data, offset, total, percent."""
+"""Uses of two processes on card 1: context, module, data, offset, total, percent."""
 
 
 def region(

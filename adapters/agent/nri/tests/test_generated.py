@@ -19,7 +19,7 @@ from adapters.agent.nri.tests.proto import nri_pb2, ttrpc_pb2
 
 texts = st.text(max_size=8)
 names = st.text(min_size=1, max_size=8)
-"""Of CDI devices: the codec drops an empty name, which no device has."""
+"""Names of CDI devices: the codec drops an empty name, which no device has."""
 numbers = st.integers(-(2**63), 2**63 - 1)
 mounts = st.builds(Mount, texts, texts, texts, st.lists(texts, max_size=3).map(tuple))
 devices = st.builds(

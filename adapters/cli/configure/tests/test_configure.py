@@ -262,7 +262,7 @@ def test_bad_input_is_refused_with_field_value_and_remedy(
         ("kube-scheduler", ["--url", "http://h:99999"], "give http://HOST:PORT"),
         ("kube-scheduler", ["--ca-file", "/x"], "need an address with https"),
         ("kube-scheduler", ["--ca-data", "/no/such"], "/no/such cannot be read"),
-        ("kube-scheduler", ["--keep-deviceshare"], "is for koord-scheduler alone"),
+        ("kube-scheduler", ["--keep-deviceshare"], "is only for koord-scheduler"),
         ("kube-scheduler", ["--scheduler-name", "x"], "has 0 profiles"),
         ("koord-scheduler", ["--keep-deviceshare"], "no profile enables DeviceShare"),
         ("vc-scheduler", ["--url", "https://h:1"], "cannot verify TLS"),

@@ -1,4 +1,4 @@
-"""Pods with the resources of device plugins alone: the scheduler counts, Dragoman may be away."""
+"""Pods with only resources of device plugins: the scheduler counts, Dragoman may be away."""
 
 from typing import Any
 

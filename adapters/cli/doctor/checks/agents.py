@@ -16,7 +16,7 @@ from adapters.dialects.device_plugins.resources import plugin_share
 CHECK = "agents"
 
 NRI_BY_DEFAULT = (2, 0)
-"""Of containerd. Source: containerd RELEASES.md; 1.7 has NRI and leaves it disabled."""
+"""The first containerd with NRI enabled; 1.7 has it disabled. Source: containerd RELEASES.md."""
 
 NRI_SINCE = (1, 7)
 
@@ -93,7 +93,7 @@ def _nri(runtime: str) -> str:
 
 
 def _states_shares(node: ProgramNode) -> bool:
-    """Whether a node states a resource that no vendor's device plugin serves alone."""
+    """Whether a node states a resource that no vendor's device plugin serves by itself."""
     amounts = node.status.allocatable or {}
     names = (name for name in NAMES if plugin_share(name) is None)
     return any(str(amounts.get(name, "0")) != "0" for name in names)

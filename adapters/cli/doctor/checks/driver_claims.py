@@ -14,7 +14,7 @@ from adapters.dialects.dra.claims import allocated
 CHECK = "claims"
 
 CONTAINER = "dra-driver"
-"""Of the agents' DaemonSet (charts/dragoman/templates/node.yaml)."""
+"""The driver's container in the agents' DaemonSet (charts/dragoman/templates/node.yaml)."""
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:

@@ -44,7 +44,7 @@ class _Known(NamedTuple):
     does: str = "describes cards, and injects nothing with the agent beside it"
 
 
-_SEE = "docs/node-agent.md, 'What a container gets', says which of the two holds"
+_SEE = "docs/reference/node-agent.md, 'What a container gets', says which of the two holds"
 
 _KNOWN = (
     _Known("volcano-vgpu-device-plugin", "Volcano's vGPU device plugin"),
@@ -63,7 +63,7 @@ _KNOWN = (
         "keep its pods off nodes whose cards Dragoman shares; those that run are adopted",
     ),
 )
-"""Source of the names: the projects' charts and Dockerfiles; in docs/compatibility.md."""
+"""Source of the names: the projects' charts and Dockerfiles; in docs/reference/compatibility.md."""
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:

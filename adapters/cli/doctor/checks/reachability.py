@@ -107,7 +107,7 @@ def _admitted(
         f" {pod.name} at port {port}",
         "where the network's plugin enforces them, add its namespace to"
         " networkPolicy.schedulerNamespaces, or, for a pod on the host's network, its node's"
-        " address to networkPolicy.extraClients (docs/schedulers/kube-scheduler.md)",
+        " address to networkPolicy.extraClients (docs/reference/schedulers/kube-scheduler.md)",
     )
 
 

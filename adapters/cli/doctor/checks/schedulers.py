@@ -14,7 +14,7 @@ from adapters.cli.input.source import InputError, Source
 CHECK = "schedulers"
 
 _NOT_SURE = FindingLevel.WARNING
-"""Of an address that may be reached all the same."""
+"""The level of a finding about an address that may be reached all the same."""
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:

@@ -23,7 +23,7 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         yield error(
             CHECK,
             f"no Deployment has the labels of the chart's component {SERVICE}",
-            "helm install dragoman charts/dragoman, as docs/install.md says",
+            "helm install dragoman charts/dragoman, as docs/guides/install.md says",
         )
     for release in releases:
         ready, wanted = _replicas(seen, release)
@@ -63,7 +63,7 @@ def _readiness(seen: Observed, release: Installation, *, runs: bool) -> CheckRes
             CHECK,
             f"the API server does not reach port http of {release}, which is ready: {text}",
             "where a kube-scheduler runs on the control plane's network, admit its nodes by"
-            " networkPolicy.extraClients (docs/schedulers/kube-scheduler.md)",
+            " networkPolicy.extraClients (docs/reference/schedulers/kube-scheduler.md)",
         )
     return error(
         CHECK,

@@ -16,7 +16,7 @@ from adapters.wire.budget import Selector, matches
 CHECK = "webhooks"
 
 _NAMES = frozenset(name for name in NAMES if plugin_share(name) is None)
-"""Resources by which pods request a share; pods of a device plugin alone pass the webhook."""
+"""Resources by which pods request a share; pods of only a device plugin pass the webhook."""
 PODS, BINDINGS = "pods.dragoman.dev", "bindings.dragoman.dev"
 _VARIABLE, _VOID = "NVIDIA_VISIBLE_DEVICES", "void"
 

@@ -346,7 +346,7 @@ def test_what_the_user_may_not_read_is_a_warning_and_never_an_error_of_the_clust
 
 
 def only(*schedulers: Object) -> SoundCluster:
-    """The sound cluster with these schedulers alone."""
+    """The sound cluster with only these schedulers."""
     cluster = a_sound_cluster()
     for plural in ("pods", "configmaps"):
         found = cluster.objects[plural]

@@ -23,7 +23,7 @@ from adapters.service.tests.claims import (
     claim_review,
 )
 
-EXAMPLE = Path(__file__).parents[4] / "docs" / "cli" / "decisions.jsonl"
+EXAMPLE = Path(__file__).parents[4] / "docs" / "reference" / "cli" / "decisions.jsonl"
 
 
 def a_pod_request(bench: Bench, name: str, memory: int) -> PodRequest:

@@ -13,7 +13,7 @@ from adapters.cli.translate.dialect_words import targets
 from adapters.cli.translate.translation import translate
 from adapters.dialects.losses import CardFacts
 
-EXAMPLE = (Path(__file__).parents[4] / "docs" / "cli" / "translate.yaml").read_text()
+EXAMPLE = (Path(__file__).parents[4] / "docs" / "reference" / "cli" / "translate.yaml").read_text()
 TEXTS = [EXAMPLE, json.dumps(yaml.safe_load(EXAMPLE), indent=2)]
 PIECES = [
     *"\"':{}[],\n\t -09~\\&*%!\0é",

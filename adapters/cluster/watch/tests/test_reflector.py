@@ -61,7 +61,7 @@ def bookmark(version: int, *, end: bool = False) -> Object:
 
 
 def watch(*events: object, then: Callable[[Reply], Awaitable[None]] | None = None) -> Step:
-    """These events, then the end of the answer, or what ``then`` does."""
+    """Answer a watch with events, then end the answer, or do what ``then`` does."""
 
     async def step(_request: Request, reply: Reply) -> None:
         await reply.begin()

@@ -150,7 +150,7 @@ def test_an_empty_amount_with_labels_of_cards_is_a_problem() -> None:
 
 @pytest.mark.parametrize("operand", ["device-plugin", "operands"])
 def test_where_the_operator_runs_no_device_plugin_an_empty_amount_is_right(operand: str) -> None:
-    """The kubelet states 0 from then on; see docs/nvidia-gpu-operator.md."""
+    """The kubelet states 0 from then on; see docs/guides/nvidia-gpu-operator.md."""
     off = {f"nvidia.com/gpu.deploy.{operand}": "false"}
 
     assert read({GPU: "0"}, WHOLE | off).problems == ()

@@ -30,7 +30,7 @@ def a_card_device(name: str, uuid: str, memory: str = "80Gi") -> dict[str, objec
 
 
 def a_mig_device(name: str, parent: str, profile: str, first: int) -> dict[str, object]:
-    """As NVIDIA's driver publishes an instance that exists: with the slices that it covers."""
+    """An instance as NVIDIA's driver publishes one that exists: with the slices that it covers."""
     attributes = {
         "gpu.nvidia.com/uuid": {"string": "MIG-1"},
         "gpu.nvidia.com/parentUUID": {"string": parent},

@@ -3,8 +3,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.dialects.dra.consumption import ConsumptionError, check_share, consumed
-from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share
+from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.consumption import ConsumptionError, check_share, consumed, with_shares
+from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device, a_result, a_share, a_slice
 from adapters.wire.dra import DeviceResult, RequestedClaim, SliceDevice
 
 RANGE = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
@@ -139,3 +140,49 @@ def test_a_share_may_be_more_than_its_request_and_never_less(
         return
     with pytest.raises(ConsumptionError, match=problem):
         check_share(asked({"memory": "8Gi"}), share, device)
+
+
+def test_each_device_of_which_a_part_is_requested_gets_a_share_that_has_none() -> None:
+    results = (
+        a_result("gpu-0", adminAccess=True),
+        a_result("gpu-0"),
+        a_share("gpu-1", memory="9Gi", compute="0", slots="1", plain="4"),
+        a_result("unknown"),
+        a_result("gpu-0", "nic"),
+        a_result("gpu-1"),
+    )
+    devices = (
+        {
+            **a_card_device(f"gpu-{i}", f"{i}"),
+            "allowMultipleAllocations": True,
+            "capacity": CAPACITY,
+        }
+        for i in range(2)
+    )
+    claim = Claim("u", "team/c", tuple(msgspec.convert(each, DeviceResult) for each in results))
+    pools = {(NVIDIA, "n"): [a_slice(), a_slice(*devices)]}
+
+    found = with_shares(claim, asked({"memory": "8Gi"}), pools, "seed")
+
+    changed = [
+        number
+        for number, (before, after) in enumerate(
+            zip(claim.all_results, found.all_results, strict=True)
+        )
+        if before != after
+    ]
+    assert changed == [1, 5]
+    first, second = (found.all_results[number] for number in changed)
+    assert first.share_id != second.share_id
+    assert first.consumed_capacity == of({"memory": "8Gi"})
+    again = with_shares(claim, asked({"memory": "8Gi"}), pools, "seed")
+    assert again == found
+
+
+def test_a_share_that_is_less_than_its_request_is_an_error_of_the_claim() -> None:
+    device = {**a_card_device("gpu-0", "a"), "allowMultipleAllocations": True, "capacity": CAPACITY}
+    result = msgspec.convert(a_share("gpu-0", memory="1Gi"), DeviceResult)
+    pools = {(NVIDIA, "n"): [a_slice(device)]}
+
+    with pytest.raises(ConsumptionError, match="less than its request"):
+        with_shares(Claim("u", "team/c", (result,)), asked({"memory": "8Gi"}), pools, "seed")

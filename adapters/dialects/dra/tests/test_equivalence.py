@@ -24,9 +24,7 @@ def found(
     claim = {"spec": {"devices": {"requests": requests, **(spec or {})}}}
     results = tuple(msgspec.convert(a_result(name), DeviceResult) for name in chosen)
     published = devices or (a_card_device("gpu-0", "GPU-0"), a_card_device("gpu-1", "GPU-1"))
-    return others(
-        msgspec.convert(claim, RequestedClaim), results, [a_slice(*published)], classes.get
-    )
+    return others(msgspec.convert(claim, RequestedClaim), results, [a_slice(*published)], classes)
 
 
 @pytest.mark.parametrize(

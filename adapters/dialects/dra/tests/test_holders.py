@@ -50,7 +50,7 @@ def test_a_share_is_what_it_consumes() -> None:
 
 
 def test_a_share_of_all_compute_of_our_driver_is_exclusive() -> None:
-    """As in the other dialects; what all compute means to another driver is its own affair."""
+    """The other dialects do so too; what all compute means to another driver is its own affair."""
     ours = a_slice(a_card_device("gpu-0", "GPU-0"), driver=DRIVER)
     share = a_share("gpu-0", DRIVER, memory="8Gi", compute="100")
     found = held(a_claim(share), ours)
@@ -96,11 +96,11 @@ def test_cores_are_percent_of_what_the_driver_publishes() -> None:
     ("share", "why"),
     [
         (a_share("gpu-0", memory="lots"), "'lots' is not a quantity"),
-        (a_share("gpu-0", memory="-1"), "is out of range"),
-        (a_share("gpu-0", memory="0"), "is out of range"),
-        (a_share("gpu-0", memory="0", compute="20"), "is out of range"),
-        (a_share("gpu-0", memory="1", compute="101"), "is out of range"),
-        (a_share("gpu-0", memory="1", compute="-1"), "is out of range"),
+        (a_share("gpu-0", memory="-1"), "-1: memory must be more than 0 and at most 2814749767"),
+        (a_share("gpu-0", memory="0"), "0: memory must be more than 0"),
+        (a_share("gpu-0", memory="0", compute="20"), "0: memory must be more than 0"),
+        (a_share("gpu-0", memory="1", compute="101"), "101: compute must be 0 to 100 percent"),
+        (a_share("gpu-0", memory="1", compute="-1"), "-1: compute must be 0 to 100 percent"),
     ],
 )
 def test_a_share_that_cannot_be_parsed_takes_the_card(share: dict[str, object], why: str) -> None:
@@ -304,7 +304,7 @@ def test_a_device_without_a_uuid_may_be_each_card() -> None:
 
     assert found is not None
     assert found.blocked == {"GPU-0", "GPU-1"}
-    assert found.unread == "states no uuid of a card: gpu.nvidia.com/n/vfio"
+    assert found.unread == "no card's uuid is stated for gpu.nvidia.com/n/vfio"
 
 
 def test_a_driver_that_publishes_a_card_of_the_node_means_cards() -> None:

@@ -98,3 +98,18 @@ def test_a_pool_of_several_nodes_is_that_of_the_node_whose_name_it_has() -> None
     assert [device.name for device in found.own("n")] == ["gpu-0"]
     assert found.own("m") == ()
     assert Devices((forged,)).own("m") != ()
+
+
+def test_devices_that_were_read_before_are_those_of_the_newest_slices() -> None:
+    first, second = (
+        a_slice(a_card_device(f"gpu-{i}", f"GPU-{i}")).__replace__(metadata=Metadata(name=str(i)))
+        for i in range(2)
+    )
+    before = Devices([first, second])
+    newer = a_slice(a_card_device("gpu-1", "GPU-9"), generation=2)
+
+    found = Devices([first, newer], before)
+
+    assert found.of_node("n") == Devices([first, newer]).of_node("n")
+    assert [each.card for each in found.of_node("n")] == ["GPU-0", "GPU-9"]
+    assert found.of_node("n")[0] is before.of_node("n")[0]

@@ -58,7 +58,7 @@ class _Outlook:
 
 
 class ExpectedPods:
-    """By node, the pods whose binds will probably arrive; forgets those that do not."""
+    """Pods by node whose binds will probably arrive; forgets those that do not."""
 
     def __init__(self, ledgers: LedgerCache, clock: Clock) -> None:
         self._ledgers = ledgers
@@ -72,8 +72,8 @@ class ExpectedPods:
 
         Args:
             pod_request: the pod; it is not expected on another node any more.
-            names: of nodes.
-            ranks: of each: more is better, 0 where the pod does not fit.
+            names: the nodes that fit or may fit.
+            ranks: by position of the name: more is better, 0 where the pod does not fit.
 
         Returns:
             the ranks; 0 for nodes that ranked higher, and that the expected pods will fill.

@@ -77,8 +77,8 @@ class Feasibility:
         """Why a pod does not fit some of the nodes; other calls run in between.
 
         Args:
-            pod: that does not fit them.
-            names: of nodes.
+            pod: the pod that does not fit them.
+            names: nodes, which the pod fits or not.
             selected: those of them that the pod does not fit.
         """
         rejected = names.select(selected)

@@ -66,7 +66,7 @@ class VictimsSelected(RecordedDecision):
     """Which pods a node evicts for the pod, or why that does not help.
 
     Attributes:
-        pod: that needs room.
+        pod: the pod that needs room.
         ledger: the node's.
         priority: the pod's.
         candidates: uids of the pods that may be evicted.

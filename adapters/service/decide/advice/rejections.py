@@ -46,7 +46,7 @@ class NodeRejections:
         return tuple(sorted(counts.items()))
 
     def by_node(self, answers: Sequence[T]) -> list[T]:
-        """For each name, what belongs to its rejection.
+        """What belongs to the rejection of each name.
 
         Args:
             answers: one for each distinct rejection.

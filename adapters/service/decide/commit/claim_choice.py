@@ -1,16 +1,18 @@
-"""Whether a node's ledger takes the devices of a ResourceClaim, as a function of values."""
+"""Which devices of a ResourceClaim a node's ledger takes: the decision of a commit, as values."""
 
 from dataclasses import dataclass, replace
 
 from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.holders import enlarged
 from adapters.service.decide.commit.attempt import Decided, LedgerView
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
-IN_USE, QUOTA = "in_use", "quota"
-"""Causes of a refusal."""
+IN_USE, QUOTA, UNCLEAR, PLACED = "in_use", "quota", "unclear", "placed"
+"""Causes of a refusal: the devices are in use; the quota of the namespace has less; nothing says
+which cards they are; the API server's claim has devices, or is another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,41 +20,66 @@ class ClaimRefusal:
     """Why a claim does not get devices.
 
     Attributes:
-        cause: in one word, for a metric: ``in_use`` or ``quota``.
+        cause: in one word, for a metric: ``in_use``, ``quota``, ``unclear`` or ``placed``.
         text: in words.
+        node: whose ledger cannot have the claim; empty where no ledger is the cause.
     """
 
     cause: str
     text: str
+    node: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimAttempt:
-    """A claim for which a scheduler chose devices; an ``Attempt``.
+class ClaimOption:
+    """Devices that a claim could get: those that its scheduler chose, or others as good.
 
     Attributes:
-        asked: what the claim would hold of the node's cards.
+        claim: with these devices.
+        asked: what it would hold of the node's cards.
     """
 
+    claim: Claim
     asked: Allocation
-
-    @property
-    def holder(self) -> PodRef:
-        """The claim, with its uid."""
-        return self.asked.pod_ref
 
     @property
     def node(self) -> str:
         """The name of the node."""
         return self.asked.node
 
-    def decide(self, view: LedgerView) -> Decided[ClaimRefusal | None]:
-        """Decide as ``Attempt``; the answer is why the claim does not get its devices."""
-        problem = conflict(self.asked, view)
-        if problem is not None:
-            return Decided(view, ClaimRefusal(IN_USE, problem), view.stored)
-        allocation = added(self.asked, view.stored)
-        return Decided(view, None, view.stored.allocate(allocation), allocation)
+
+@dataclass(frozen=True, slots=True)
+class ClaimAttempt:
+    """A claim that wants devices of one node; an ``Attempt``.
+
+    Attributes:
+        options: one or more, all on one node; the first that is free is allocated.
+    """
+
+    options: tuple[ClaimOption, ...]
+
+    @property
+    def holder(self) -> PodRef:
+        """The claim, with its uid."""
+        return self.options[0].claim.ref
+
+    @property
+    def node(self) -> str:
+        """The name of the node."""
+        return self.options[0].node
+
+    def decide(self, view: LedgerView) -> Decided[ClaimOption | ClaimRefusal]:
+        """Decide as ``Attempt``; a refusal says why the claim does not get the first option."""
+        problems: list[str] = []
+        for option in self.options:
+            problem = conflict(option.asked, view)
+            if problem is None:
+                allocation = added(option.asked, view.stored)
+                return Decided(view, option, view.stored.allocate(allocation), allocation)
+            problems.append(problem)
+        return Decided(
+            view, ClaimRefusal(IN_USE, f"{self.node}: {problems[0]}", self.node), view.stored
+        )
 
 
 def added(asked: Allocation, ledger: NodeLedger) -> Allocation:

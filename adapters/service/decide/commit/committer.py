@@ -4,7 +4,7 @@ Its steps, and what holds the cards after each:
 
     planned      a reservation in the memory of this process, decided on the cached ledger; other
                  decisions of this process count it
-    quota held   a claim in the namespace's ShareQuota, if it has one; other namespaces' pods and
+    quota held   a hold in the namespace's ShareQuota, if it has one; other namespaces' pods and
                  other replicas count it
     written      the allocation in the node's ledger, by compare-and-swap, decided again on the
                  newest ledger; all replicas count it
@@ -12,7 +12,7 @@ Its steps, and what holds the cards after each:
                  admitted
 
 Whatever dies between two steps leaves a hold that is released by itself: a reservation with its
-process, a claim of quota behind a fence (``fence``), an allocation by the reconciler. A step that
+process, a hold of quota behind a fence (``fence``), an allocation by the reconciler. A step that
 is added here needs the same: who counts it, and what releases it.
 """
 
@@ -26,30 +26,30 @@ from adapters.service.decide.commit.claim_choice import (
     IN_USE,
     QUOTA,
     ClaimAttempt,
+    ClaimOption,
     ClaimRefusal,
-    added,
     conflict,
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
-from adapters.service.decide.commit.quota_holds import HeldQuotaClaim, QuotaClaimNeeded, QuotaClaims
-from adapters.service.decide.commit.recorded import CardsChosen, ClaimDecided
+from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
+from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import NOTHING, QuotaAmounts, held
+from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 
 RESERVED_NS = 60_000_000_000
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
 
-CLAIMS = 4
-"""Claims of quota of one commit: a newer ledger may need a larger one, or have a fence."""
+HOLDS = 4
+"""Holds of quota of one commit: a newer ledger may need a larger one, or have a fence."""
 
-UNLIMITED = HeldQuotaClaim(None)
-"""The claim in a namespace without a quota."""
+UNLIMITED = AcquiredHold(None)
+"""The hold in a namespace without a quota."""
 
 
 class Committer:
@@ -61,14 +61,14 @@ class Committer:
         writer: LedgerWriter,
         clock: Clock,
         quotas: Quotas,
-        quota_claims: QuotaClaims,
+        quota_holds: QuotaHolds,
         recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
         self._writer = writer
         self._clock = clock
         self._quotas = quotas
-        self._quota_claims = quota_claims
+        self._quota_holds = quota_holds
         self._recorder = recorder
 
     async def commit(
@@ -103,41 +103,42 @@ class Committer:
             return Committed(Placement(node, ()), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)
 
-    async def commit_claim(self, asked: Allocation) -> ClaimRefusal | None:
-        """Allocate to a ResourceClaim the devices that a scheduler chose for it.
+    async def commit_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """Allocate devices to a ResourceClaim: the first of some options that is free.
 
         What the claim had on the node before, by an earlier attempt, it keeps.
 
+        Args:
+            options: one or more, all on one node.
+
         Returns:
-            why it does not get them; None where they are the claim's now.
+            the option that is the claim's now; why it gets none.
 
         Raises:
             LedgerContended: as ``commit``.
             OSError: as ``commit``.
         """
-        attempt = ClaimAttempt(asked)
+        attempt = ClaimAttempt(options)
         decided = await self._write(attempt, self._plan(attempt))
         if decided is None:
-            return ClaimRefusal(IN_USE, f"node {asked.node} has no ledger")
+            return _without_ledger(attempt)
         if isinstance(decided, Reason):
-            return ClaimRefusal(QUOTA, decided.text())
-        self._record_claim(asked, decided.view, decided.answer)
+            return ClaimRefusal(QUOTA, decided.text(), attempt.node)
+        self._record_claim(attempt, decided)
         return decided.answer
 
-    def refusal_of_claim(self, asked: Allocation) -> ClaimRefusal | None:
-        """Why a ResourceClaim would not get devices now; nothing is allocated."""
-        stored = self._ledgers.stored(asked.node)
-        if stored is None:
-            return None
-        view = self._view(asked.uid, stored.ledger)
-        problem = conflict(asked, view)
-        if problem is not None:
-            refusal = ClaimRefusal(IN_USE, problem)
-            self._record_claim(asked, view, refusal)
-            return refusal
-        wanted = held(added(asked, stored.ledger), stored.ledger.node)
-        short = self._quotas.refusal_of(asked.pod_ref, wanted)
-        return None if short is None else ClaimRefusal(QUOTA, short)
+    def preview_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
+        """What ``commit_claim`` would return now; nothing is allocated."""
+        attempt = ClaimAttempt(options)
+        planned = self._plan(attempt)
+        if planned is None:
+            return _without_ledger(attempt)
+        if planned.allocation is None:
+            self._record_claim(attempt, planned)
+            return planned.answer
+        wanted = amounts_of(planned.allocation, planned.view.stored.node)
+        short = self._quotas.refusal_of(attempt.holder, wanted)
+        return planned.answer if short is None else ClaimRefusal(QUOTA, short, attempt.node)
 
     def _plan(self, attempt: Attempt[AnswerT]) -> Decided[AnswerT] | None:
         """What the commit will probably come to, by the cache; None without a ledger."""
@@ -175,7 +176,7 @@ class Committer:
     async def _write(
         self, attempt: Attempt[AnswerT], planned: Decided[AnswerT] | None
     ) -> Decided[AnswerT] | Reason | None:
-        """Hold quota, then write; again where the newest ledger needs another claim of quota.
+        """Hold quota, then write; again where the newest ledger needs another hold of quota.
 
         Returns:
             what was decided on the ledger that was written, or on the newest one where nothing was
@@ -186,47 +187,49 @@ class Committer:
             OSError: as ``commit``.
         """
         holder, node = attempt.holder, attempt.node
-        claim = None if self._quota_claims.limits(holder.namespace) else UNLIMITED
+        hold = None if self._quota_holds.limits(holder.namespace) else UNLIMITED
 
         def revise(
             ledger: NodeLedger,
-        ) -> tuple[NodeLedger, Decided[AnswerT] | QuotaClaimNeeded]:
+        ) -> tuple[NodeLedger, Decided[AnswerT] | QuotaHoldNeeded]:
             decided = attempt.decide(self._view(holder.uid, ledger))
             if decided.allocation is not None:
                 needed = _needed(decided.allocation, ledger)
-                if claim is None or not claim.covers(needed):
+                if hold is None or not hold.covers(needed):
                     return ledger, needed
             return decided.after, decided
 
         needed = None
-        if claim is None and planned is not None and planned.allocation is not None:
+        if hold is None and planned is not None and planned.allocation is not None:
             needed = _needed(planned.allocation, planned.view.stored)
-        for _ in range(CLAIMS):
+        for _ in range(HOLDS):
             if needed is not None:
-                claimed = await self._quota_claims.claim(holder, node, needed, claim)
-                if isinstance(claimed, Reason):
-                    await self._drop(claim)
-                    return claimed
-                claim = claimed
+                acquired = await self._quota_holds.acquire(holder, node, needed, hold)
+                if isinstance(acquired, Reason):
+                    await self._drop(hold)
+                    return acquired
+                hold = acquired
             try:
                 written = await self._writer.change(node, revise)
             except LedgerContended:
-                await self._drop(claim)
+                await self._drop(hold)
                 raise
-            if not isinstance(written, QuotaClaimNeeded):
+            if not isinstance(written, QuotaHoldNeeded):
                 if written is None or written.allocation is None:
-                    await self._drop(claim)
+                    await self._drop(hold)
                 return written
             needed = written
-        await self._drop(claim)
-        raise LedgerContended(f"the quota's claim for {holder} is lost")
+        await self._drop(hold)
+        raise LedgerContended(
+            f"cards or quota changed {HOLDS} times while {holder} was decided: nothing is allocated"
+        )
 
-    async def _drop(self, claim: HeldQuotaClaim | None) -> None:
-        if claim is not None:
-            await self._quota_claims.drop(claim)
+    async def _drop(self, hold: AcquiredHold | None) -> None:
+        if hold is not None:
+            await self._quota_holds.drop(hold)
 
-    async def claim_late(self, allocation: Allocation, ledger: NodeLedger) -> str | None:
-        """Claim of the quota what an allocation counts that the caller is about to write.
+    async def hold_late(self, allocation: Allocation, ledger: NodeLedger) -> str | None:
+        """Hold of the quota what an allocation counts that the caller is about to write.
 
         The caller must write it by compare-and-swap, on the record whose fences ``ledger`` has.
 
@@ -238,26 +241,26 @@ class Committer:
             why the quota refuses it; None where it does not, or there is none.
 
         Raises:
-            LedgerContended: as ``QuotaClaims.claim``.
-            OSError: as ``QuotaClaims.claim``.
+            LedgerContended: as ``QuotaHolds.acquire``.
+            OSError: as ``QuotaHolds.acquire``.
         """
         holder = allocation.pod_ref
-        if not self._quota_claims.limits(holder.namespace):
+        if not self._quota_holds.limits(holder.namespace):
             return None
         needed = _needed(allocation, ledger)
-        claimed = await self._quota_claims.claim(holder, ledger.node.name, needed)
-        return claimed.text() if isinstance(claimed, Reason) else None
+        acquired = await self._quota_holds.acquire(holder, ledger.node.name, needed)
+        return acquired.text() if isinstance(acquired, Reason) else None
 
     async def fence(
         self, node: str, namespace: str, number: int, expected: Mapping[str, QuotaAmounts]
     ) -> frozenset[str]:
-        """Make sure that no commit with a claim up to a number is written any more.
+        """Make sure that no commit with a hold up to a number is written any more.
 
         Args:
             node: whose ledger is fenced.
-            namespace: of the claims.
+            namespace: of the holds.
             number: the highest.
-            expected: by uid, what a pod has there: nothing, or less than its claim.
+            expected: by uid, what a pod has there: nothing, or less than its hold.
 
         Returns:
             the pods that have just that; of the others nothing is known.
@@ -319,18 +322,26 @@ class Committer:
         self._recorder.record(CardsChosen(pod, choice, decided.view, decided.answer, is_written))
 
     def _record_claim(
-        self, asked: Allocation, view: LedgerView, refusal: ClaimRefusal | None
+        self, attempt: ClaimAttempt, decided: Decided[ClaimOption | ClaimRefusal]
     ) -> None:
-        problem = None if refusal is None else refusal.text
-        self._recorder.record(ClaimDecided(asked, view, problem))
+        """Record what was decided about each option, up to the one that is free."""
+        for option in attempt.options:
+            problem = conflict(option.asked, decided.view)
+            self._recorder.record(ClaimChecked(option.asked, decided.view, problem))
+            if problem is None:
+                return
 
 
-def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaClaimNeeded:
-    """The claim of quota that a new allocation needs."""
+def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:
+    return ClaimRefusal(IN_USE, f"{attempt.node} has no ledger", attempt.node)
+
+
+def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
+    """The hold of quota that a new allocation needs."""
     fence = ledger.fence(allocation.pod_ref.namespace)
-    return QuotaClaimNeeded(held(allocation, ledger.node), fence)
+    return QuotaHoldNeeded(amounts_of(allocation, ledger.node), fence)
 
 
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
     allocation = ledger.allocations.get(uid)
-    return NOTHING if allocation is None else held(allocation, ledger.node)
+    return NOTHING if allocation is None else amounts_of(allocation, ledger.node)

@@ -1,8 +1,8 @@
-"""Claims of quota: what a pod may have of its namespace's quota, before its cards are allocated.
+"""Holds of quota: what a pod may have of its namespace's quota, before its cards are allocated.
 
 The ledgers are one object a node, so two commits on two nodes do not meet there. They meet here:
-each writes its claim into the namespace's one quota by compare-and-swap, before the ledger. The
-order of writes is claim, ledger, Binding. Whatever dies in between leaves a claim without an
+each writes its hold into the namespace's one quota by compare-and-swap, before the ledger. The
+order of writes is hold, ledger, Binding. Whatever dies in between leaves a hold without an
 allocation; the leader drops it (``reconcile.quotas``) after a fence in the node's ledger, behind
 which the lost commit can never be written.
 """
@@ -18,17 +18,17 @@ from adapters.stores.quotas import QuotaStore, StoredQuota
 from adapters.stores.store import Conflict
 from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import NOTHING, QuotaAmounts
-from core.quota.quota import QuotaClaim, Shortage
+from core.quota.quota import QuotaHold, Shortage
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 
 ATTEMPTS = 12
-"""Times that a claim is made again because another writer was first."""
+"""Times that a hold is made again because another writer was first."""
 
 
 @dataclass(frozen=True, slots=True)
-class QuotaClaimNeeded:
-    """A commit that needs another claim; the ledger was not changed.
+class QuotaHoldNeeded:
+    """A commit that needs another hold; the ledger was not changed.
 
     Attributes:
         amounts: that the allocation counts.
@@ -40,62 +40,60 @@ class QuotaClaimNeeded:
 
 
 @dataclass(frozen=True, slots=True)
-class HeldQuotaClaim:
-    """The claim of a commit in progress.
+class AcquiredHold:
+    """The hold of a commit in progress.
 
     Attributes:
-        claim: as it was written; None where the namespace has no quota (any more).
+        hold: as it was written; None where the namespace has no quota (any more).
         own: no other attempt to bind the pod there may rely on it.
     """
 
-    claim: QuotaClaim | None
+    hold: QuotaHold | None
     own: bool = True
 
-    def covers(self, needed: QuotaClaimNeeded) -> bool:
+    def covers(self, needed: QuotaHoldNeeded) -> bool:
         """Whether an allocation of these amounts may be written behind a fence."""
-        claim = self.claim
-        return claim is None or (
-            claim.number > needed.above and needed.amounts.within(claim.amounts)
-        )
+        hold = self.hold
+        return hold is None or (hold.number > needed.above and needed.amounts.within(hold.amounts))
 
 
-class QuotaClaims:
-    """Makes and drops claims."""
+class QuotaHolds:
+    """Makes and drops holds."""
 
     def __init__(self, quotas: Quotas, store: QuotaStore, clock: Clock) -> None:
         self._quotas = quotas
         self._store = store
         self._clock = clock
-        # This process's own claims would only conflict with each other.
+        # This process's own holds would only conflict with each other.
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def limits(self, namespace: str) -> bool:
         """Whether a namespace has a quota."""
         return self._quotas.limits(namespace)
 
-    async def claim(
+    async def acquire(
         self,
         pod: PodRef,
         node: str,
-        needed: QuotaClaimNeeded,
-        earlier: HeldQuotaClaim | None = None,
-    ) -> HeldQuotaClaim | Reason:
-        """Make a claim, or renew it.
+        needed: QuotaHoldNeeded,
+        earlier: AcquiredHold | None = None,
+    ) -> AcquiredHold | Reason:
+        """Make a hold, or renew it.
 
         Args:
             pod: with its uid.
             node: on which it gets cards.
             needed: what it counts there.
-            earlier: the claim of the same commit that was not enough.
+            earlier: the hold of the same commit that was not enough.
 
         Returns:
-            the claim, or why the quota refuses it.
+            the hold, or why the quota refuses it.
 
         Raises:
             LedgerContended: other writers were first each time, or the quota cannot be used yet.
-            OSError: the store did not answer; the claim may have been made.
+            OSError: the store did not answer; the hold may have been made.
         """
-        asked = QuotaClaim(pod.uid, str(pod), node, needed.amounts)
+        asked = QuotaHold(pod.uid, str(pod), node, needed.amounts)
         for attempt in range(ATTEMPTS):
             if attempt > 1:
                 await self._clock.pause(attempt - 2)
@@ -109,40 +107,40 @@ class QuotaClaims:
         raise LedgerContended(f"other writers changed the quota of {pod.namespace} each time")
 
     async def _try(
-        self, asked: QuotaClaim, above: int, earlier: HeldQuotaClaim | None, *, newest: bool
-    ) -> HeldQuotaClaim | Reason | None:
-        """Make a claim once; None where the cached quota refuses it, which may be stale."""
+        self, asked: QuotaHold, above: int, earlier: AcquiredHold | None, *, newest: bool
+    ) -> AcquiredHold | Reason | None:
+        """Make a hold once; None where the cached quota refuses it, which may be stale."""
         namespace = PodRef.parse(asked.pod).namespace
         stored = None if newest else self._quotas.get(namespace)
         if stored is None:
             stored, newest = await self._refresh(namespace), True
         if stored is None and not self._quotas.limits(namespace):
-            return HeldQuotaClaim(None)
+            return AcquiredHold(None)
         if stored is None or not stored.quota.counted:
             raise LedgerContended(not_counted(namespace))
-        changed = stored.quota.claim(asked, above)
+        changed = stored.quota.hold(asked, above)
         if isinstance(changed, Shortage):
             refused = Reason(asked.node, 0, cause=Cause.QUOTA, detail=changed.text())
             return refused if newest else None
-        known = stored.quota.claims.get(asked.key)
+        known = stored.quota.holds.get(asked.key)
         version = await self._store.write(changed, stored.version)
         self._quotas.put(StoredQuota(changed, version, stored.uid))
-        return HeldQuotaClaim(changed.claims[asked.key], known is None or _is_same(earlier, known))
+        return AcquiredHold(changed.holds[asked.key], known is None or _is_same(earlier, known))
 
-    async def drop(self, held: HeldQuotaClaim) -> None:
-        """Drop the claim of a commit that certainly wrote nothing.
+    async def drop(self, held: AcquiredHold) -> None:
+        """Drop the hold of a commit that certainly wrote nothing.
 
         What cannot be dropped here, the leader drops: one that another attempt may rely on, and
         one whose write fails.
         """
-        claim = held.claim
-        if claim is None or not held.own:
+        hold = held.hold
+        if hold is None or not held.own:
             return
-        namespace = PodRef.parse(claim.pod).namespace
+        namespace = PodRef.parse(hold.pod).namespace
         for attempt in range(ATTEMPTS):
             try:
                 async with self._locks[namespace]:
-                    await self._drop(claim, namespace, newest=attempt > 0)
+                    await self._drop(hold, namespace, newest=attempt > 0)
             except Conflict:
                 await self._clock.pause(attempt)
                 continue
@@ -150,13 +148,13 @@ class QuotaClaims:
                 pass  # the leader will
             return
 
-    async def _drop(self, claim: QuotaClaim, namespace: str, *, newest: bool) -> None:
-        """Drop a claim once, unless it is another attempt's now."""
+    async def _drop(self, hold: QuotaHold, namespace: str, *, newest: bool) -> None:
+        """Drop a hold once, unless it is another attempt's now."""
         stored = None if newest else self._quotas.get(namespace)
         stored = stored or await self._refresh(namespace)
         if stored is None:
             return
-        changed = stored.quota.settle(claim, NOTHING)
+        changed = stored.quota.settle(hold, NOTHING)
         if changed is not stored.quota:
             version = await self._store.write(changed, stored.version)
             self._quotas.put(StoredQuota(changed, version, stored.uid))
@@ -173,11 +171,11 @@ class QuotaClaims:
         return self._quotas.put(stored)
 
 
-def _is_same(earlier: HeldQuotaClaim | None, known: QuotaClaim) -> bool:
-    """Whether a known claim is that of this commit, and no other attempt has renewed it."""
+def _is_same(earlier: AcquiredHold | None, known: QuotaHold) -> bool:
+    """Whether a known hold is that of this commit, and no other attempt has renewed it."""
     return (
         earlier is not None
         and earlier.own
-        and earlier.claim is not None
-        and earlier.claim.number == known.number
+        and earlier.hold is not None
+        and earlier.hold.number == known.number
     )

@@ -31,7 +31,7 @@ class CardsChosen(RecordedDecision):
 
 
 @dataclass(frozen=True, slots=True)
-class ClaimDecided(RecordedDecision):
+class ClaimChecked(RecordedDecision):
     """Whether a ResourceClaim gets the devices that were chosen for it.
 
     Attributes:

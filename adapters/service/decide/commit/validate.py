@@ -47,7 +47,7 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
 def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     """Whether grants that a pod has are what it requests, or more.
 
-    The uid alone does not say so: a client without an API server can send another request under
+    The uid does not say so by itself: a client without an API server can send another request under
     the same uid. Grants that name no container, which another scheduler made, are not compared.
 
     Args:

@@ -36,8 +36,8 @@ class LedgerCache:
         self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
-        for each in self._stored.values():
-            self._note_sizes(each.ledger.node)
+        for record in self._stored.values():
+            self._note_sizes(record.ledger.node)
         for node in [*self._reservations]:
             if node not in self._stored:
                 del self._reservations[node]
@@ -93,7 +93,7 @@ class LedgerCache:
         return ledger
 
     def has_record(self, node: str) -> bool:
-        """Whether the store has a record of a node, be it one that cannot be read."""
+        """Whether the store has a record of a node, readable or not."""
         return node in self._stored or node in self._problems
 
     def problem(self, node: str) -> str | None:
@@ -101,15 +101,15 @@ class LedgerCache:
         return self._problems.get(node)
 
     def problems(self) -> Mapping[str, str]:
-        """By node, why its record cannot be read."""
+        """Why records cannot be read, by node."""
         return self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:
         """The allocations that the store has for a pod, with their nodes."""
         for node in self.inventory.nodes_of(uid):
-            found = self._stored[node].ledger.allocations.get(uid)
-            if found is not None:
-                yield node, found
+            allocation = self._stored[node].ledger.allocations.get(uid)
+            if allocation is not None:
+                yield node, allocation
 
     def reserve(self, allocation: Allocation, expires: int) -> None:
         """Reserve cards for a pod; its earlier reservation ends.
@@ -138,16 +138,16 @@ class LedgerCache:
         Returns:
             whether there was one.
         """
-        found = [name for name, by_uid in self._reservations.items() if uid in by_uid]
-        for name in found:
+        holding = [name for name, by_uid in self._reservations.items() if uid in by_uid]
+        for name in holding:
             if node in (None, name):
                 self._drop(name, uid)
-        return bool(found) and node in (None, *found)
+        return bool(holding) and node in (None, *holding)
 
     def reservation(self, uid: str) -> Allocation | None:
         """The reservation of a pod."""
-        found = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
-        return next(found, None)
+        reserved = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
+        return next(reserved, None)
 
     def reservations(self) -> Iterator[Allocation]:
         """All reservations."""

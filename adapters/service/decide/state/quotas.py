@@ -1,7 +1,7 @@
 """The quotas of all namespaces as this process knows them, and which pods they refuse.
 
-What is refused here is advice from a cache, but for a pod that alone exceeds its limit; the claim
-decides (``claims``).
+A refusal here is advice from a cache, except for a pod that exceeds its limit by itself; the hold
+decides (``holds``).
 """
 
 from collections.abc import Collection, Mapping
@@ -11,7 +11,7 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.quotas import StoredQuota
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, held, least
+from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, amounts_of, least
 from core.quota.quota import Quota, Shortage
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
@@ -34,7 +34,7 @@ class Quotas:
         self._host: dict[str, QuotaLimits] = {}
 
     def all(self) -> Mapping[str, StoredQuota]:
-        """By namespace, every quota that can be read."""
+        """The quotas that can be read, by namespace."""
         return self._by_namespace
 
     def get(self, namespace: str) -> StoredQuota | None:
@@ -46,11 +46,11 @@ class Quotas:
         return self._problems.get(namespace)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota, be it one that cannot be used, or no ShareQuota yet."""
+        """Whether a namespace has a quota, valid or not, also one without a ShareQuota yet."""
         return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
 
-    def without_claims(self) -> list[str]:
-        """The namespaces that a ResourceQuota limits, and that have no object for claims."""
+    def without_holds(self) -> list[str]:
+        """The namespaces that a ResourceQuota limits, and that have no object for holds."""
         return [n for n in self._host if n not in self._by_namespace and n not in self._problems]
 
     def restrict(self, namespace: str, limits: QuotaLimits) -> None:
@@ -137,10 +137,12 @@ class Quotas:
             return None
         for uid in leaving:
             ledger = ledger.release(uid)
-        found = fit(request, ledger)
-        if isinstance(found, Reason):
-            return found.text()
-        return self.refusal_of(holder, held(Allocation.of(request, found), ledger.node), leaving)
+        placement = fit(request, ledger)
+        if isinstance(placement, Reason):
+            return placement.text()
+        return self.refusal_of(
+            holder, amounts_of(Allocation.of(request, placement), ledger.node), leaving
+        )
 
     def refusal_of(
         self, holder: PodRef, amounts: QuotaAmounts, leaving: Collection[str] = ()
@@ -148,9 +150,9 @@ class Quotas:
         """Why the quota refuses some amounts now; None where it does not, or there is none.
 
         Args:
-            holder: that asks for them.
-            amounts: that count.
-            leaving: uids of the pods whose claims will be free.
+            holder: the pod that asks for them.
+            amounts: how much of each resource the pod would count.
+            leaving: uids of the pods whose holds will be free.
         """
         problem = self._problems.get(holder.namespace)
         stored = self._by_namespace.get(holder.namespace)
@@ -159,8 +161,8 @@ class Quotas:
         if stored is None:
             new = holder.namespace in self._host and amounts != NOTHING
             return not_counted(holder.namespace) if new else None
-        claims = {key: each for key, each in stored.quota.claims.items() if each.uid not in leaving}
-        staying = replace(stored.quota, claims=claims)
+        holds = {key: hold for key, hold in stored.quota.holds.items() if hold.uid not in leaving}
+        staying = replace(stored.quota, holds=holds)
         short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
         return None if short is None else short.text()
 
@@ -172,23 +174,23 @@ class Quotas:
         return replace(stored, quota=replace(quota, host_limits=host))
 
     def _uncounted(self, namespace: str) -> Quota:
-        """The quota of a namespace that has no object for claims."""
+        """The quota of a namespace that has no object for holds."""
         return Quota(namespace, host_limits=self._host.get(namespace, NO_LIMITS))
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
-        """What this process reserved for other pods of the namespace that have no claim yet."""
-        claimed = {claim.uid for claim in stored.quota.claims.values()}
-        found = NOTHING
+        """What this process reserved for other pods of the namespace that have no hold yet."""
+        held = {hold.uid for hold in stored.quota.holds.values()}
+        reserved = NOTHING
         for allocation in self._ledgers.reservations():
             pod = allocation.pod_ref
-            if pod.namespace == stored.quota.namespace and pod.uid not in claimed | {uid}:
+            if pod.namespace == stored.quota.namespace and pod.uid not in held | {uid}:
                 node = self._ledgers.inventory.ledger(allocation.node).node
-                found = found.plus(held(allocation, node))
-        return found
+                reserved = reserved.plus(amounts_of(allocation, node))
+        return reserved
 
 
 def not_counted(namespace: str) -> str:
-    """Why nothing may be claimed of a quota yet."""
+    """Why nothing may be held of a quota yet."""
     return (
         f"the quota of namespace {namespace} is new, and the leader has not counted what its pods"
         " have"

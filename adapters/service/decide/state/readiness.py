@@ -4,11 +4,11 @@ LEDGERS = "ledgers"
 """The records of the store."""
 
 RESTART = "a restart, because a task failed"
-"""Nothing is decided any more by a process that is about to end."""
+"""What a process awaits that is about to end: it decides no more."""
 
 
 class NotReady(RuntimeError):  # noqa: N818 (not a fault: try again soon)
-    """Nothing can be decided yet; the text names what is awaited."""
+    """The service cannot decide yet; the text names what is awaited."""
 
 
 class Readiness:
@@ -23,7 +23,7 @@ class Readiness:
         return frozenset(self._awaited)
 
     def mark_synced(self, what: str) -> None:
-        """This is known now."""
+        """Mark a dependency as synced."""
         self._awaited.discard(what)
 
     def mark_unsynced(self, what: str) -> None:

@@ -18,7 +18,7 @@ from adapters.wire.dra import ResourceSlice
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.requests.grant import Allocation, Placement
+from core.requests.grant import Allocation, Grant, Placement
 
 CARDS = ("GPU-n1-0", "GPU-n1-1")
 NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
@@ -26,8 +26,8 @@ SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
 
 
 class Rig:
-    def __init__(self, *slices: ResourceSlice) -> None:
-        self.bench: Bench = run(a_service(a_node("n1"), a_node("n2")))
+    def __init__(self, *slices: ResourceSlice, cards: int = 2) -> None:
+        self.bench: Bench = run(a_service(a_node("n1", cards), a_node("n2")))
         self.catalog = ClaimCache(lambda _: None)
         for each in slices or (SLICE,):
             self.catalog.put_slice(each)
@@ -143,6 +143,24 @@ def test_a_claim_of_another_driver_passes() -> None:
     assert rig.outcomes == [Outcome.UNTOUCHED]
 
 
+def test_a_claim_of_another_driver_passes_whatever_its_share_is() -> None:
+    """The driver of the device counts it, by rules of its own."""
+    nic = a_slice(
+        {
+            "name": "nic",
+            "allowMultipleAllocations": True,
+            "capacity": {"bandwidth": {"value": "10", "requestPolicy": {"default": "1"}}},
+        },
+        driver="nic.example.com",
+    )
+    rig = Rig(SLICE, nic.__replace__(spec=nic.spec.__replace__(node_name="n1")))
+
+    claim = a_claim(a_result("nic", "nic.example.com"))
+
+    assert rig.ask(asking(claim, capacity={"requests": {"bandwidth": "20"}}))["allowed"]
+    assert rig.outcomes == [Outcome.UNTOUCHED]
+
+
 @pytest.mark.parametrize(
     ("claim", "why"),
     [
@@ -171,7 +189,7 @@ def test_a_card_of_a_node_without_a_ledger_is_not_allocated() -> None:
 
 
 def test_a_device_that_no_slice_describes_on_a_node_without_a_ledger_is_rejected() -> None:
-    """Its record was deleted, and pods may have the cards of the node."""
+    """The node's record was deleted, and pods may have the cards of the node."""
     rig = Rig()
 
     answer = rig.ask(a_claim(a_share("gpu-9", memory="2Gi"), nodes=("new",)))
@@ -250,8 +268,32 @@ def test_a_dry_run_corrects_without_a_commit() -> None:
     rig = Rig()
     rig.ask(a_claim(a_result("gpu-0")))
 
-    assert rig.ask(asking(a_claim(a_result("gpu-0"), uid="u2")), dry=True)["allowed"]
+    answer = rig.ask(asking(a_claim(a_result("gpu-0"), uid="u2")), dry=True)
+
+    assert answer["allowed"]
+    assert b64decode(answer["patch"]).endswith(b'"value":"gpu-1"}]')
     assert set(rig.held()) == {"u1"}
+    assert rig.outcomes == [Outcome.ADOPTED]
+
+
+def test_what_another_replica_has_just_allocated_is_corrected_and_not_chosen() -> None:
+    """The watch has reported neither; the decision is that on the ledger that is written."""
+    cards = tuple(f"GPU-n1-{i}" for i in range(3))
+    made = a_slice(*(a_card_device(f"gpu-{i}", card, "8Gi") for i, card in enumerate(cards)))
+    rig = Rig(made.__replace__(spec=made.spec.__replace__(node_name="n1")), cards=3)
+    stored = run(rig.bench.store.read("n1"))
+    assert stored is not None
+    ledger = stored.ledger
+    for card in cards[:2]:
+        grant = Grant("", card, 8 * GIB, 100, exclusive=True)
+        ledger = ledger.allocate(Allocation(card, f"team/{card}", "dra", "n1", (grant,)))
+    run(rig.bench.store.write(ledger, stored.version))
+
+    answer = rig.ask(asking(a_claim(a_result("gpu-0"))))
+
+    (moved,) = json.loads(b64decode(answer["patch"]))
+    assert moved["value"] == "gpu-2"
+    assert set(rig.held()) == {"GPU-n1-0", "GPU-n1-1", "u1"}
 
 
 MEMORY = {"default": "8Gi", "validRange": {"min": "1Mi", "max": "8Gi", "step": "1Mi"}}
@@ -277,7 +319,7 @@ def asking_for(memory: str, *results: object, uid: str = "u1") -> Any:
 
 
 def test_a_whole_card_for_a_request_of_a_part_is_made_a_share() -> None:
-    """As koord-scheduler 1.8.0 allocates it."""
+    """The request is what koord-scheduler 1.8.0 allocates."""
     rig = Rig(a_shared_slice())
 
     answer = rig.ask(asking_for("2Gi", a_result("gpu-1")))

@@ -1,6 +1,6 @@
 """Whatever a scheduler writes into a claim: an answer, no double allocation, no card freed.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import json
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.decide.commit.claim_holdings import holdings
+from adapters.service.decide.commit.claim_review import holdings, nodes_of
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_service, body, run
 from adapters.service.tests.claims import (
@@ -40,7 +40,7 @@ MEMORY = {"memory": {"value": "8Gi", "requestPolicy": RANGE}}
 
 def devices(node: str) -> list[dict[str, object]]:
     """Two cards that claims share, and one with two partitions: one that names its card by the
-    counters alone that both take, and one of an unknown start.
+    only counters that both take, and one of an unknown start.
     """
     cards = [
         {**a_card_device(f"gpu-{i}", f"GPU-{node}-{i}"), "capacity": MEMORY, **SHARED}
@@ -157,7 +157,8 @@ def test_no_allocation_of_claims_takes_a_card_twice_or_frees_one(claims: list[An
                 assert uid == claim["metadata"]["uid"] or held == after[node][uid]
         stored = allocated(rig.stored(claim, answer)) if answer["allowed"] else None
         ledgers, published = rig.bench.service.ledgers, rig.catalog.devices
-        for want in () if stored is None else holdings(stored, ledgers, published):
+        nodes = {} if stored is None else nodes_of(stored, ledgers)
+        for want in () if stored is None else holdings(stored, nodes, published):
             have = after[want.node][want.uid]
             assert places(want.grants) <= places(have.grants)
             assert memory(want.grants) <= memory(have.grants)
@@ -184,12 +185,14 @@ def test_a_share_below_its_request_is_rejected(consumed: dict[str, str]) -> None
     assert rig.held()["n1"] == {}
 
 
-def test_a_share_beside_administration_is_not_corrected() -> None:
-    """The device of administration, which is first in the claim, would be replaced."""
+@pytest.mark.parametrize("admin_first", [True, False])
+def test_a_share_beside_administration_is_not_corrected(admin_first: bool) -> None:
+    """The device of administration would be replaced, where it is first in the claim."""
     rig = Rig()
     assert rig.ask(a_claim(a_result("gpu-0", pool="n1"), uid="u2"))["allowed"]
     admin = a_result("gpu-1", pool="n1", adminAccess=True)
-    claim = asking(a_claim(admin, a_share("gpu-0", memory="8Gi") | {"pool": "n1"}))
+    results = [admin, a_share("gpu-0", memory="8Gi") | {"pool": "n1"}]
+    claim = asking(a_claim(*(results if admin_first else reversed(results))))
 
     answer = rig.ask(claim)
 
@@ -212,7 +215,7 @@ def test_a_share_beside_administration_is_not_corrected() -> None:
 def test_no_device_that_an_administrator_tainted_is_chosen(
     selector: dict[str, str] | None, allowed: bool
 ) -> None:
-    """Its pod would be evicted, and the next one get the same device, without end."""
+    """The pod of the device would be evicted, and the next one get it, without end."""
     rig = Rig()
     spec = {} if selector is None else {"deviceSelector": selector}
     rig.live.rules = (msgspec.convert({"spec": spec}, DeviceTaintRule),)

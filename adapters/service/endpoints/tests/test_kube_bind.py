@@ -130,7 +130,8 @@ def test_a_binding_without_an_answer_keeps_the_cards_until_it_is_resolved() -> N
     (first, kept, again), _ = run(work())
 
     assert (
-        first["Error"] == "no good answer to the Binding, so that the pod may be bound: no answer"
+        first["Error"]
+        == "the API server did not confirm the Binding; the pod may be bound: no answer"
     )
     assert kept == ["uid-p"]
     assert again == {"Error": ""}

@@ -34,7 +34,7 @@ class RawCluster(Objects):
         self._wake(path)
 
     def put(self, path: str, thing: dict[str, object]) -> dict[str, object]:
-        """As in ``Objects``."""
+        """Put an object, and wake the watches of its path."""
         made = super().put(path, thing)
         self._wake(path)
         return made

@@ -47,7 +47,7 @@ class Rig:
 
     @property
     def lock(self) -> str | None:
-        """Of the MetaX node."""
+        """The lock of the MetaX node, or None."""
         found = self.objects.at["/api/v1/nodes/mx"]["metadata"]["annotations"].get(KEY)
         assert found is None or isinstance(found, str)
         return found

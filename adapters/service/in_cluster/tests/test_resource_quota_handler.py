@@ -35,7 +35,7 @@ class Rig:
         self.handler.on_update(ResourceQuotaObject(Metadata(name, "ml"), spec))
 
     def limits(self) -> QuotaLimits:
-        """Of the namespace ``ml``, where it has a ShareQuota without limits."""
+        """The limits of the namespace ``ml``, where it has a ShareQuota without limits."""
         return self.quotas.put(StoredQuota(Quota("ml"), "1")).quota.bounds
 
     def _sync(self) -> None:

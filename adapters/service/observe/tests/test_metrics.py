@@ -8,7 +8,7 @@ from adapters.service.observe.quota_metrics import QuotaMetrics
 from adapters.stores.quotas import StoredQuota
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaAmounts, QuotaLimits
-from core.quota.quota import Quota, QuotaClaim
+from core.quota.quota import Quota, QuotaHold
 
 
 def test_decisions_conflicts_and_calls_are_counted() -> None:
@@ -37,8 +37,8 @@ def test_decisions_conflicts_and_calls_are_counted() -> None:
 
 def test_limits_and_use_of_quotas_are_exported_in_their_units() -> None:
     quotas = Quotas(LedgerCache())
-    claim = QuotaClaim("u", "ml/p", "n", QuotaAmounts(1500, GIB, 50), 1)
-    quota = Quota("ml", QuotaLimits(cards=2000), {claim.key: claim}, 1, counted=True)
+    hold = QuotaHold("u", "ml/p", "n", QuotaAmounts(1500, GIB, 50), 1)
+    quota = Quota("ml", QuotaLimits(cards=2000), {hold.key: hold}, 1, counted=True)
     quotas.put(StoredQuota(quota, "1"))
     metrics = Metrics()
     metrics.registry.register(QuotaMetrics(quotas))

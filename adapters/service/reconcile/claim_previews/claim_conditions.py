@@ -5,20 +5,23 @@ the ledger has it. So no webhook is needed, and no pod runs on cards that are in
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NoReturn, Protocol
 
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
-from adapters.service.decide.commit.claim_choice import ClaimRefusal
-from adapters.service.decide.commit.claim_holdings import holdings, node_without_ledger, unclear
+from adapters.service.decide.commit.claim_choice import ClaimOption, ClaimRefusal
+from adapters.service.decide.commit.claim_review import (
+    holdings,
+    node_without_ledger,
+    nodes_of,
+    unclear,
+)
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.wire.dra import DeviceResult, ResourceClaim
-from core.requests.grant import Allocation
 
 AGAIN = 2.0
 """Seconds until the next attempt for a node that failed."""
@@ -62,7 +65,7 @@ class ClaimConditions:
         Args:
             service: commits.
             claims: the claims and slices of the cluster.
-            writer: of conditions.
+            writer: writes the conditions.
             clock: monotonic seconds.
             failed: called with the node and the error of an attempt that failed.
         """
@@ -109,28 +112,27 @@ class ClaimConditions:
             return True
         if not found.pending or found.rejected:
             return True
-        ledgers, devices = self._service.ledgers, self._claims.devices
-        if node_without_ledger(found, ledgers, devices):
+        nodes, devices = nodes_of(found, self._service.ledgers), self._claims.devices
+        if node_without_ledger(found, nodes, devices):
             return False
-        held = holdings(found, ledgers, devices)
-        consumers = tuple(map(str, found.pods))
-        decision = DecisionRecord(
-            "claim", Outcome.ADOPTED, found.name, found.uid, DRA, consumers=consumers
-        )
-        refusal = None
+        held = holdings(found, nodes, devices)
+        answer: ClaimOption | ClaimRefusal | None = None
         if held:
-            decision = replace(decision, node=held[0].node)
-            refusal = _unclear(held) or await self._service.committer.commit_claim(held[0])
-        if refusal is not None:
-            decision = replace(
-                decision, outcome=Outcome.REFUSED, cause=refusal.cause, text=refusal.text
-            )
-        problem = None if refusal is None else refusal.text
+            option = ClaimOption(found, held[0])
+            answer = unclear(held) or await self._service.committer.commit_claim(option)
+        problem = answer.text if isinstance(answer, ClaimRefusal) else None
         await self._writer.report(live, found.awaiting, problem)
-        self._service.ports.decision_log.record(decision)
+        self._service.ports.decision_log.record(
+            DecisionRecord(
+                "claim",
+                Outcome.ADOPTED if problem is None else Outcome.REFUSED,
+                found.name,
+                found.uid,
+                DRA,
+                held[0].node if held else "",
+                answer.cause if isinstance(answer, ClaimRefusal) else "",
+                problem or "",
+                consumers=tuple(map(str, found.pods)),
+            )
+        )
         return True
-
-
-def _unclear(held: Sequence[Allocation]) -> ClaimRefusal | None:
-    problem = unclear(held)
-    return None if problem is None else ClaimRefusal("unclear", problem)

@@ -55,7 +55,7 @@ class Conversions:
         Args:
             service: has the dialects.
             policy: which pods are converted.
-            pods: that no scheduler has bound; ``needs_a_look`` selects them.
+            pods: pods that no scheduler has bound; ``needs_a_look`` selects them.
             server: creates claims.
             clock: monotonic seconds.
             report: called with a pod, a reason of one word, and a sentence.

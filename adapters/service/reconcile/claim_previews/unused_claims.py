@@ -49,7 +49,7 @@ class UnusedClaims:
         Args:
             claims: of the cluster.
             server: removes allocations.
-            drivers: whose claims are deallocated; a claim must have devices of these alone.
+            drivers: whose claims are deallocated; a claim must have devices of only these.
             seconds: how long a claim must be unused.
             clock: monotonic seconds.
             report: called with a claim, as ``namespace/name``, and what was done, or the error.

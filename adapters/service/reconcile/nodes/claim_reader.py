@@ -17,7 +17,7 @@ from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
 ANYWHERE = "?"
-"""In place of a node's name: the claim has devices elsewhere."""
+"""Stands in place of a node's name: the claim has devices elsewhere."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class ClaimLingers(Protocol):
     def __call__(
         self, cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
     ) -> int | None:
-        """In seconds since 1970; None where none can."""
+        """Return a time in seconds since 1970; None where no container can run."""
         ...
 
 
@@ -176,10 +176,11 @@ def lingering_of_claim(
 def lingering_of_moved(
     cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
 ) -> int | None:
-    """As ``lingering_of_claim``, of a claim that got other devices at once.
+    """Until when containers may run with a claim's earlier devices, in seconds since 1970.
 
-    Only pods count whose deletion this process has seen: nothing else says that a pod ever ran
-    with the earlier devices, which may be those of an attempt that failed.
+    The claim got other devices at once. None where no container can. Only pods count whose deletion
+    this process has seen: nothing else says that a pod ever ran with the earlier devices, which may
+    be those of an attempt that failed.
     """
     found = (
         cache.departures.noted(pod.uid)

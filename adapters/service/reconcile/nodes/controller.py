@@ -214,7 +214,7 @@ class Reconciler:
         for repair in repairs:
             if isinstance(repair, Allocate):
                 try:
-                    reason = await self._service.committer.claim_late(repair.allocation, after)
+                    reason = await self._service.committer.hold_late(repair.allocation, after)
                 except LedgerContended as error:
                     reason = str(error)
                 if reason is not None:
@@ -268,17 +268,17 @@ class Reconciler:
             case Allocate(allocation):
                 self._reporter.repaired("allocated_late")
                 text = (
-                    f"Allocated GPUs of node {node}: the pod was bound while no replica of the"
+                    f"Allocated cards of node {node}: the pod was bound while no replica of the"
                     " service answered."
                 )
                 self._reporter.of_pod(_pod_of(allocation), "CardsAllocatedLate", text)
             case Release(allocation, why):
                 self._reporter.repaired(why.name.lower())
                 if why is ReleaseCause.NEVER_BOUND and allocation.dialect != DRA:
-                    text = f"Released the GPUs of node {node} reserved for this pod: {why.value}."
+                    text = f"Released the cards of node {node} reserved for this pod: {why.value}."
                     self._reporter.of_pod(_pod_of(allocation), "CardsReleased", text)
                 elif why is ReleaseCause.UNCONFIRMED:
-                    text = f"Released the GPUs of {allocation.pod}: {why.value} within its grace."
+                    text = f"Released the cards of {allocation.pod}: {why.value} within its grace."
                     self._reporter.of_node(node, "StopUnconfirmed", text)
             case Keep():
                 self._reporter.repaired("kept")
@@ -286,7 +286,7 @@ class Reconciler:
                 pod = await self._annotator.annotate(cached, node)
                 if pod is not None:
                     self._reporter.repaired("annotated")
-                    text = "Restored the annotations that name the GPUs allocated to this pod."
+                    text = "Restored the annotations that name the cards allocated to this pod."
                     self._reporter.of_pod(pod, "CardsAnnotated", text)
 
     def _report_drift(self, node: str, problems: Sequence[Problem]) -> None:
@@ -303,8 +303,8 @@ class Reconciler:
         is_claim = allocation.dialect == DRA
         holder = f"ResourceClaim {allocation.pod}" if is_claim else "this pod"
         text = (
-            f"Cannot determine which GPUs of node {node} {holder} uses"
-            f" ({allocation.unread}). Every GPU it may use counts as allocated."
+            f"Cannot determine which cards of node {node} {holder} uses"
+            f" ({allocation.unread}). Every card it may use counts as allocated."
         )
         if is_claim:
             self._reporter.of_node(node, "CardsUnknown", text)

@@ -28,7 +28,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
 NO_AGENT = NodeHardware()
-"""In place of the report of a node without an agent."""
+"""Stands in place of the report of a node without an agent."""
 
 _Sources = tuple[
     KubeNode,
@@ -107,7 +107,7 @@ class NodeReader:
         return read.node
 
     def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
-        """Return a node by the watches alone; None where the API server must be asked.
+        """Return a node as the watches show it; None where the API server must be asked.
 
         It need not be asked about a pod that the watch still reports as unbound, within the grace:
         its Binding is on its way, or a later look finds what became of it.

@@ -1,4 +1,4 @@
-"""The leader makes the claims of a quota agree with the ledgers."""
+"""The leader makes the holds of a quota agree with the ledgers."""
 
 from adapters.service.reconcile.quotas import GRACE, QuotaReconciler
 from adapters.service.tests.builders import Bench, a_node, a_service, run
@@ -7,23 +7,23 @@ from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts, QuotaLimits
-from core.quota.quota import Quota, QuotaClaim
+from core.quota.quota import Quota, QuotaHold
 from core.requests.grant import Allocation, Grant
 
 LIMITS = QuotaLimits(memory=6 * GIB)
 
 
-async def a_leader(*claims: QuotaClaim, counted: bool = True) -> tuple[Bench, QuotaReconciler]:
+async def a_leader(*holds: QuotaHold, counted: bool = True) -> tuple[Bench, QuotaReconciler]:
     quota = Quota("default", LIMITS, counted=counted)
-    for claim in claims:
-        quota = quota.adopt(claim)
+    for hold in holds:
+        quota = quota.adopt(hold)
     bench = await a_service(a_node("n1"), a_node("n2"), quotas=MemoryQuotas((quota,)))
     await bench.see_quota()
     return bench, QuotaReconciler(bench.service, bench.service.ports.quotas)
 
 
 async def allocated(bench: Bench, uid: str, memory: int, node: str = "n1") -> NodeLedger:
-    """The pod has cards by the ledger, without a claim: another scheduler bound it."""
+    """The pod has cards by the ledger, without a hold: another scheduler bound it."""
     found = await bench.store.read(node)
     assert found is not None
     card = found.ledger.node.cards[0].uuid
@@ -38,8 +38,8 @@ async def gone(bench: Bench, uid: str, node: str = "n1") -> None:
     await bench.service.committer.release(uid, node)
 
 
-def a_claim(uid: str = "a", memory: int = 4, node: str = "n1") -> QuotaClaim:
-    return QuotaClaim(uid, f"default/{uid}", node, QuotaAmounts(500, memory * GIB, 0))
+def a_hold(uid: str = "a", memory: int = 4, node: str = "n1") -> QuotaHold:
+    return QuotaHold(uid, f"default/{uid}", node, QuotaAmounts(500, memory * GIB, 0))
 
 
 def test_a_new_quota_counts_what_its_pods_have_and_reports_that_it_is_exceeded() -> None:
@@ -56,7 +56,7 @@ def test_a_new_quota_counts_what_its_pods_have_and_reports_that_it_is_exceeded()
     assert quota.limits.exceeded(quota.used()) == ("memory",)
 
 
-def test_the_claim_of_a_pod_that_left_is_dropped_behind_a_fence() -> None:
+def test_the_hold_of_a_pod_that_left_is_dropped_behind_a_fence() -> None:
     async def work() -> tuple[Quota, int, int]:
         bench, leader = await a_leader()
         await allocated(bench, "a", 4)
@@ -65,41 +65,41 @@ def test_the_claim_of_a_pod_that_left_is_dropped_behind_a_fence() -> None:
         await gone(bench, "a")
         await leader.round()
         fence = bench.service.ledgers.inventory.ledger("n1").fence("default")
-        return await bench.see_quota(), fence, before.claims["a", "n1"].number
+        return await bench.see_quota(), fence, before.holds["a", "n1"].number
 
     quota, fence, number = run(work())
 
-    assert quota.claims == {}
+    assert quota.holds == {}
     assert fence == number
 
 
-def test_a_claim_without_an_allocation_is_kept_while_its_commit_may_be_on_the_way() -> None:
+def test_a_hold_without_an_allocation_is_kept_while_its_commit_may_be_on_the_way() -> None:
     async def work() -> list[int]:
-        bench, leader = await a_leader(a_claim())
+        bench, leader = await a_leader(a_hold())
         counts = []
         for seconds in (0, GRACE - 1, 1):
             bench.clock.time += seconds * SECOND
             await leader.round()
-            counts.append(len((await bench.see_quota()).claims))
+            counts.append(len((await bench.see_quota()).holds))
         return counts
 
     assert run(work()) == [1, 1, 0]
 
 
-def test_a_claim_on_a_node_that_is_gone_is_dropped() -> None:
+def test_a_hold_on_a_node_that_is_gone_is_dropped() -> None:
     async def work() -> Quota:
-        bench, leader = await a_leader(a_claim(node="gone"))
+        bench, leader = await a_leader(a_hold(node="gone"))
         await leader.round()
         bench.clock.time += GRACE * SECOND
         await leader.round()
         return await bench.see_quota()
 
-    assert run(work()).claims == {}
+    assert run(work()).holds == {}
 
 
-def test_a_claim_that_the_ledger_confirms_meanwhile_is_kept() -> None:
+def test_a_hold_that_the_ledger_confirms_meanwhile_is_kept() -> None:
     async def work() -> Quota:
-        bench, leader = await a_leader(a_claim())
+        bench, leader = await a_leader(a_hold())
         await leader.round()
         bench.clock.time += GRACE * SECOND
         stale = dict(bench.service.ledgers.inventory.ledger("n1").allocations)
@@ -108,12 +108,12 @@ def test_a_claim_that_the_ledger_confirms_meanwhile_is_kept() -> None:
         await leader.round()
         return await bench.see_quota()
 
-    assert run(work()).claims.keys() == {("a", "n1")}
+    assert run(work()).holds.keys() == {("a", "n1")}
 
 
-def test_a_claim_is_raised_and_lowered_to_what_the_pod_has() -> None:
+def test_a_hold_is_raised_and_lowered_to_what_the_pod_has() -> None:
     async def work() -> list[int]:
-        bench, leader = await a_leader(a_claim(memory=1))
+        bench, leader = await a_leader(a_hold(memory=1))
         found = []
         for memory in (5, 2):
             await allocated(bench, "a", memory)

@@ -25,5 +25,5 @@ class NoAgents:
     asks = False
 
     async def reports(self, nodes: Sequence[str]) -> Mapping[str, NodeReport]:  # noqa: ARG002 - the port's
-        """Nothing."""
+        """Return no report."""
         return {}

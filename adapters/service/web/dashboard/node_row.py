@@ -95,7 +95,7 @@ class NodeRow:
         )
 
     def key(self, sort: str) -> tuple[int, str]:
-        """By what a list is sorted; see ``query.SORTS``."""
+        """The key by which a list is sorted, for one of ``query.SORTS``."""
         amount = {
             "problems": int(self.has_problem),
             "free": self.largest,

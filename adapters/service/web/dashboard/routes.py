@@ -50,7 +50,7 @@ def dashboard(
         return _known(await node_views.node(index, history, name), f"node {name[:80]!r}")
 
     def quota(call: Call) -> dict[str, object]:
-        """That of the chosen namespace."""
+        """The quota of the chosen namespace, or None."""
         stored = service.quotas.get(call.query.get("namespace", ""))
         return {"quota": None if stored is None else limited_amounts(stored.quota)}
 

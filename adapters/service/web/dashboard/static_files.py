@@ -18,7 +18,7 @@ KINDS = {
 }
 
 FOREVER = (b"cache-control", b"public, max-age=31536000, immutable")
-"""For a path with the digest of all files: it never has another content."""
+"""The caching of a path with the digest of all files: it never has another content."""
 
 POLICY = (
     b"content-security-policy",

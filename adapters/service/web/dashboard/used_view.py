@@ -18,7 +18,7 @@ View = dict[str, object]
 
 
 async def used(index: FleetIndex, agents: AgentReader, query: Mapping[str, str]) -> View:
-    """Of the nodes that ``nodes`` names, separated by commas.
+    """Return the use of the nodes that ``nodes`` names, separated by commas.
 
     Raises:
         QueryError: there are more than ``MAX_ROWS`` of them.

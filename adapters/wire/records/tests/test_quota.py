@@ -15,7 +15,7 @@ from adapters.wire.records.quota import (
 )
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaAmounts, QuotaLimits
-from core.quota.quota import Quota, QuotaClaim
+from core.quota.quota import Quota, QuotaHold
 
 
 def an_object(limits: Any, name: str = "quota", status: Any = None) -> ShareQuotaObject:
@@ -60,7 +60,7 @@ def test_another_name_is_rejected_so_that_a_namespace_has_one_quota() -> None:
 
 def test_a_status_is_read_as_it_was_written() -> None:
     limits = {"cards": 2, "memory": "24Gi"}
-    claim = QuotaClaim("u", "ml/p", "n", QuotaAmounts(1500, 30 * GIB, 150), 3)
+    claim = QuotaHold("u", "ml/p", "n", QuotaAmounts(1500, 30 * GIB, 150), 3)
     quota = Quota("ml", QuotaLimits(2000, 24 * GIB), {claim.key: claim}, sequence=3, counted=True)
 
     written = json.loads(write_status(quota, "7"))

@@ -112,7 +112,7 @@ def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int)
         task = asyncio.create_task(other())
         pod = a_pod(memory=1000)
         (container,) = pod["spec"]["containers"]
-        # The free capacity of nodes alone does not decide for two containers.
+        # The free capacity of nodes does not suffice to decide for two containers.
         pod["spec"]["containers"] = [{**container, "name": name} for name in ("a", "b")]
         pod_request = bench.service.pod_requests.read(read_pod(pod))
         assert pod_request is not None

@@ -64,7 +64,7 @@ def test_a_pod_that_changes_again_and_again_keeps_no_cards() -> None:
 
 
 def test_a_binding_is_not_sent_long_after_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As by a process that was stopped in between."""
+    """The process stops between the commit and the Binding."""
 
     async def work() -> tuple[Bench, set[str]]:
         bench = await a_bench(cached="1", now="1")

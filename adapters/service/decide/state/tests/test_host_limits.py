@@ -150,6 +150,6 @@ def test_an_object_that_exists_or_cannot_be_created_is_left_to_the_next_round() 
         bench = await a_bench()
         await bench.service.ports.quotas.create("default")
         await lead(bench)
-        return bench.service.quotas.without_claims()
+        return bench.service.quotas.without_holds()
 
     assert run(work()) == ["default"]

@@ -71,7 +71,7 @@ def test_a_namespace_without_a_quota_sends_no_request_for_one() -> None:
     assert run(work()) == []
 
 
-def test_a_commit_within_the_quota_writes_one_claim_and_one_ledger() -> None:
+def test_a_commit_within_the_quota_writes_one_hold_and_one_ledger() -> None:
     async def work() -> tuple[list[str], int, Quota]:
         bench, store = await a_bench()
         await bench.service.committer.commit(a_request(bench, "a"), "n1")
@@ -80,7 +80,7 @@ def test_a_commit_within_the_quota_writes_one_claim_and_one_ledger() -> None:
     calls, ledgers, quota = run(work())
 
     assert (calls, ledgers) == (["write"], 1)
-    assert quota.claims.keys() == {("uid-a", "n1")}
+    assert quota.holds.keys() == {("uid-a", "n1")}
     assert quota.used().memory == 4 * GIB
 
 
@@ -98,7 +98,7 @@ def test_a_commit_over_the_quota_is_refused_with_the_newest_amounts_and_leaves_n
         Cause.QUOTA,
         "quota of namespace default: memory 2 GiB short (4 GiB of 6 GiB used)",
     )
-    assert ({*quota.claims}, reservations) == ({("uid-a", "n1")}, 0)
+    assert ({*quota.holds}, reservations) == ({("uid-a", "n1")}, 0)
 
 
 def test_two_commits_on_two_nodes_at_once_share_what_is_left() -> None:
@@ -113,7 +113,7 @@ def test_two_commits_on_two_nodes_at_once_share_what_is_left() -> None:
     assert kinds == ["Committed", "Reason"]
 
 
-def test_a_claim_whose_node_has_no_room_is_dropped() -> None:
+def test_a_hold_whose_node_has_no_room_is_dropped() -> None:
     async def work() -> tuple[Committed | Reason, Quota]:
         bench, _ = await a_bench(limit=60)
         commit = bench.service.committer.commit
@@ -125,20 +125,20 @@ def test_a_claim_whose_node_has_no_room_is_dropped() -> None:
     found, quota = run(work())
 
     assert isinstance(found, Reason)
-    assert {uid for uid, _ in quota.claims} == {"uid-a", "uid-b"}
+    assert {uid for uid, _ in quota.holds} == {"uid-a", "uid-b"}
 
 
-def test_a_commit_behind_a_fence_claims_again() -> None:
+def test_a_commit_behind_a_fence_holds_again() -> None:
     async def work() -> Quota:
         bench, _ = await a_bench()
         await bench.service.committer.fence("n1", "default", 40, {"gone": NOTHING})
         await bench.service.committer.commit(a_request(bench, "a"), "n1")
         return await bench.see_quota()
 
-    assert run(work()).claims["uid-a", "n1"].number == 41
+    assert run(work()).holds["uid-a", "n1"].number == 41
 
 
-def test_a_claim_that_loses_races_is_made_again_and_given_up_after_some() -> None:
+def test_a_hold_that_loses_races_is_made_again_and_given_up_after_some() -> None:
     async def work(races: int) -> Committed | Reason:
         bench, _ = await a_bench(races=races)
         return await bench.service.committer.commit(a_request(bench, "a"), "n1")
@@ -148,7 +148,7 @@ def test_a_claim_that_loses_races_is_made_again_and_given_up_after_some() -> Non
         run(work(50))
 
 
-def test_nothing_is_claimed_before_the_leader_has_counted() -> None:
+def test_nothing_is_held_before_the_leader_has_counted() -> None:
     async def work() -> None:
         store = Recording(Quota("default"))
         bench = await a_service(quotas=store)
@@ -208,8 +208,8 @@ def test_what_the_quota_refuses_fits_no_node_until_room_is_left() -> None:
             service.feasibility.evaluate(second).decide(NodeNames(["n1"])).summary(),
         )
         (stored,) = store.all()
-        (claim,) = stored.quota.claims.values()
-        await store.write(stored.quota.settle(claim, NOTHING), stored.version)
+        (hold,) = stored.quota.holds.values()
+        await store.write(stored.quota.settle(hold, NOTHING), stored.version)
         await bench.see_quota()
         return before, text, service.feasibility.fits_any(second)
 

@@ -148,7 +148,7 @@ def test_a_pod_that_was_not_converted_is_reported_once(pod: Pod, text: str) -> N
 
 
 def test_a_record_in_a_namespace_that_is_not_converted_gives_no_claim() -> None:
-    """Its webhook was not asked, or the setting has changed."""
+    """The webhook was not asked, or the setting has changed."""
     rig = Rig("ml")
     rig.cache.put_pod(a_converted_pod())
     rig.cache.put_pod(read_pod(a_pod("plain")))

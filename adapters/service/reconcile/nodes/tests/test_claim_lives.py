@@ -1,6 +1,6 @@
 """A claim holds its cards until its own life ends, whatever is written about it meanwhile.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import asyncio
@@ -130,7 +130,7 @@ def test_a_claim_whose_condition_is_overwritten_keeps_its_card(
 def test_a_claim_that_is_deleted_under_its_pod_keeps_its_card_after_a_restart(
     spec: dict[str, object], status: dict[str, object], again: ResourceClaim | None
 ) -> None:
-    """Its author removes the finalizer, deletes it, and may create it again."""
+    """The claim's author removes the finalizer, deletes it, and may create it again."""
 
     async def tried() -> None:
         before = await a_rig()
@@ -161,7 +161,7 @@ def report(rig: Rig, release_by: int, *, prepared: bool) -> None:
 
 
 def test_a_claim_that_moves_keeps_what_containers_of_its_last_pod_may_use() -> None:
-    """Its pod was deleted by force, and no ledger was written between its two allocations."""
+    """The pod was deleted by force, and no ledger was written between the two allocations."""
 
     async def tried() -> None:
         rig = await a_rig()

@@ -1,6 +1,6 @@
 """What one node writes changes nothing that is known of another, and frees nothing that runs.
 
-Each test is a row of the table in docs/security.md.
+Each test is a row of the table in docs/concepts/security.md.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ OWN = a_slice(
     "n1", a_card_device("gpu-0", FIRST, "8Gi"), a_card_device("gpu-1", SECOND_CARD, "8Gi")
 )
 FORGED = a_slice("n2", a_card_device("gpu-0", THEIRS[0], "8Gi"), generation=9)
-"""Of node n2, in the pool of n1, and newer."""
+"""A slice of node n2, in the pool of n1, and newer."""
 
 
 def of_pool(claim: ResourceClaim, pool: str = "n1") -> ResourceClaim:

@@ -232,7 +232,7 @@ def test_decisions_have_a_time_and_lead_to_pod_and_node(visit: Visit, service: R
 
 
 def test_a_decision_about_a_claim_leads_to_the_claim_and_its_pods(visit: Visit) -> None:
-    """As the arbiter's decisions are; this service has no API server that asks about claims."""
+    """The decision is one of the arbiter; this service has no API server that asks about claims."""
     claim = {
         "decision": "x-1",
         "time": "2026-11-23T10:00:00.000+00:00",
@@ -242,7 +242,7 @@ def test_a_decision_about_a_claim_leads_to_the_claim_and_its_pods(visit: Visit) 
         "uid": "u",
         "dialect": "dra",
         "node": "n1",
-        "text": "dragoman: quota of namespace team: memory 2 GiB short (4 GiB of 6 GiB used)",
+        "text": "quota of namespace team: memory 2 GiB short (4 GiB of 6 GiB used)",
         "consumers": ["team/p", "team/q"],
     }
     answer = {"total": 1, "rows": [claim], "kept": 1}
