@@ -95,6 +95,7 @@ def test_rows_follow_the_nodes_that_come_and_go() -> None:
         names = listed(["n2", "n3"], quoted=quoted)
         before = names.rows(inventory)
         same = names.rows(inventory) is before
+        assert listed(["n1"], quoted=quoted).rows(inventory).tolist() == [0]
         inventory.put(empty(a_card("c3"), name="n3"))
         assert (same, before.tolist()) == (True, [1, 2])
         assert names.rows(inventory).tolist() == [1, 2]
