@@ -23,10 +23,6 @@ from core.feasibility.node_names import NodeNames
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-LONGEST_NAMES = 32 << 20
-"""Bytes of an array of node names; 100,000 of the longest ones have 26 MB."""
-
-
 class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
     """The base of all arguments; unknown fields are ignored."""
 
@@ -176,11 +172,7 @@ def read_args(content: bytes, answers: FilterAnswers) -> ExtenderArgs:
     if pod is None:
         raise BodyError("Pod is missing")
     if args.node_names != ABSENT:
-        array = bytes(args.node_names)
-        if array.count(b",") >= MOST_ITEMS or len(array) > LONGEST_NAMES:
-            problem = f"more than {MOST_ITEMS} names or {LONGEST_NAMES} bytes"
-            raise BodyError(f"NodeNames has {problem}")
-        return ExtenderArgs(pod, answers.read(array))
+        return ExtenderArgs(pod, answers.read(bytes(args.node_names)))
     if args.nodes is None:
         raise BodyError("both NodeNames and Nodes are missing")
     names = [node.metadata.name for node in args.nodes.items or ()]

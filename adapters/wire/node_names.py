@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from adapters.wire.bounded import MOST_ITEMS
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from core.feasibility.node_names import NodeNames, QuotedNames
@@ -20,6 +21,9 @@ of as many that no prioritize follows."""
 
 LONGEST_ANSWER = 2 << 20
 """Bytes of an answer that is kept at most: 90,000 names of usual length."""
+
+LONGEST_NAMES = 32 << 20
+"""Bytes of an array of node names; 100,000 of the longest ones have 26 MB."""
 
 FEW = 16 << 10
 """Bytes of an array up to which names become strings: about 500 names, by the measurement in
@@ -65,13 +69,16 @@ class FilterAnswers:
         """The names of a JSON array; the same object as those of a kept answer.
 
         Raises:
-            BodyError: it is no array of texts, or one of them is not plain.
+            BodyError: it is no array of texts, is too long, or one of them is not plain.
         """
         for seen in self._latest:
             if seen[0] == array:
                 self._latest.remove(seen)
                 self._latest.appendleft(seen)
                 return seen[1]
+        if array.count(b",") >= MOST_ITEMS or len(array) > LONGEST_NAMES:
+            problem = f"more than {MOST_ITEMS} names or {LONGEST_NAMES} bytes"
+            raise BodyError(f"NodeNames has {problem}")
         quoted = _quoted(array) if len(array) > FEW else None
         if quoted is not None:
             return quoted
