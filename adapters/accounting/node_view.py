@@ -46,6 +46,7 @@ class NodeView:
         claims: what ResourceClaims have of its cards; their uids are in ``bound``.
         refused: by uid, why the quota of its namespace has no room for a pod that was bound and
             has no cards yet.
+        is_lost: whether the ledger replaces one that was deleted.
     """
 
     ledger: NodeLedger
@@ -63,3 +64,4 @@ class NodeView:
     claims: Sequence[Allocation] = ()
     deallocated: Sequence[DeallocatedClaim] = ()
     refused: Mapping[str, str] = field(default_factory=lambda: NOT_REFUSED)
+    is_lost: bool = False

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
+from adapters.accounting import lost_ledger
 from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
 from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
 from adapters.accounting.repairs import (
@@ -47,6 +48,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
     """
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
+    closed = (Adopt(lost_ledger.closing(node)),) if view.is_lost and node.cards else ()
     late = late_pods(view.pods, view.ledger, dialects) if view.has_agent else {}
     adopted = tuple(
         Adopt(allocation)
@@ -65,7 +67,7 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
         if (allocation := view.ledger.allocations.get(pod.metadata.uid)) is not None
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
-    repairs: tuple[Repair, ...] = (*described, *adopted, *claimed, *left)
+    repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
     if late:
         repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
     return (*repairs, *annotated)

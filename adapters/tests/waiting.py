@@ -1,34 +1,26 @@
-"""Waits for a thread, a task or another process."""
+"""Waiting for another task of the loop.
+
+For a thread or another process there is e2e/harness/processes/waiting.py.
+"""
 
 import asyncio
-import time
-from collections.abc import Callable
+import inspect
+from collections.abc import Awaitable, Callable
 
 
-def within(seconds: float, holds: Callable[[], object], seen: Callable[[], object] = str) -> None:
-    """Wait until it holds.
+async def until(holds: Callable[[], object | Awaitable[object]], seconds: float = 30) -> None:
+    """Wait until it holds, while the other tasks of the loop go on.
 
     Args:
+        holds: asked again and again; its answer is awaited where it is a coroutine.
         seconds: the longest wait.
-        holds: asked again and again.
-        seen: what stands in the failure.
-
-    Raises:
-        TimeoutError: it does not hold after that time.
-    """
-    deadline = time.monotonic() + seconds
-    while not holds():
-        if time.monotonic() > deadline:
-            raise TimeoutError(f"not after {seconds} s: {seen()}")
-        time.sleep(0.01)
-
-
-async def until(holds: Callable[[], object], seconds: float = 20) -> None:
-    """Wait until it holds, while the other tasks of the loop go on.
 
     Raises:
         TimeoutError: it does not hold after that time.
     """
     async with asyncio.timeout(seconds):
-        while not holds():
+        while True:
+            answer = holds()
+            if await answer if inspect.isawaitable(answer) else answer:
+                return
             await asyncio.sleep(0.005)

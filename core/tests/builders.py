@@ -64,6 +64,11 @@ def empty(*cards: Card, name: str = "n") -> NodeLedger:
     return NodeLedger.of(a_node(*cards, name=name))
 
 
+def a_ledger(name: str = "n", cards: int = 2, memory: int = 16 * GIB) -> NodeLedger:
+    """A node of equal cards, ``n-0`` and so on, of which no pod holds any."""
+    return empty(*like_cards(cards, f"{name}-", memory), name=name)
+
+
 def a_container(
     memory: int = GIB, count: int = 1, compute: int = 0, name: str = "main"
 ) -> ContainerRequest:

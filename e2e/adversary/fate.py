@@ -5,7 +5,7 @@ from random import Random
 
 from e2e.adversary import scheduling
 from e2e.adversary.cards import Place
-from e2e.adversary.late import Stop, bind_late
+from e2e.adversary.late import Stop, bind_late, reopen
 from e2e.adversary.stops import GRACE
 from e2e.adversary.world import World, refused
 from e2e.harness.names import LEDGERS
@@ -47,6 +47,10 @@ class Fate:
         """The record of this node."""
         refused(lambda: self._world.api.delete(f"{LEDGERS}/{node}"))
         return f"ledger of {node} lost"
+
+    def reopen(self) -> str:
+        """Time passes until the nodes whose record was deleted get pods again."""
+        return reopen(self._world)
 
     def kill(self) -> str:
         """Kill -9 a replica; it is started again meanwhile."""

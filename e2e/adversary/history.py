@@ -68,6 +68,7 @@ class History:
             (2 * often, self._claims.forge),
             (4, self._fate.finish),
             (2, self._fate.lose_ledger),
+            (6, self._fate.reopen),
             (1, self._fate.kill),
             (1 if mood is None else 0, self._fate.pause),
             (1 if mood is None else 0, self._fate.wait),
@@ -148,6 +149,7 @@ class History:
     def settle(self) -> str:
         """End all actions: ledgers say what the witness saw."""
         self._fate.started()
+        self._fate.reopen()
         self._world.caught_up()
         with suppress(TimeoutError):
             within(KNOWN, lambda: not differences(self._world))

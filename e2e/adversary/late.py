@@ -11,10 +11,14 @@ from e2e.adversary.stops import GRACE, has_stopped
 from e2e.adversary.world import KNOWN, World
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import PODS, pod
+from e2e.harness.names import LEDGERS
 from e2e.harness.processes.waiting import within
 
 PATIENCE = 10
 """Seconds in which cards are released; the scheduler's question ends after 15."""
+
+SENDING = 22
+"""A stop after the commit's age was checked, shortly before the Binding is sent."""
 
 WHOLE = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "9000"}
 """More than half of both cards of a node."""
@@ -87,6 +91,53 @@ def release(world: World, late: Object, node: str) -> str:
     if is_bound():
         return "bound"
     return "without cards" if not had else "with its cards" if holds() else "released"
+
+
+def reopen(world: World) -> str:
+    """Let time pass until the nodes whose record was deleted get pods again; their names."""
+    closed = [node for node in world.places if world.is_closed(node)]
+
+    def is_over() -> bool:
+        world.stops.advance(GRACE // 3)
+        return not any(map(world.is_closed, closed))
+
+    if closed:
+        within(KNOWN, is_over)
+    return ", ".join(closed)
+
+
+def bind_past_loss(world: World, point: int) -> list[str]:
+    """Stop a bind until the record that it wrote was deleted and other pods were bound.
+
+    Args:
+        world: new.
+        point: at which the replica that does not lead stops.
+
+    Returns:
+        what was said to the pod that came before the node got pods again, to the one that came
+        after it, and to the one whose bind was stopped.
+
+    Raises:
+        AssertionError: the witness has found something wrong.
+    """
+    leader = world.leader()
+    service = world.replicas[1 - leader]
+    late, early, next_one = (
+        world.api.create(PODS, pod(world.name("p"), "no-scheduler", WHOLE)) for _ in range(3)
+    )
+    with ThreadPoolExecutor(1) as pool, world.stops.at(service, point):
+        answer = pool.submit(scheduling.by_extender, world, late, 1 - leader, "n0")
+        within(KNOWN, lambda: answer.done() or has_stopped(service))
+        world.api.delete(f"{LEDGERS}/n0")
+        within(KNOWN, lambda: world.ledger("n0") is not None)
+        said = [scheduling.by_extender(world, early, leader, "n0")]
+        reopen(world)
+        said.append(scheduling.by_extender(world, next_one, leader, "n0"))
+    said.append(answer.result())
+    world.caught_up()
+    if problems := world.witness.problems():
+        raise AssertionError(f"{problems}\nafter {said}")
+    return said
 
 
 def every_stop(world: World, first: int = 1) -> Iterator[tuple[int, str]]:

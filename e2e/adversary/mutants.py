@@ -7,6 +7,7 @@ product has no switch for them.
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from adapters.accounting.node_view import NodeView
 from adapters.accounting.repairs import Repair
 from adapters.dialects import allocation_record, choice_amounts
 from adapters.dialects.adoption import adopt
@@ -16,7 +17,9 @@ from adapters.service.decide.commit import validate
 from adapters.service.decide.commit.claim_choice import ClaimOption
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints import claim_admission
+from adapters.service.reconcile.nodes import controller
 from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
@@ -142,10 +145,20 @@ def _version() -> None:
 def _touch() -> None:
     """Cards are released without a change of the pod."""
 
-    async def unchanged(self: Reconciler, repairs: Sequence[Repair]) -> bool:  # noqa: ARG001
+    async def unchanged(self: Reconciler, repairs: Sequence[Repair], view: NodeView) -> bool:  # noqa: ARG001
         return True
 
     Reconciler._invalidate_bindings = unchanged  # type: ignore[method-assign]
+
+
+def _lost() -> None:
+    """A ledger that was deleted is made again as if there had been none."""
+
+    def forget(self: LedgerCache, node: str) -> None:
+        pass
+
+    LedgerCache.lose = forget  # type: ignore[method-assign]
+    controller._is_other = lambda known, stored: False  # noqa: ARG005
 
 
 def _init() -> None:
@@ -194,5 +207,6 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "live claim": _live_claim,
     "version": _version,
     "touch": _touch,
+    "lost": _lost,
 }
 """By the rule that is missing, what replaces it."""

@@ -30,6 +30,9 @@ DRA = {"claims": True, "arbiter": True}
 KNOWN = 60
 """Seconds in which the service must know a change; a killed leader's Lease takes 15."""
 
+CLOSING = {"uid": "deleted-ledger"}
+"""What is in use in a record that is made again: every card."""
+
 UNSENT = (OSError, http.client.HTTPException)
 """What a request to a replica that was killed ends with."""
 
@@ -175,6 +178,11 @@ class World:
         """The record of a node; None where there is none."""
         found = self.find(f"{LEDGERS}/{node}")
         return None if found is None else found.get("spec")
+
+    def is_closed(self, node: str) -> bool:
+        """Whether a node gets no pods because its record was deleted a short while ago."""
+        rows = (self.ledger(node) or {"allocations": [CLOSING]}).get("allocations", ())
+        return any(row["uid"] == CLOSING["uid"] for row in rows)
 
     def find(self, path: str) -> Object | None:
         """An object, or None."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from adapters.agent.hardware.tests.test_mig_partitioner import EMPTY, holding, slot
 from adapters.agent.tests.stand_in import built
-from adapters.agent.tests.waiting import wait_until
 from adapters.wire.records.ledger import encode
+from e2e.harness.processes.waiting import within
 
 ROOT = Path(__file__).parents[3]
 
@@ -65,7 +65,7 @@ def test_the_agent_serves_its_metrics_from_the_moment_that_it_reports_its_start(
 ) -> None:
     listen = own_port()
     with agent(tmp_path, listen) as log_lines:
-        wait_until(lambda: "agent.started" in (tmp_path / "log").read_text(), log_lines)
+        within(30, lambda: "agent.started" in (tmp_path / "log").read_text(), log_lines)
 
         assert "HostGPUMemoryUsage" in read_metrics(listen)
 
@@ -73,12 +73,12 @@ def test_the_agent_serves_its_metrics_from_the_moment_that_it_reports_its_start(
 def test_the_agent_creates_a_granted_slice_and_serves_the_cards_metrics(tmp_path: Path) -> None:
     listen = own_port()
     with agent(tmp_path, listen) as log_lines:
-        wait_until(lambda: any(line["event"] == "agent.started" for line in log_lines()), log_lines)
+        within(30, lambda: any(line["event"] == "agent.started" for line in log_lines()), log_lines)
 
         (tmp_path / "part").write_bytes(encode(EMPTY.adopt(holding("p", slot("2g.10gb", 2)))))
         (tmp_path / "part").rename(tmp_path / "ledger.json")
-        wait_until(
-            lambda: any(line["event"] == "mig.repartitioned" for line in log_lines()), log_lines
+        within(
+            30, lambda: any(line["event"] == "mig.repartitioned" for line in log_lines()), log_lines
         )
         metrics = read_metrics(listen)
 

@@ -12,6 +12,7 @@ from adapters.cli.input.source import Source
 from adapters.cli.main import app
 from adapters.dialects.dialect import Defaults
 from adapters.wire.records.ledger import encode
+from core.hardware.quantity import MIB
 
 Plain = dict[str, Any]
 
@@ -46,10 +47,10 @@ def uuid(card: int, node: str = "node-a") -> str:
 
 
 def node(
-    name: str = "node-a", cards: int = 2, memory: int = 10000, more: Plain | None = None
+    name: str = "node-a", cards: int = 2, memory: int = 10000 * MIB, more: Plain | None = None
 ) -> Plain:
-    """A node with cards in Volcano's annotation."""
-    entries = (f"{uuid(i, name)},10,{memory},NVIDIA-A,true,hami-core:" for i in range(cards))
+    """A node with cards in Volcano's annotation, which counts MiB."""
+    entries = (f"{uuid(i, name)},10,{memory // MIB},NVIDIA-A,true,hami-core:" for i in range(cards))
     annotations = {"volcano.sh/node-vgpu-register": "".join(entries)}
     return {
         "apiVersion": "v1",
@@ -68,6 +69,39 @@ def pod(name: str = "pod-a", limits: Plain | None = None, **more: Plain) -> Plai
         "metadata": {"name": name, **more.get("metadata", {})},
         "spec": {"containers": [container], **more.get("spec", {})},
         "status": more.get("status", {}),
+    }
+
+
+def a_slice(*cards: str) -> Plain:
+    devices = [
+        {
+            "name": f"gpu-{index}",
+            "attributes": {"uuid": {"string": card}},
+            "capacity": {"memory": {"value": "10000Mi"}},
+        }
+        for index, card in enumerate(cards)
+    ]
+    spec = {
+        "driver": "gpu.nvidia.com",
+        "nodeName": "node-a",
+        "pool": {"name": "node-a", "generation": 1},
+        "devices": devices,
+    }
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "s"},
+        "spec": spec,
+    }
+
+
+def a_claim(device: str, name: str = "c", **more: object) -> Plain:
+    result = {"driver": "gpu.nvidia.com", "pool": "node-a", "device": device, **more}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name, "namespace": "team"},
+        "status": {"allocation": {"devices": {"results": [result]}}},
     }
 
 

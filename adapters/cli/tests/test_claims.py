@@ -7,43 +7,20 @@ from typer.testing import CliRunner
 
 from adapters.cli.main import app
 from adapters.cli.tests.api_server import PATHS, api_server
-from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, uuid, volcano
+from adapters.cli.tests.builders import (
+    a_claim,
+    a_slice,
+    node,
+    pod,
+    report,
+    run,
+    stream,
+    uuid,
+    volcano,
+)
 from adapters.cli.tests.test_cluster import read
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
-
-
-def a_slice(*cards: str) -> Plain:
-    devices = [
-        {
-            "name": f"gpu-{index}",
-            "attributes": {"uuid": {"string": card}},
-            "capacity": {"memory": {"value": "10000Mi"}},
-        }
-        for index, card in enumerate(cards)
-    ]
-    spec = {
-        "driver": "gpu.nvidia.com",
-        "nodeName": "node-a",
-        "pool": {"name": "node-a", "generation": 1},
-        "devices": devices,
-    }
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": "s"},
-        "spec": spec,
-    }
-
-
-def a_claim(device: str, name: str = "c", **more: object) -> Plain:
-    result = {"driver": "gpu.nvidia.com", "pool": "node-a", "device": device, **more}
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": name, "namespace": "team"},
-        "status": {"allocation": {"devices": {"results": [result]}}},
-    }
 
 
 def test_a_pod_gets_no_card_that_a_claim_has() -> None:

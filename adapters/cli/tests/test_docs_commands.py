@@ -18,7 +18,7 @@ from typer.main import get_command
 from adapters.cli.main import app
 from adapters.cli.tests.test_docs_examples import EXAMPLES, NEED_A_CLUSTER
 from adapters.service.tests.process import CODE, serving
-from adapters.tests.waiting import within
+from e2e.harness.processes.waiting import within
 
 ROOT = Path(__file__).parents[3]
 REFERENCE = ROOT / "docs" / "reference"

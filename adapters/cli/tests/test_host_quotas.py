@@ -18,7 +18,7 @@ def documents() -> list[Any]:
     return [each for each in yaml.safe_load_all(EXAMPLE.read_text()) if each]
 
 
-def a_quota(hard: object, name: str = "gpus") -> dict[str, Any]:
+def a_resource_quota(hard: object, name: str = "gpus") -> dict[str, Any]:
     return {
         "apiVersion": "v1",
         "kind": "ResourceQuota",
@@ -52,7 +52,7 @@ def cards(file: str) -> list[Any]:
 
 
 def test_pods_of_all_dialects_count_and_the_one_past_the_limit_is_refused(tmp_path: Path) -> None:
-    file = a_file(tmp_path, a_quota(THIRTY))
+    file = a_file(tmp_path, a_resource_quota(THIRTY))
 
     assert nodes(file) == ["quota-node", "quota-node", None]
     assert TEXT in command("schedule", "-f", file).stdout
@@ -71,7 +71,7 @@ def test_pods_of_all_dialects_count_and_the_one_past_the_limit_is_refused(tmp_pa
 def test_the_other_tools_read_one(tmp_path: Path, tool: tuple[str, ...]) -> None:
     tiny = {"limits.nvidia.com/gpumem": "1"}
 
-    found = command(*tool, "-f", a_file(tmp_path, a_quota(tiny)))
+    found = command(*tool, "-f", a_file(tmp_path, a_resource_quota(tiny)))
 
     assert found.exit_code in (0, 1), found.stderr
     refused = "the pod counts 16 GiB of memory, and the limit is 1 MiB"
@@ -80,7 +80,7 @@ def test_the_other_tools_read_one(tmp_path: Path, tool: tuple[str, ...]) -> None
 
 def test_all_are_placed_beside_a_quota_of_other_resources(tmp_path: Path) -> None:
     file = a_file(
-        tmp_path, a_quota({"pods": "10", "limits.cpu": "4", "requests.nvidia.com/gpu": 1})
+        tmp_path, a_resource_quota({"pods": "10", "limits.cpu": "4", "requests.nvidia.com/gpu": 1})
     )
 
     assert None not in nodes(file)
@@ -91,7 +91,7 @@ def test_all_are_placed_beside_a_quota_of_other_resources(tmp_path: Path) -> Non
     "hard", [5, ["limits.nvidia.com/gpumem"], {"limits.nvidia.com/gpumem": "x"}]
 )
 def test_one_that_cannot_be_read_is_named_and_places_nothing(tmp_path: Path, hard: object) -> None:
-    file = a_file(tmp_path, a_quota(hard))
+    file = a_file(tmp_path, a_resource_quota(hard))
 
     assert set(nodes(file)) == {None}
     assert "ResourceQuota ml/gpus: spec.hard" in command("schedule", "-f", file).output
@@ -100,13 +100,15 @@ def test_one_that_cannot_be_read_is_named_and_places_nothing(tmp_path: Path, har
 def test_the_strictest_of_several_and_of_a_share_quota_holds(tmp_path: Path) -> None:
     loose, strict = ({"limits.nvidia.com/gpumem": str(gib * 1024)} for gib in (400, 1))
 
-    assert None not in nodes(a_file(tmp_path, a_quota(loose)))
-    assert nodes(a_file(tmp_path, a_quota(loose), shares=True))[-1] is None
-    assert set(nodes(a_file(tmp_path, a_quota(loose), a_quota(strict, "b"), shares=True))) == {None}
+    assert None not in nodes(a_file(tmp_path, a_resource_quota(loose)))
+    assert nodes(a_file(tmp_path, a_resource_quota(loose), shares=True))[-1] is None
+    assert set(
+        nodes(a_file(tmp_path, a_resource_quota(loose), a_resource_quota(strict, "b"), shares=True))
+    ) == {None}
 
 
 def test_one_alone_is_no_invalid_input(tmp_path: Path) -> None:
     file = tmp_path / "alone.yaml"
-    file.write_text(yaml.safe_dump(a_quota({"limits.nvidia.com/gpumem": "1"})))
+    file.write_text(yaml.safe_dump(a_resource_quota({"limits.nvidia.com/gpumem": "1"})))
 
     assert command("schedule", "-f", str(file)).exit_code != 2

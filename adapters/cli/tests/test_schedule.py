@@ -19,6 +19,7 @@ from adapters.cli.tests.builders import (
     volcano,
     volcano_bound,
 )
+from core.hardware.quantity import MIB
 
 ALLOCATED = {"metadata": {"annotations": {"volcano.sh/vgpu-ids-new": f"{uuid(0)},NVIDIA,9000,50:"}}}
 ON_A = {"spec": {"nodeName": "node-a"}}
@@ -162,7 +163,7 @@ def test_an_unschedulable_node_is_ignored_and_reported() -> None:
 
 
 def test_a_node_selector_chooses_by_labels() -> None:
-    nodes = [node("node-a"), node("node-b"), node("node-c", memory=10)]
+    nodes = [node("node-a"), node("node-b"), node("node-c", memory=10 * MIB)]
     nodes[1]["metadata"]["labels"] = nodes[2]["metadata"]["labels"] = {"pool": "x"}
     wants = {"spec": {"nodeSelector": {"pool": "x"}}}
 
@@ -180,7 +181,7 @@ def test_a_node_selector_chooses_by_labels() -> None:
 
 
 def test_reasons_against_other_nodes_are_reported_for_placed_pods_only_on_demand() -> None:
-    things = (node("small", memory=10), node("large"), pod(limits=volcano(1000)))
+    things = (node("small", memory=10 * MIB), node("large"), pod(limits=volcano(1000)))
 
     quiet, full = report(*things), report(*things, options=("--explain",))
 

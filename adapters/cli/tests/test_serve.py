@@ -13,6 +13,8 @@ from adapters.cli.input.source import InputError, Source
 from adapters.cli.serve import static_inventory
 from adapters.cli.tests.builders import (
     Plain,
+    a_claim,
+    a_slice,
     ledger_of,
     node,
     pod,
@@ -21,7 +23,6 @@ from adapters.cli.tests.builders import (
     volcano,
     volcano_bound,
 )
-from adapters.cli.tests.test_claims import a_claim, a_slice
 from adapters.service.compose import Composition, without_cluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.settings import settings as service_settings
@@ -75,12 +76,12 @@ async def bind(app: App, name: str) -> str:
     return text
 
 
-def ledger(composition: Composition) -> NodeLedger:
+def ledger_of_service(composition: Composition) -> NodeLedger:
     return composition.runtime.service.ledgers.inventory.ledger("node-a")
 
 
 def holders(composition: Composition) -> list[str]:
-    return sorted(each.pod for each in ledger(composition).allocations.values())
+    return sorted(each.pod for each in ledger_of_service(composition).allocations.values())
 
 
 def bare(thing: Plain) -> Plain:
@@ -97,7 +98,7 @@ def test_a_node_ledger_says_which_cards_a_pod_has() -> None:
             error = await bind(app, "new")
             return error, [
                 grant.card
-                for each in ledger(composition).allocations.values()
+                for each in ledger_of_service(composition).allocations.values()
                 for grant in each.grants
             ]
 

@@ -17,7 +17,7 @@ from adapters.cli.schedule import Run, RunOptions, started
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
 from adapters.dialects.dialect import Defaults
 from core.hardware.card import Card
-from core.hardware.quantity import GIB
+from core.hardware.quantity import GIB, MIB
 
 MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read_text()
 
@@ -110,7 +110,7 @@ def test_containers_are_named_where_there_are_several() -> None:
 
 
 def test_equal_reasons_are_shown_once_and_a_long_list_is_shortened() -> None:
-    nodes = [node(f"node-{i}", memory=100 + i // 4) for i in range(48)]
+    nodes = [node(f"node-{i}", memory=(100 + i // 4) * MIB) for i in range(48)]
 
     printed = table(*nodes, pod(limits=volcano(1000)))
 

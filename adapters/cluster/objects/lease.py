@@ -62,6 +62,8 @@ class Election:
 
     Attributes:
         leading: whether this candidate holds the lease.
+        took_over: whether it took the lease from one that did not release it, and whose work it
+            has not followed: it never saw the other renew.
     """
 
     def __init__(
@@ -84,6 +86,8 @@ class Election:
             report: called with each error; the candidate goes on.
         """
         self.leading = False
+        self.took_over = False
+        self._follows = False
         self._led_from = self._renewed = 0.0
         self._report = report
         self._client = client
@@ -168,10 +172,13 @@ class Election:
             lease = await self._read()
             if lease is None:
                 await self._create()
+                self.took_over = False
                 return True
             if not self._is_free(lease):
                 return False
             await self._write(lease, self._spec(lease.spec))
+            if lease.spec.holder_identity != self._identity:
+                self.took_over = bool(lease.spec.holder_identity) and not self._follows
         except ClusterError as error:
             if self._report is not None and error.status != CONFLICT:
                 self._report(error)
@@ -184,6 +191,11 @@ class Election:
             return None
         lease = read(_LEASE, body)
         if self._last_change is None or self._last_change[0].spec != lease.spec:
+            holder = lease.spec.holder_identity
+            self._follows = (
+                self._last_change is not None
+                and self._last_change[0].spec.holder_identity == holder
+            )
             self._last_change = (lease, time.monotonic())
         return lease
 

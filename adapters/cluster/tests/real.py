@@ -13,6 +13,7 @@ import pytest
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.paths import NODES, PODS
+from adapters.tests.waiting import until
 
 REASON = "the test bed's harness is not here"
 
@@ -80,6 +81,4 @@ async def add_node(client: KubeClient, name: str) -> None:
 async def add_namespace(client: KubeClient, name: str) -> None:
     """A namespace whose service account is there, so that pods can be created."""
     await client.create("/api/v1/namespaces", {"metadata": {"name": name}})
-    async with asyncio.timeout(20):
-        while not await client.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"):
-            await asyncio.sleep(0.05)
+    await until(lambda: client.find(f"/api/v1/namespaces/{name}/serviceaccounts/default"))

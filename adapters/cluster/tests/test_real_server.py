@@ -329,12 +329,14 @@ def test_a_kind_that_is_not_installed_is_empty_until_it_is(cluster: Real) -> Non
                 "kind": "Device",
                 "metadata": {"name": "node-1"},
             }
-            async with asyncio.timeout(20):
-                while True:
-                    with contextlib.suppress(ClusterError):
-                        await client.create(DEVICES.collection(), body)
-                        break
-                    await asyncio.sleep(0.1)
+
+            async def is_created() -> bool:
+                with contextlib.suppress(ClusterError):
+                    await client.create(DEVICES.collection(), body)
+                    return True
+                return False
+
+            await until(is_created)
             await until(lambda: "node-1" in handler.pods)
             await client.delete(f"{kinds}/devices.scheduling.koordinator.sh")
             await until(lambda: not handler.pods)
@@ -380,14 +382,25 @@ def test_repeated_events_become_one_with_a_count(cluster: Real) -> None:
 
 
 CANDIDATE = """
+# Prints "waits" once it has seen that another holds the lease, and "leads" once it holds it.
 import asyncio, signal, sys
 from pathlib import Path
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.objects.lease import Election, LeaseTiming
 
+class Client(KubeClient):
+    waits = False
+
+    async def find(self, path):
+        lease = await super().find(path)
+        if lease is not None and not self.waits:
+            self.waits = True
+            print("waits", flush=True)
+        return lease
+
 async def main():
-    async with KubeClient(load(KubeconfigSource(kubeconfig=Path(sys.argv[1])))) as client:
+    async with Client(load(KubeconfigSource(kubeconfig=Path(sys.argv[1])))) as client:
         term = LeaseTiming(*map(float, sys.argv[4:]))
         election = Election(client, "default", sys.argv[2], sys.argv[3], term)
         async def work():
@@ -413,9 +426,9 @@ def test_a_lease_passes_between_processes_when_its_holder_stops_or_dies(cluster:
             stderr=asyncio.subprocess.DEVNULL,
         )
 
-    async def leads(process: asyncio.subprocess.Process) -> None:
+    async def says(process: asyncio.subprocess.Process) -> bytes:
         assert process.stdout is not None
-        assert await asyncio.wait_for(process.stdout.readline(), 30) == b"leads\n"
+        return await asyncio.wait_for(process.stdout.readline(), 30)
 
     async def lease() -> LeaseSpec:
         async with cluster.client() as client:
@@ -424,17 +437,18 @@ def test_a_lease_passes_between_processes_when_its_holder_stops_or_dies(cluster:
 
     async def main() -> None:
         first = await candidate("first", LONG)
-        await leads(first)
+        assert await says(first) == b"leads\n"
         second = await candidate("second", SHORT)
-        await asyncio.sleep(2)
+        assert await says(second) == b"waits\n"
         first.send_signal(signal.SIGINT)
-        await leads(second)  # within 30 s: the lease is given back, or it would last for 60
+        # Within 30 s: the lease is given back, or it would last for 60.
+        assert await says(second) == b"leads\n"
         third = await candidate("third", SHORT)
-        await asyncio.sleep(2)
+        assert await says(third) == b"waits\n"
         second.kill()
         await second.wait()
         dead = await lease()
-        await leads(third)
+        assert await says(third) == b"leads\n"
         taken = await lease()
         third.kill()
         for process in (first, second, third):
@@ -514,7 +528,7 @@ def test_an_election_ends_with_its_work_and_releases_the_lease(cluster: Real) ->
 
 
 def test_nodes_are_watched_too(cluster: Real) -> None:
-    async def main() -> None:
+    async def main() -> KubeNode:
         nodes: dict[str, KubeNode] = {}
 
         class Sink(RecordingHandler):
@@ -529,5 +543,8 @@ def test_nodes_are_watched_too(cluster: Real) -> None:
             await until(lambda: "watched" in nodes)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
+            return nodes["watched"]
 
-    asyncio.run(main())
+    watched = asyncio.run(main())
+
+    assert watched.status.capacity == {"cpu": "4", "pods": "110"}

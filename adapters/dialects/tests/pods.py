@@ -1,4 +1,4 @@
-"""Pods and containers, for the builders of dialects whose resources have one domain."""
+"""Pods and containers, for the builders and tests of all dialects."""
 
 from collections.abc import Mapping, Sequence
 from itertools import count
@@ -16,7 +16,7 @@ def a_container(
     *,
     sidecar: bool = False,
 ) -> Container:
-    """Resources have names without the domain, which ends with a slash."""
+    """Resources have names without the domain, which ends with a slash or is empty."""
 
     def named(amounts: Mapping[str, Amount] | None) -> dict[str, Amount]:
         return {f"{domain}{key}": value for key, value in (amounts or {}).items()}
@@ -33,14 +33,22 @@ def a_pod(
     annotations: Mapping[str, str] | None = None,
     init: Sequence[Container] = (),
     *,
+    labels: Mapping[str, str] | None = None,
     priority: int | None = None,
     node: str | None = None,
     name: str = "",
+    namespace: str = "default",
 ) -> Pod:
     """A pod of a name and uid of its own."""
     name = name or f"pod-{next(_serial)}"
     return Pod(
-        metadata=Metadata(name, "default", f"uid-{name}", annotations=dict(annotations or {})),
+        metadata=Metadata(
+            name,
+            namespace,
+            f"uid-{name}",
+            annotations=dict(annotations or {}),
+            labels=dict(labels or {}),
+        ),
         spec=PodSpec(
             containers=tuple(containers),
             init_containers=tuple(init),

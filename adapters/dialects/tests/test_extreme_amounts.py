@@ -114,7 +114,7 @@ DESCRIPTIONS: dict[str, tuple[Json, Callable[[Json], Sources]]] = {
 }
 
 
-def ledger(sources: Sources) -> NodeLedger:
+def ledger_read_from(sources: Sources) -> NodeLedger:
     """The ledger of a node as the service reads it.
 
     Raises:
@@ -148,11 +148,11 @@ def ledger(sources: Sources) -> NodeLedger:
 def test_no_source_describes_a_card_of_an_impossible_amount(source: str) -> None:
     document, read = DESCRIPTIONS[source]
 
-    assert len(ledger(read(document)).node.cards) == 1
+    assert len(ledger_read_from(read(document)).node.cards) == 1
     for place in places(document):
         for extreme in EXTREMES:
             try:
-                found = ledger(read(replaced(document, place, extreme)))
+                found = ledger_read_from(read(replaced(document, place, extreme)))
             except (UnreadableError, HardwareRecordError):
                 continue
             for card in found.node.cards:
@@ -171,7 +171,7 @@ def test_a_table_for_more_cards_than_a_node_has_is_ignored(key: str, text: str) 
     sources = annotated("metax-tech.com/node-gpu-devices")([METAX])
     sources.annotations[f"metax-tech.com/gpu.topology.{key}"] = text
 
-    found = ledger(sources)
+    found = ledger_read_from(sources)
 
     assert (found.node.losses, found.node.gains) == ((), ())
     assert decode(encode(found)) == found

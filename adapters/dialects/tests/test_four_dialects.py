@@ -7,6 +7,7 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
+from adapters.dialects.tests.pods import a_container, a_pod
 from adapters.wire.kube import (
     Amount,
     Container,
@@ -15,8 +16,6 @@ from adapters.wire.kube import (
     DeviceSpec,
     KubeNode,
     Metadata,
-    Pod,
-    PodSpec,
     Resources,
 )
 from core.feasibility.fit import fit
@@ -110,14 +109,6 @@ RECORDS = {
 }
 
 
-def a_pod(name: str, limits: dict[str, Amount], texts: dict[str, str] | None = None) -> Pod:
-    container = Container("main", Resources(limits=limits))
-    return Pod(
-        Metadata(name, "d", f"uid-{name}", annotations=texts),
-        PodSpec(containers=(container,), node_name="n" if texts else None),
-    )
-
-
 def test_pods_of_four_dialects_share_one_card_to_the_byte() -> None:
     node, problems = read_node(KUBE, DEVICE, ALL)
     ledger = NodeLedger.of(node)
@@ -127,7 +118,8 @@ def test_pods_of_four_dialects_share_one_card_to_the_byte() -> None:
     assert card.dialects == {"volcano", "koordinator", "metax", "hami"}
 
     for name, limits in PODS.items():
-        pod = a_pod(name, limits)
+        main = Container("main", Resources(limits=limits))
+        pod = a_pod([main], name=name)
         dialect = dialect_of(pod, ALL)
         assert dialect is not None
         assert dialect.name == name
@@ -137,14 +129,14 @@ def test_pods_of_four_dialects_share_one_card_to_the_byte() -> None:
         ledger = ledger.reserve(Allocation.of(request, placement)).commit(request.uid)
         written = dialect.write_result(pod, request, placement, node, NOW).annotations
         assert RECORDS[name].items() <= written.items()
-        found = adopt(a_pod(name, limits, dict(written)), node, ALL)
+        found = adopt(a_pod([main], written, node="n", name=name), node, ALL)
         assert found is not None
         adopted = adopted.adopt(found)
 
     (use,) = ledger.usages
     assert (use.memory, use.compute, use.slots) == (SIZE, 100, 4)
     assert adopted.usages[0] == use
-    one_more = a_pod("more", {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1})
+    one_more = a_pod([a_container("nvidia.com/", {"gpu": 1, "gpumem": 1})])
     hami = dialect_of(one_more, ALL)
     assert hami is not None
     assert isinstance(fit(hami.read_request(one_more), ledger), Reason)

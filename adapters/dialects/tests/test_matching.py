@@ -9,27 +9,23 @@ from adapters.dialects.matching import (
     dialect_of,
 )
 from adapters.dialects.registry import dialects
+from adapters.dialects.tests.pods import a_pod
 from adapters.wire.kube import Amount, Container, KubeNode, Metadata, Pod, PodSpec, Resources
 
 ALL = dialects({}, Defaults())
 
 
-def pod(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> Pod:
-    return Pod(
-        spec=PodSpec(
-            containers=tuple(
-                Container(f"c{place}", Resources(limits=limits))
-                for place, limits in enumerate(containers)
-            ),
-            init_containers=None if init is None else (Container("i", Resources(limits=init)),),
-        )
-    )
+def requesting(*containers: dict[str, Amount], init: dict[str, Amount] | None = None) -> Pod:
+    main = [
+        Container(f"c{place}", Resources(limits=limits)) for place, limits in enumerate(containers)
+    ]
+    return a_pod(main, init=() if init is None else [Container("i", Resources(limits=init))])
 
 
 def dialect_name(
     *containers: dict[str, Amount], init: dict[str, Amount] | None = None
 ) -> str | None:
-    dialect = dialect_of(pod(*containers, init=init), ALL)
+    dialect = dialect_of(requesting(*containers, init=init), ALL)
     return None if dialect is None else dialect.name
 
 
@@ -81,7 +77,7 @@ def test_rdma_beside_the_cards_of_any_dialect_is_no_second_dialect(
 )
 def test_a_pod_that_mixes_dialects_is_rejected(mixed: list[dict[str, Amount]]) -> None:
     with pytest.raises(DialectError, match="mixes the dialects"):
-        dialect_of(pod(*mixed), ALL)
+        dialect_of(requesting(*mixed), ALL)
 
 
 def test_the_trigger_of_the_metax_plugin_beside_koordinator_is_one_request() -> None:
@@ -115,7 +111,7 @@ CHOICE = {"nvidia.com/use-gpuuuid": "GPU-0"}
 def test_nvidia_cards_are_of_the_dialect_whose_annotations_the_pod_has(
     limits: dict[str, Amount], metadata: Metadata, name: str | None
 ) -> None:
-    dialect = dialect_of(Pod(metadata, pod(limits).spec), ALL)
+    dialect = dialect_of(Pod(metadata, requesting(limits).spec), ALL)
 
     assert (dialect and dialect.name) == name
 
@@ -127,11 +123,11 @@ def test_nvidia_cards_beside_koordinators_words_in_another_container_are_koordin
 
 @pytest.mark.parametrize("resource", ["volcano.sh/vgpu-number", "nvidia.com/gpu"])
 def test_only_metaxs_plugin_uses_the_lock_of_a_node(resource: str) -> None:
-    requesting = pod({resource: 1})
-    dialect = dialect_of(requesting, ALL)
+    pod = requesting({resource: 1})
+    dialect = dialect_of(pod, ALL)
 
     assert dialect is not None
-    assert not dialect.needs_node_lock(dialect.read_request(requesting), KubeNode())
+    assert not dialect.needs_node_lock(dialect.read_request(pod), KubeNode())
 
 
 def a_hostile_pod(what: str) -> Pod:

@@ -27,7 +27,7 @@ WRITERS: dict[str, RequestWriter] = {
 }
 
 
-def pod(name: str, request: Request, card: int | None = CARD) -> Pod:
+def written_pod(name: str, request: Request, card: int | None = CARD) -> Pod:
     written = WRITERS[name].write(request, card)
     containers = tuple(
         Container(each.name, Resources(limits=dict(amounts)))
@@ -46,7 +46,7 @@ def read(name: str, pod_: Pod) -> Request:
 
 
 def again(name: str, request: Request, card: int | None = CARD) -> Request:
-    return read(name, pod(name, request, card))
+    return read(name, written_pod(name, request, card))
 
 
 def lost(name: str, request: Request, card: int | None = CARD) -> dict[str, tuple[str, str]]:

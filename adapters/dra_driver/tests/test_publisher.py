@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from adapters.agent.tests.waiting import until
 from adapters.dra_driver import publisher as publishing
 from adapters.dra_driver.devices import Json, card_devices
 from adapters.dra_driver.publisher import SlicePublisher
 from adapters.dra_driver.slice_server import UnsupportedClusterError
 from adapters.dra_driver.slices import DevicePool, pools
 from adapters.dra_driver.tests.cards import card, mig_card
+from adapters.tests.waiting import until
 from core.hardware.card import Card
 
 
@@ -186,6 +186,8 @@ def test_a_write_that_failed_is_repeated() -> None:
         await until(lambda: server.items)
 
     run(server, lambda: desired(card(0)), steps)
+
+    assert server.failures == 0, "both failures came before the write that succeeded"
 
 
 def test_nothing_is_written_before_the_cards_are_known() -> None:

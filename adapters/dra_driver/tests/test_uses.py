@@ -6,7 +6,7 @@ from adapters.dra_driver.uses import ContainerUses, UsedClaim, uses
 from adapters.wire.dra_pod import ClaimingPod
 
 
-def pod(spec: dict[str, Any], status: dict[str, Any] | None = None) -> ClaimingPod:
+def claiming_pod(spec: dict[str, Any], status: dict[str, Any] | None = None) -> ClaimingPod:
     return msgspec.convert({"spec": spec, "status": status or {}}, ClaimingPod)
 
 
@@ -16,7 +16,7 @@ def container(name: str, *claims: dict[str, str]) -> dict[str, Any]:
 
 def test_a_container_uses_the_claims_that_it_names() -> None:
     found = uses(
-        pod(
+        claiming_pod(
             {
                 "initContainers": [container("init", {"name": "a", "request": "half"})],
                 "containers": [container("main", {"name": "a"}, {"name": "b"}), {"name": "other"}],
@@ -40,7 +40,9 @@ def test_a_container_with_an_extended_resource_uses_the_claim_of_the_scheduler()
     mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r0"}
     status = {"resourceClaimName": "p-extended-resources-x", "requestMappings": [mapping]}
 
-    found = uses(pod({"containers": [{"name": "main"}]}, {"extendedResourceClaimStatus": status}))
+    found = uses(
+        claiming_pod({"containers": [{"name": "main"}]}, {"extendedResourceClaimStatus": status})
+    )
 
     assert found == (ContainerUses("main", (UsedClaim("p-extended-resources-x", "r0"),)),)
 

@@ -151,10 +151,8 @@ class Service:
         placement = committed.placement
         if not placement.grants:
             return Result({}, {})
-        node = self.ledgers.inventory.ledger(placement.node).node
-        result = pod_request.dialect.write_result(
-            pod_request.pod, pod_request.request, placement, node, self.ports.clock.wall()
-        )
+        pod, request, wall = pod_request.pod, pod_request.request, self.ports.clock.wall()
+        result = pod_request.dialect.write_result(pod, request, placement, committed.node, wall)
         return allocation_record.update(pod_request.pod, result, placement.grants)
 
     async def commit(

@@ -32,7 +32,7 @@ from adapters.wire.admission import AdmissionRequest, Patch
 from adapters.wire.dra import DeviceClass, ResourceSlice
 
 PREFIX = "dragoman: "
-"""Of a message: schedulers write it into the pod's Event."""
+"""First words of a denial: schedulers write the denial into the pod's Event."""
 
 
 class DeviceCatalog(Protocol):

@@ -164,7 +164,7 @@ class InCluster:
         return [
             *tasks,
             self._events.run(),
-            election.run(partial(self._lead, service, leading)),
+            election.run(partial(self._lead, service, election, reconciler, leading)),
             _until_adopted(service, self._cache),
             unbound.run(),
             requeuer.run(),
@@ -269,11 +269,19 @@ class InCluster:
             lambda: int(election.leading),
         )
 
-    async def _lead(self, service: Service, controllers: Sequence[Callable[[], Task]]) -> None:
+    async def _lead(
+        self,
+        service: Service,
+        election: Election,
+        reconciler: Reconciler,
+        controllers: Sequence[Callable[[], Task]],
+    ) -> None:
         """Run the leader's controllers, after the first list of each watch."""
         while (WATCHED | CLAIMS) & service.readiness.awaited:
             await asyncio.sleep(0.05)
         self._log.info("reconciler.leads", identity=self._identity)
+        if election.took_over:
+            reconciler.take_over()
         await asyncio.gather(*(controller() for controller in controllers))
 
     def _apply_scheduler_config(

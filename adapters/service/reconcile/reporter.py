@@ -14,6 +14,8 @@ KINDS = (
     "described",
     "adopted",
     "adopted_unread",
+    "closed",
+    "opened",
     "allocated_late",
     *(cause.name.lower() for cause in ReleaseCause),
     "kept",

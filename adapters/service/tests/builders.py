@@ -29,6 +29,7 @@ from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
+from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota
 from core.requests.pod_ref import PodRef
@@ -51,10 +52,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     return asyncio.run(work)
 
 
-def a_node(name: str, cards: int = 2, memory: int = 8192) -> KubeNode:
-    """A node that Volcano's device plugin advertises; memory in MiB."""
+def a_node(name: str, cards: int = 2, memory: int = 8 * GIB) -> KubeNode:
+    """A node that Volcano's device plugin advertises, which counts MiB."""
     listed = "".join(
-        f"GPU-{name}-{index},10,{memory},NVIDIA-A10,true,hami-core:" for index in range(cards)
+        f"GPU-{name}-{index},10,{memory // MIB},NVIDIA-A10,true,hami-core:"
+        for index in range(cards)
     )
     return KubeNode(Metadata(name=name, annotations={"volcano.sh/node-vgpu-register": listed}))
 

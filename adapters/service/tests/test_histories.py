@@ -34,13 +34,13 @@ async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
-    weights = (70, 12, dice.choice((1, 3)), 3, dice.choice((3, 12)), dice.choice((5, 15)))
+    weights = (70, 12, dice.choice((1, 3)), 3, dice.choice((3, 12)), dice.choice((5, 15)), 2)
     # Where a service is stalled, the other one gets far while a request of the first one waits.
     stall, life = dice.choice((0.0, 0.95)), 0
     for _ in range(STEPS):
         if dice.random() >= stall:
             life = dice.randrange(LIVES)
-        steps = ("open", "begin", "kill", "leave", "tick", "reconcile")
+        steps = ("open", "begin", "kill", "leave", "tick", "reconcile", "lose")
         (step,) = dice.choices(steps, weights)
         if limits is not None and step in ("tick", "reconcile") and dice.random() < 0.5:
             step = "reconcile quota"
@@ -55,6 +55,9 @@ async def history(seed: int, limits: QuotaLimits | None = None) -> Counter[str]:
                 await world.leave(dice.choice(PODS))
             case "tick":
                 await world.tick()
+            case "lose":
+                await world.lose(dice.choice(NODES))
+                counts["lost"] += 1
             case "reconcile quota":
                 await world.reconcile_quota(life)
             case _:
@@ -133,6 +136,10 @@ class Histories(RuleBasedStateMachine):
     @rule(pod=pods)
     def leave(self, pod: str) -> None:
         self.run(self.world.leave(pod))
+
+    @rule(node=st.sampled_from(NODES))
+    def lose(self, node: str) -> None:
+        self.run(self.world.lose(node))
 
     @rule()
     def tick(self) -> None:

@@ -19,7 +19,7 @@ from adapters.service.tests.builders import a_pod
 from adapters.service.tests.issued import Issued
 from adapters.service.tests.process import Running, serving
 from adapters.service.web.limits import PIPELINED
-from adapters.tests.waiting import within
+from e2e.harness.processes.waiting import within
 
 MIB = 1 << 20
 HEAD = b"POST /extender/filter HTTP/1.1\r\nHost: x\r\n"

@@ -9,7 +9,7 @@ import psutil
 
 from adapters.service.memory import EVERY, GROWTH, FreedMemory
 from adapters.service.tests.process import serving
-from adapters.tests.waiting import within
+from e2e.harness.processes.waiting import within
 
 MIB = 1 << 20
 

@@ -15,7 +15,7 @@ import pytest
 from adapters.service.tests.builders import a_pod
 from adapters.service.tests.issued import Issued
 from adapters.service.tests.process import CODE, EXAMPLE, serving
-from adapters.tests.waiting import within
+from e2e.harness.processes.waiting import within
 
 
 def test_allocations_survive_a_restart(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from adapters.accounting import lost_ledger
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
@@ -108,6 +109,7 @@ class World:
         crashes: so far.
         bindings: those that the API server accepted so far.
         refused: binds that the quota refused so far.
+        unrecorded: uids of pods whose commit was in a ledger that was deleted, until one has them.
     """
 
     def __init__(self, limits: QuotaLimits | None = None) -> None:
@@ -121,6 +123,7 @@ class World:
         self.crashes = 0
         self.bindings = 0
         self.refused = 0
+        self.unrecorded: set[str] = set()
         self.wrong: list[str] = []
         for name in NODES:
             self.table.put(name, None, encode(self.truth[name]))
@@ -153,7 +156,15 @@ class World:
         """Kill a service, and start another."""
         self.crashes += 1
         await self.lives[life].die()
-        self.lives[life] = Life(self)
+        self.lives[life] = Life(self, takes_over=True)
+        await self.turn()
+
+    async def lose(self, node: str) -> None:
+        """An administrator deletes the ledger of a node."""
+        row = self.table.rows[node]
+        if row.record is not None:
+            self.unrecorded |= decode(row.record).allocations.keys()
+            self.table.put(node, str(row.version), None)
         await self.turn()
 
     async def leave(self, pod: str) -> None:
@@ -179,7 +190,7 @@ class World:
         """Kill all services, wait, reconcile: no allocation without a pod may be left."""
         for life in range(LIVES):
             await self.kill(life)
-        for _ in range(3):
+        for _ in range(4):
             await self.reconcile(0)
             while self.lives[0].gates:
                 await self.open(0, 0, through=True)
@@ -201,10 +212,14 @@ class World:
     def counted(self) -> QuotaAmounts:
         """What all pods count by the ledgers; a pod counts once."""
         pods: dict[str, QuotaAmounts] = {}
-        for name in NODES:
+        for name in filter(self.has_ledger, NODES):
             for hold in holds_of(self.stored(name)):
-                pods[hold.uid] = hold.amounts.most(pods.get(hold.uid, NOTHING))
+                if hold.uid != lost_ledger.UID:
+                    pods[hold.uid] = hold.amounts.most(pods.get(hold.uid, NOTHING))
         return total(pods.values())
+
+    def has_ledger(self, node: str) -> bool:
+        return self.table.rows.get(node, MemoryRow()).record is not None
 
     def stored(self, node: str) -> NodeLedger:
         record = self.table.rows.get(node, MemoryRow()).record
@@ -247,7 +262,8 @@ class World:
             self.truth[node] = self.truth[node].reserve(allocation)
         except LedgerError as error:
             self.wrong.append(f"over-allocated: {error}")
-        self.check(self.stored(node))
+        if self.has_ledger(node):
+            self.check(self.stored(node))
 
     def check(self, ledger: NodeLedger) -> None:
         """Check that the ledger has what bound pods use."""
@@ -255,9 +271,12 @@ class World:
         for uid, allocation in self.truth[name].allocations.items():
             found = ledger.allocations.get(uid)
             if found is None:
-                self.wrong.append(f"{uid} runs on {name} and is not in the ledger")
+                if uid not in self.unrecorded:
+                    self.wrong.append(f"{uid} runs on {name} and is not in the ledger")
             elif {*found.grants} != {*allocation.grants}:
                 self.wrong.append(f"{uid} holds other cards than its annotations say")
+            else:
+                self.unrecorded.discard(uid)
         for uid in ledger.allocations.keys() - self.pods.keys():
             # A stale cache may adopt a deleted pod once more: too much is allocated for a while.
             ledger = ledger.release(uid)
@@ -270,8 +289,9 @@ class World:
 class Life:
     """One service, from its start until it is killed."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, takes_over: bool = False) -> None:
         self.world = world
+        self._takes_over = takes_over
         self.gates: list[Gate] = []
         self._store = MemoryStore(world.table)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -418,6 +438,8 @@ class Life:
     async def _follow(self) -> None:
         self.service.ledgers.load(await self._store.load())
         self.service.readiness.mark_synced("ledgers")
+        if self._takes_over:
+            self._reconciler.take_over()
         async for change in self._store.changes():
             await self._gate("change")
             self.service.ledgers.apply(change)

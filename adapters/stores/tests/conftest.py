@@ -1,6 +1,5 @@
 """A real API server for the tests that want one."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,12 +17,12 @@ def cluster() -> Iterator[Any]:
     """A control plane of its own that knows NodeLedgers."""
     reason = "needs the test bed's harness"
     control_plane = pytest.importorskip("e2e.harness.cluster.control_plane", reason=reason)
+    waiting = pytest.importorskip("e2e.harness.processes.waiting", reason=reason)
     with pytest.importorskip("e2e.harness.processes.run", reason=reason).run() as run:
         plane = control_plane.start_control_plane(run)
         crds = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
         plane.api.create(crds, yaml.safe_load(CRD.read_text()))
-        while not is_served(plane.api):
-            time.sleep(0.1)
+        waiting.within(60, lambda: is_served(plane.api))
         yield plane
 
 

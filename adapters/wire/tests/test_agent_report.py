@@ -9,23 +9,23 @@ from adapters.wire.agent_report import ContainerReport, NodeReport, Use, parse, 
 CARD = "GPU-" + "a" * 60
 
 
-def container(name: str, value: str, node: str = "n1") -> str:
+def of_container(name: str, value: str, node: str = "n1") -> str:
     labels = f'node="{node}",namespace="default",pod="p",container="main",uuid="{short(CARD)}"'
     return f"dragoman_container_{name}{{{labels}}} {value}\n"
 
 
-def card(name: str, value: str, node: str = "n1") -> str:
+def of_card(name: str, value: str, node: str = "n1") -> str:
     return f'hami_host_gpu_{name}{{node="{node}",device_uuid="{short(CARD)}"}} {value}\n'
 
 
 def test_amounts_are_bytes_and_percent() -> None:
     text = (
-        container("memory_granted_bytes", "100")
-        + container("memory_used_bytes", "40")
-        + container("memory_limit_bytes", "90")
-        + container("compute_used_ratio", "0.25")
-        + card("memory_used_bytes", "70")
-        + card("utilization_ratio", "30")
+        of_container("memory_granted_bytes", "100")
+        + of_container("memory_used_bytes", "40")
+        + of_container("memory_limit_bytes", "90")
+        + of_container("compute_used_ratio", "0.25")
+        + of_card("memory_used_bytes", "70")
+        + of_card("utilization_ratio", "30")
         + "dragoman_node_containers_unserved 2\n"
     )
 
@@ -34,7 +34,7 @@ def test_amounts_are_bytes_and_percent() -> None:
 
 
 def test_what_it_says_of_another_node_is_left_out() -> None:
-    text = container("memory_used_bytes", "40", "n2") + card("memory_used_bytes", "70", "n2")
+    text = of_container("memory_used_bytes", "40", "n2") + of_card("memory_used_bytes", "70", "n2")
 
     assert parse(text, "n1") == NodeReport()
 
@@ -45,7 +45,9 @@ def test_what_it_says_of_another_node_is_left_out() -> None:
 def test_an_impossible_amount_is_unknown_and_one_beyond_64_bits_the_largest(
     value: str, used: int | None
 ) -> None:
-    found = parse(container("memory_used_bytes", value) + card("memory_used_bytes", value), "n1")
+    found = parse(
+        of_container("memory_used_bytes", value) + of_card("memory_used_bytes", value), "n1"
+    )
 
     assert [each.used for each in found.containers] == ([] if used is None else [used])
     assert [use.memory for use in found.cards.values()] == ([] if used is None else [used])

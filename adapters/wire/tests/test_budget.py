@@ -23,7 +23,7 @@ def a_budget(
     return msgspec.json.decode(json.dumps(thing), type=Budget)
 
 
-def a_pod(name: str, **labels: str) -> Pod:
+def labelled(name: str, **labels: str) -> Pod:
     return Pod(Metadata(name=name, namespace="default", labels=labels))
 
 
@@ -31,24 +31,24 @@ WEB = {"matchLabels": {"app": "web"}}
 
 
 def test_a_budget_is_used_up_by_the_first_and_broken_by_the_next() -> None:
-    pods = [a_pod("a", app="web"), a_pod("b", app="db"), a_pod("c", app="web")]
+    pods = [labelled("a", app="web"), labelled("b", app="db"), labelled("c", app="web")]
 
     assert violations(pods, [a_budget(WEB, allowed=1)]) == (False, False, True)
 
 
 def test_a_pod_whose_eviction_is_under_way_is_not_counted_again() -> None:
-    pods = [a_pod("a", app="web"), a_pod("c", app="web")]
+    pods = [labelled("a", app="web"), labelled("c", app="web")]
 
     assert violations(pods, [a_budget(WEB, 1, disrupted=("a",))]) == (False, False)
 
 
 def test_a_budget_of_another_namespace_is_no_concern() -> None:
-    assert violations([a_pod("a", app="web")], [a_budget(WEB, namespace="other")]) == (False,)
+    assert violations([labelled("a", app="web")], [a_budget(WEB, namespace="other")]) == (False,)
 
 
 @pytest.mark.parametrize("selector", [None, {}, {"matchLabels": {}}, {"matchExpressions": []}])
 def test_a_selector_that_says_nothing_matches_nothing(selector: object) -> None:
-    assert violations([a_pod("a", app="web")], [a_budget(selector)]) == (False,)
+    assert violations([labelled("a", app="web")], [a_budget(selector)]) == (False,)
 
 
 @pytest.mark.parametrize(
@@ -71,17 +71,19 @@ def test_each_operator_means_what_the_api_server_means(
     condition = {"key": "app", "operator": operator, "values": values}
     budget = a_budget({"matchExpressions": [condition]})
 
-    assert violations([a_pod("a", app="web")], [budget]) == (matched,)
+    assert violations([labelled("a", app="web")], [budget]) == (matched,)
 
 
 def test_a_label_that_is_missing_is_not_among_others_and_does_not_exist() -> None:
     for operator, values in (("NotIn", ["x"]), ("DoesNotExist", None)):
         condition = {"key": "tier", "operator": operator, "values": values}
 
-        assert violations([a_pod("a", app="web")], [a_budget({"matchExpressions": [condition]})])[0]
+        assert violations(
+            [labelled("a", app="web")], [a_budget({"matchExpressions": [condition]})]
+        )[0]
 
 
 def test_a_pod_without_labels_breaks_nothing() -> None:
     condition = {"key": "app", "operator": "DoesNotExist"}
 
-    assert violations([a_pod("a")], [a_budget({"matchExpressions": [condition]})]) == (False,)
+    assert violations([labelled("a")], [a_budget({"matchExpressions": [condition]})]) == (False,)

@@ -95,7 +95,7 @@ WITHOUT_MEANING: dict[type, dict[str, tuple[object, str]]] = {
 """By field, another value that makes no other class, and the reason."""
 
 
-def a_ledger(thing: CardShare | Card | Node) -> NodeLedger:
+def ledger_with(thing: CardShare | Card | Node) -> NodeLedger:
     """A node with two cards and one share on the first one, with this in its place."""
     share = thing if isinstance(thing, CardShare) else SHARE
     node = thing if isinstance(thing, Node) else NODE
@@ -128,7 +128,7 @@ def test_a_field_that_a_decision_reads_makes_another_class(kind: type, name: str
     ids = NodeClassIds()
     changed = with_value(kind, name, CHANGES[kind][name])
 
-    assert ids.of(a_ledger(changed)) != ids.of(a_ledger(BASES[kind]))
+    assert ids.of(ledger_with(changed)) != ids.of(ledger_with(BASES[kind]))
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_a_name_makes_no_other_class(kind: type, name: str) -> None:
     ids = NodeClassIds()
     changed = with_value(kind, name, WITHOUT_MEANING[kind][name][0])
 
-    assert ids.of(a_ledger(changed)) == ids.of(a_ledger(BASES[kind]))
+    assert ids.of(ledger_with(changed)) == ids.of(ledger_with(BASES[kind]))
 
 
 def test_the_sums_of_a_usage_are_those_of_its_shares() -> None:

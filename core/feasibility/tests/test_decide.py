@@ -18,11 +18,10 @@ from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import (
     a_container,
     a_grant,
+    a_ledger,
     a_request,
     cards_of,
-    empty,
     held,
-    like_cards,
     placed,
 )
 from core.tests.strategies import clusters, requests
@@ -46,10 +45,6 @@ def obvious(request: Request, ledgers: list[NodeLedger]) -> Decision:
 
 def evaluated(request: Request, inventory: Inventory) -> NodeEvaluation:
     return FeasibilityCache().evaluate(request, inventory)
-
-
-def ledger(name: str, memory: int = 16 * GIB) -> NodeLedger:
-    return empty(*like_cards(2, f"{name}-", memory), name=name)
 
 
 @given(clusters(), requests(uid="n0.0"))
@@ -80,7 +75,7 @@ def test_reasons_come_unasked_only_when_nothing_fits(
 
 
 def test_binpack_prefers_a_full_node_and_spread_an_empty_one() -> None:
-    inventory = Inventory([ledger("n0"), ledger("n1").adopt(held(a_grant("n1-0"), node="n1"))])
+    inventory = Inventory([a_ledger("n0"), a_ledger("n1").adopt(held(a_grant("n1-0"), node="n1"))])
     pack = replace(a_request(), ranking=Ranking(nodes=(NodeKey.FULLEST,)))
     spread = replace(a_request(), ranking=Ranking(nodes=(NodeKey.EMPTIEST,)))
 
@@ -89,7 +84,7 @@ def test_binpack_prefers_a_full_node_and_spread_an_empty_one() -> None:
 
 
 def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
-    inventory = Inventory([ledger("n0"), ledger("n1")])
+    inventory = Inventory([a_ledger("n0"), a_ledger("n1")])
     request = replace(
         a_request(a_container(16 * GIB, count=2)), ranking=Ranking(nodes=(NodeKey.CHOSEN_FULLEST,))
     )
@@ -104,7 +99,7 @@ def test_a_placement_moves_on_once_the_ledger_has_it() -> None:
 
 def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
     keys = (NodeKey.EMPTIEST, NodeKey.CHOSEN_FULLEST)
-    inventory = Inventory([ledger("n0", 32 * GIB), ledger("n1")])
+    inventory = Inventory([a_ledger("n0", memory=32 * GIB), a_ledger("n1")])
     request = replace(a_request(), ranking=Ranking(nodes=keys))
 
     assert cards_of(evaluated(request, inventory).decide().placement) == ["n1-0"]
@@ -118,7 +113,7 @@ def test_an_unknown_node_has_no_cards() -> None:
 
 
 def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
-    inventory = Inventory([ledger("n0"), ledger("n1")])
+    inventory = Inventory([a_ledger("n0"), a_ledger("n1")])
 
     decision = evaluated(a_request(a_container(17 * GIB)), inventory).decide()
 
@@ -129,7 +124,7 @@ def test_every_refusing_node_gets_a_reason_under_its_own_name() -> None:
 
 
 def test_denied_uuids_reject_one_node_and_not_another_of_its_class() -> None:
-    inventory = Inventory([ledger("n0"), ledger("n1")])
+    inventory = Inventory([a_ledger("n0"), a_ledger("n1")])
     request = replace(a_request(), deny_uuids=frozenset({"n0-0", "n0-1"}))
 
     decision = evaluated(request, inventory).decide(explain=True)

@@ -27,12 +27,12 @@ from core.tests.builders import (
 from core.tests.strategies import ledgers, requests
 
 
-def pod(uid: str, gib: int, priority: int = 0, *cards: str) -> Allocation:
+def of_gib(uid: str, gib: int, priority: int = 0, *cards: str) -> Allocation:
     grants = [a_grant(card, gib * GIB) for card in cards or ("a",)]
     return replace(held(*grants, uid=uid), priority=priority)
 
 
-def important(gib: int = 1, count: int = 1) -> Request:
+def important_gib(gib: int = 1, count: int = 1) -> Request:
     return replace(a_request(a_container(gib * GIB, count)), priority=20)
 
 
@@ -48,88 +48,88 @@ def names(result: tuple[Allocation, ...] | Reason) -> list[str]:
 
 
 def test_there_are_no_victims_where_the_request_fits_already() -> None:
-    assert victims(important(4), with_pods(empty(a_card()), pod("old", 12))) == ()
+    assert victims(important_gib(4), with_pods(empty(a_card()), of_gib("old", 12))) == ()
 
 
 def test_where_no_candidate_helps_the_result_is_the_reason() -> None:
-    ledger = with_pods(empty(a_card()), pod("equal", 8, 20), pod("higher", 8, 21))
+    ledger = with_pods(empty(a_card()), of_gib("equal", 8, 20), of_gib("higher", 8, 21))
 
-    result = victims(important(4), ledger)
+    result = victims(important_gib(4), ledger)
 
     assert isinstance(result, Reason)
     assert [count.cause for count in result.counts] == [Cause.MEMORY]
 
 
 def test_fewer_pods_go_rather_than_more() -> None:
-    ledger = with_pods(empty(a_card()), pod("a", 4), pod("b", 4), pod("c", 8))
+    ledger = with_pods(empty(a_card()), of_gib("a", 4), of_gib("b", 4), of_gib("c", 8))
 
-    assert names(victims(important(8), ledger)) == ["c"]
+    assert names(victims(important_gib(8), ledger)) == ["c"]
 
 
 def test_two_lower_ones_go_rather_than_one_higher() -> None:
-    ledger = with_pods(empty(a_card()), pod("a", 4, 1), pod("b", 4, 0), pod("c", 8, 2))
+    ledger = with_pods(empty(a_card()), of_gib("a", 4, 1), of_gib("b", 4, 0), of_gib("c", 8, 2))
 
-    assert names(victims(important(8), ledger)) == ["b", "a"]
+    assert names(victims(important_gib(8), ledger)) == ["b", "a"]
 
 
 def test_the_younger_of_equals_is_the_victim() -> None:
-    ledger = with_pods(empty(a_card()), pod("old", 8), pod("young", 8))
+    ledger = with_pods(empty(a_card()), of_gib("old", 8), of_gib("young", 8))
 
-    assert names(victims(important(8), ledger)) == ["young"]
+    assert names(victims(important_gib(8), ledger)) == ["young"]
 
 
 def test_a_protected_pod_stays_while_others_help() -> None:
-    ledger = with_pods(empty(a_card()), pod("safe", 8, 0), pod("b", 4, 5), pod("c", 4, 5))
+    ledger = with_pods(empty(a_card()), of_gib("safe", 8, 0), of_gib("b", 4, 5), of_gib("c", 4, 5))
 
-    assert names(victims(important(8), ledger, protected=["safe"])) == ["c", "b"]
+    assert names(victims(important_gib(8), ledger, protected=["safe"])) == ["c", "b"]
 
 
 def test_a_protected_pod_is_a_victim_where_nothing_else_helps() -> None:
-    ledger = with_pods(empty(a_card()), pod("safe", 8), pod("other", 8))
+    ledger = with_pods(empty(a_card()), of_gib("safe", 8), of_gib("other", 8))
 
-    assert names(victims(important(16), ledger, protected=["safe"])) == ["other", "safe"]
+    assert names(victims(important_gib(16), ledger, protected=["safe"])) == ["other", "safe"]
 
 
 def test_one_protected_victim_is_better_than_two() -> None:
-    ledger = with_pods(empty(*like_cards(2)), pod("a", 8, 0, "c0"), pod("b", 8, 0, "c0"))
-    ledger = with_pods(ledger, pod("large", 16, 3, "c1"))
+    ledger = with_pods(empty(*like_cards(2)), of_gib("a", 8, 0, "c0"), of_gib("b", 8, 0, "c0"))
+    ledger = with_pods(ledger, of_gib("large", 16, 3, "c1"))
 
-    assert names(victims(important(16), ledger, protected=["a", "b", "large"])) == ["large"]
+    assert names(victims(important_gib(16), ledger, protected=["a", "b", "large"])) == ["large"]
 
 
 def test_only_candidates_go() -> None:
-    ledger = with_pods(empty(a_card()), pod("a", 8), pod("b", 8))
+    ledger = with_pods(empty(a_card()), of_gib("a", 8), of_gib("b", 8))
 
-    assert names(victims(important(8), ledger, candidates=["a"])) == ["a"]
-    assert isinstance(victims(important(8), ledger, candidates=[]), Reason)
+    assert names(victims(important_gib(8), ledger, candidates=["a"])) == ["a"]
+    assert isinstance(victims(important_gib(8), ledger, candidates=[]), Reason)
 
 
 def test_pods_on_unsuitable_cards_are_no_victims() -> None:
     other = replace(a_card("x", 1), healthy=False)
-    ledger = with_pods(empty(a_card(), other), pod("there", 16, 0, "x"), pod("here", 16))
+    ledger = with_pods(empty(a_card(), other), of_gib("there", 16, 0, "x"), of_gib("here", 16))
 
-    assert names(victims(important(8), ledger)) == ["here"]
+    assert names(victims(important_gib(8), ledger)) == ["here"]
 
 
 def test_a_pod_whose_record_cannot_be_read_may_be_a_victim() -> None:
     ledger = empty(a_card()).adopt(unreadable("odd", ["a"]))
 
-    assert names(victims(important(8), ledger)) == ["odd"]
+    assert names(victims(important_gib(8), ledger)) == ["odd"]
 
 
 def test_all_cards_of_a_node_are_cleared() -> None:
-    ledger = with_pods(empty(*like_cards(4)), *(pod(f"p{n}", 9, n, f"c{n}") for n in range(4)))
+    ledger = with_pods(empty(*like_cards(4)), *(of_gib(f"p{n}", 9, n, f"c{n}") for n in range(4)))
 
-    assert names(victims(important(8, 4), ledger)) == ["p0", "p1", "p2", "p3"]
+    assert names(victims(important_gib(8, 4), ledger)) == ["p0", "p1", "p2", "p3"]
 
 
 def test_of_many_pods_the_important_ones_are_reprieved() -> None:
     cards = like_cards(EXACT + 2)
-    pods = [pod(f"p{n}", 9, n, card.uuid) for n, card in enumerate(cards)]
+    pods = [of_gib(f"p{n}", 9, n, card.uuid) for n, card in enumerate(cards)]
     ledger = with_pods(empty(*cards), *pods)
 
-    assert names(victims(important(8, 2), ledger)) == ["p0", "p1"]
-    assert names(victims(important(8, 2), ledger, protected=["p0", "p1", "p2"])) == ["p3", "p4"]
+    assert names(victims(important_gib(8, 2), ledger)) == ["p0", "p1"]
+    assert names(victims(important_gib(8, 2), ledger, protected=["p0", "p1", "p2"])) == ["p3", "p4"]
 
 
 pods = st.tuples(
@@ -151,9 +151,9 @@ def test_the_victims_are_the_best_of_all_sets(
     protected: set[str] = set()
     for number, (card, size, priority, safe) in enumerate(wanted):
         if ledger.usages[int(card[1])].memory + size * GIB <= 16 * GIB:
-            ledger = ledger.reserve(pod(f"p{number}", size, priority, card))
+            ledger = ledger.reserve(of_gib(f"p{number}", size, priority, card))
             protected |= {f"p{number}"} if safe else set()
-    request = replace(important(gib, count), priority=3)
+    request = replace(important_gib(gib, count), priority=3)
     rows = sorted(
         (one for one in [*ledger.allocations.values()][::-1] if one.priority < 3),
         key=lambda one: one.priority,

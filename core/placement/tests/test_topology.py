@@ -25,13 +25,13 @@ HOPPER = tuple(
 )
 
 
-def card(index: int, *links: Scope, healthy: bool = True) -> Card:
+def linked_card(index: int, *links: Scope, healthy: bool = True) -> Card:
     return replace(a_card(f"card-{index}", index), healthy=healthy, links=links)
 
 
 def tree(cards: int = 8, numa: int = 2, pcie: int = 4, **more: object) -> Node:
     made = tuple(
-        card(
+        linked_card(
             index,
             Scope(Level.NUMA, f"numa{index * numa // cards}"),
             Scope(Level.PCIE, f"pcie{index * pcie // cards}"),
@@ -43,7 +43,9 @@ def tree(cards: int = 8, numa: int = 2, pcie: int = 4, **more: object) -> Node:
 
 def zones(*sizes: int) -> Node:
     names = [f"zone{zone}" for zone, size in enumerate(sizes) for _ in range(size)]
-    return Node("node", tuple(card(i, Scope(Level.LINK, name)) for i, name in enumerate(names)))
+    return Node(
+        "node", tuple(linked_card(i, Scope(Level.LINK, name)) for i, name in enumerate(names))
+    )
 
 
 def choose(
@@ -145,8 +147,12 @@ class TestKoordinatorTree:
         assert best(choice) == (2, 3)
 
     def test_the_deepest_scope_with_room_wins_over_more_links(self) -> None:
-        own_roots = [card(i, Scope(Level.NUMA, "a"), Scope(Level.PCIE, f"a{i}")) for i in range(5)]
-        one_root = [card(i, Scope(Level.NUMA, "b"), Scope(Level.PCIE, "b")) for i in range(5, 9)]
+        own_roots = [
+            linked_card(i, Scope(Level.NUMA, "a"), Scope(Level.PCIE, f"a{i}")) for i in range(5)
+        ]
+        one_root = [
+            linked_card(i, Scope(Level.NUMA, "b"), Scope(Level.PCIE, "b")) for i in range(5, 9)
+        ]
 
         assert best(choose(Node("node", (*own_roots, *one_root)), 5)) == (0, 1, 2, 3, 4)
 
@@ -172,7 +178,7 @@ class TestMetaxZones:
         assert best(choose(zones(4, 4), 6, linking=ZONES)) == (0, 1, 2, 3, 4, 5)
 
     def test_a_card_of_no_zone_is_no_group_of_a_required_zone(self) -> None:
-        node = Node("node", (card(0), card(1, Scope(Level.LINK, "zone"))))
+        node = Node("node", (linked_card(0), linked_card(1, Scope(Level.LINK, "zone"))))
         choice = choose(node, 1, linking=replace(ZONES, required=Level.LINK))
 
         assert list(linked_groups(choice)) == [(1,)]
@@ -277,12 +283,13 @@ def test_pairs_are_counted_once_for_each_level() -> None:
 
     assert linked_pairs(cards[:4], TREE.levels) == 8
     assert linked_pairs(cards[3:5], TREE.levels) == 0
-    assert linked_pairs([card(0), card(1)], TREE.levels) == 0
+    assert linked_pairs([linked_card(0), linked_card(1)], TREE.levels) == 0
 
 
 def test_sixteen_cards_of_crossing_scopes_are_compared_one_by_one() -> None:
     cards = tuple(
-        card(i, Scope(Level.NUMA, str(i // 8)), Scope(Level.PCIE, str(i % 4))) for i in range(16)
+        linked_card(i, Scope(Level.NUMA, str(i // 8)), Scope(Level.PCIE, str(i % 4)))
+        for i in range(16)
     )
 
     assert best(choose(Node("node", cards), 3, used=[0])) == (4, 8, 12)
@@ -303,7 +310,7 @@ def choices(draw: st.DrawFn, *, nested: bool) -> LinkQuery:
             parts = ["/".join(parts[: place + 1]) for place in range(cut)]
         names.append(parts)
     cards = tuple(
-        card(
+        linked_card(
             index, *(Scope(level, name) for level, name in zip(LEVELS, parts, strict=False) if name)
         )
         for index, parts in enumerate(names)

@@ -1,6 +1,5 @@
 """A client of the container runtime interface, as far as these tests need it."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from google.protobuf.message import Message
 
 from e2e.harness.node.image import NAME
 from e2e.harness.node.proto import cri_pb2 as api
+from e2e.harness.processes.waiting import within
 
 RUNTIME, IMAGES = "/runtime.v1.RuntimeService", "/runtime.v1.ImageService"
 # The network of the node, and processes of its own for each container.
@@ -196,19 +196,20 @@ class Cri:
 
     def wait(self) -> None:
         """Wait until the runtime serves, and knows the image."""
-        deadline = time.monotonic() + 20
-        while True:
+        problems: list[CriError] = []
+
+        def knows_the_image() -> bool:
             try:
                 self._sandboxes()
                 answer = self._call(
                     "ListImages", api.ListImagesRequest(), api.ListImagesResponse, IMAGES
                 )
-                if any(NAME in image.repo_tags for image in answer.images):
-                    return
-            except CriError:
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.05)
+            except CriError as error:
+                problems[:] = [error]
+                return False
+            return any(NAME in image.repo_tags for image in answer.images)
+
+        within(20, knows_the_image, lambda: problems)
 
     def _sandboxes(self) -> Sequence[api.PodSandbox]:
         asked = api.ListPodSandboxRequest()

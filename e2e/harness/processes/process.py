@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from e2e.harness.processes.identity import Identity
+from e2e.harness.processes.waiting import within
 
 
 class StartError(RuntimeError):
@@ -65,17 +66,20 @@ class Process:
         Raises:
             StartError: it ended, or the time is over.
         """
-        deadline = time.monotonic() + patience
-        while time.monotonic() < deadline:
+
+        def answers() -> bool:
             if self.popen.poll() is not None:
                 raise StartError(f"{self.name} ended with {self.popen.returncode}:\n{self.tail()}")
             try:
-                if ready():
-                    return
+                return ready()
             except OSError:
-                pass
-            time.sleep(0.02)
-        raise StartError(f"{self.name} is not ready after {patience:.0f} s:\n{self.tail()}")
+                return False
+
+        try:
+            within(patience, answers)
+        except TimeoutError as late:
+            text = f"{self.name} is not ready after {patience:.0f} s:\n{self.tail()}"
+            raise StartError(text) from late
 
     def stop(self, patience: float = 10) -> None:
         """Send SIGTERM to it and its children, then SIGKILL."""

@@ -18,13 +18,17 @@ handler: runc
 SCHEDULER = "docs/reference/schedulers/kube-scheduler.md"
 
 
-def test_both_images_are_built_and_loaded() -> None:
+def test_both_images_are_built_and_loaded(workers: list[str]) -> None:
     (block,) = blocks(PAGE, "1. Build the images")
 
     sh(block, timeout=900)
 
     images = [f"{REGISTRY}/dragoman/{name}:0.1.0" for name in ("service", "node")]
     sh(f"kind load docker-image {' '.join(images)} --name dragoman-e2e", timeout=600)
+
+    for node in workers:
+        known = sh(f"docker exec {node} ctr --namespace=k8s.io images list --quiet").split()
+        assert set(images) <= set(known)
 
 
 def test_the_chart_is_installed_by_the_page_s_and_the_readmes_commands(workers: list[str]) -> None:
@@ -57,12 +61,7 @@ def test_the_page_s_check_shows_ledgers_and_a_ready_service(workers: list[str]) 
         expected = {cards.uuid(node, index) for index in range(cards.CARDS)}
         eventually(60, lambda node=node, expected=expected: cards_of(node) == expected)
     for node in workers:
-        eventually(
-            60,
-            lambda node=node: (
-                "volcano.sh/vgpu-number" in get(f"node {node}")["status"]["allocatable"]
-            ),
-        )
+        eventually(60, lambda node=node: "volcano.sh/vgpu-number" in allocatable(node))
 
 
 def test_webhooks_have_the_authority_of_the_managed_certificate() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 from e2e.kind import cards
 from e2e.kind.documentation import blocks
 from e2e.kind.pods import create, delete, environment, granted, koordinator, pod, used, volcano
-from e2e.kind.shell import eventually, sh, wait_for
+from e2e.kind.shell import eventually, get, sh, wait_for
 from e2e.testbed import cache
 
 PAGE = "docs/reference/schedulers/vc-scheduler.md"
@@ -21,6 +21,8 @@ def test_the_scheduler_of_volcanos_chart_runs_with_what_configure_prints(tmp_pat
     sh(f"cd {tmp_path}\n{block}")
 
     sh("kubectl -n volcano-system rollout status deployment volcano-scheduler --timeout=2m", 150)
+    written = get("configmap volcano-scheduler-configmap", "--namespace=volcano-system")
+    assert "http://dragoman." in str(written["data"])
 
 
 def test_its_pods_share_a_card_with_kube_schedulers(workers: list[str]) -> None:

@@ -39,6 +39,8 @@ def test_the_scheduler_of_koordinators_manifests_runs_with_what_configure_prints
     sh(f"cd {tmp_path}\n{block}")
 
     sh("kubectl -n koordinator-system rollout status deployment koord-scheduler --timeout=2m", 150)
+    written = get("configmap koord-scheduler-config", "--namespace=koordinator-system")
+    assert "http://dragoman." in str(written["data"])
 
 
 def test_pods_of_three_dialects_and_three_schedulers_share_one_card(workers: list[str]) -> None:

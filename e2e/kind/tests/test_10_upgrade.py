@@ -104,3 +104,9 @@ def test_the_schedulers_forget_the_service() -> None:
     schedulers, *_ = blocks(PAGE, "Back")
 
     sh(schedulers)
+
+    for space, name in (
+        ("volcano-system", "volcano-scheduler-configmap"),
+        ("koordinator-system", "koord-scheduler-config"),
+    ):
+        assert "dragoman" not in str(get(f"configmap {name}", f"--namespace={space}")["data"])

@@ -3,7 +3,7 @@
 import pytest
 
 from e2e.adversary.history import History
-from e2e.adversary.late import every_stop
+from e2e.adversary.late import SENDING, bind_past_loss, every_stop
 from e2e.adversary.pods import Mood
 from e2e.tests.adversary.conftest import Worlds
 
@@ -11,9 +11,6 @@ pytestmark = [pytest.mark.local("replicas without a rule"), pytest.mark.timeout(
 
 STEPS = 600
 """Far more than it takes: most are caught in the first 50."""
-
-SENDING = 24
-"""A stop after the commit, shortly before the Binding is sent: see ``every_stop``."""
 
 MOODS = {
     "memory": Mood(("volcano", "koordinator", "metax"), (6000, 9000), (10,)),
@@ -59,3 +56,10 @@ def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str)
 def test_the_checker_catches_a_service_that_binds_late(worlds: Worlds, rule: str) -> None:
     with worlds(rule) as world, pytest.raises(AssertionError, match="memory: "):
         print(*every_stop(world, SENDING), sep="\n")
+
+
+def test_the_checker_catches_a_service_that_makes_a_lost_ledger_again_with_free_cards(
+    worlds: Worlds,
+) -> None:
+    with worlds("lost") as world, pytest.raises(AssertionError, match="memory: "):
+        print(*bind_past_loss(world, SENDING), sep="\n")

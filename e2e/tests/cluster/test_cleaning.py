@@ -11,6 +11,7 @@ from e2e.harness.processes import reaper as cleaning
 from e2e.harness.processes.identity import Identity
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.waiting import within
 
 CRASHING = """
 import sys, time
@@ -51,7 +52,7 @@ def test_a_killed_test_process_leaves_nothing_behind() -> None:
     crashing.kill()
     crashing.communicate()
 
-    _wait_until_gone(Path(folder))
+    within(10, lambda: not Path(folder).exists())
     assert not sleeper.is_alive()
 
 
@@ -83,10 +84,3 @@ def test_a_later_process_with_the_same_number_is_not_touched() -> None:
 
     assert mine.is_alive()
     assert not Identity(pid=mine.pid, started=mine.started - 60).is_alive()
-
-
-def _wait_until_gone(folder: Path) -> None:
-    deadline = time.monotonic() + 10
-    while folder.exists() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert not folder.exists()

@@ -13,6 +13,7 @@ import pytest
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.nodes import fake_node
 from e2e.harness.cluster.ready_cluster import (
     PODS,
@@ -24,7 +25,7 @@ from e2e.harness.cluster.ready_cluster import (
     pod,
 )
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import LEDGERS, NAMESPACE, RELEASE
+from e2e.harness.names import NAMESPACE, RELEASE
 from e2e.harness.processes.ports import free_ports
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import (
@@ -210,12 +211,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
 def clean(plane: ControlPlane) -> Iterator[None]:
     yield
     clear(plane.api)
-    within(20, lambda: not any(ledger(plane, node) for node in NODES))
-
-
-def ledger(plane: ControlPlane, node: str) -> dict[str, Any]:
-    spec = plane.api.get(f"{LEDGERS}/{node}")["spec"]
-    return {held["pod"].partition("/")[2]: held for held in spec.get("allocations", [])}
+    within(20, lambda: not any(held(plane, node) for node in NODES))
 
 
 def wait_for(plane: ControlPlane, *names: str, patience: float = 30) -> None:
@@ -249,7 +245,7 @@ def test_three_schedulers_bind_pods_of_two_dialects_on_the_same_cards(
     ):
         node = node_of(plane.api, name)
         assert f"GPU-{node}" in annotations(plane, name)[key]
-        assert ledger(plane, node)[name]["grants"][0]["card"] == f"GPU-{node}"
+        assert held(plane, node)[name]["grants"][0]["card"] == f"GPU-{node}"
     created = plane.api.get(f"{PODS}/by-volcano")["spec"]["containers"][0]["env"]
     assert {one["name"]: one["value"] for one in created} == {
         "NVIDIA_VISIBLE_DEVICES": "void",
@@ -297,7 +293,7 @@ def test_a_pod_that_another_client_binds_is_counted_and_a_gone_one_is_not(
     }
     plane.api.create(f"{PODS}/by-hand/binding", body)
 
-    within(10, lambda: "by-hand" in ledger(plane, "gpu-0"))
+    within(10, lambda: "by-hand" in held(plane, "gpu-0"))
     assert "GPU-gpu-0" in annotations(plane, "by-hand")["volcano.sh/vgpu-ids-new"]
     plane.api.delete(f"{PODS}/by-hand?gracePeriodSeconds=0")
-    within(20, lambda: "by-hand" not in ledger(plane, "gpu-0"))
+    within(20, lambda: "by-hand" not in held(plane, "gpu-0"))

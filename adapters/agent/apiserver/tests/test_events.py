@@ -11,7 +11,7 @@ from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.agent.apiserver.events import PodEvents
 from adapters.agent.nri.model import PodSandbox
 from adapters.agent.tests.builders import POD
-from adapters.agent.tests.waiting import until
+from adapters.tests.waiting import until
 
 LATER = PodSandbox("p2", "later", "uid-2", "ai")
 

@@ -16,8 +16,8 @@ from adapters.agent.apiserver.credentials import (
 )
 from adapters.agent.apiserver.ledger_watch import LedgerWatch
 from adapters.agent.grants import GrantStatus, LedgerGrants
-from adapters.agent.tests import waiting
 from adapters.agent.tests.builders import ledger
+from adapters.tests import waiting
 from adapters.wire.records.ledger import encode
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant

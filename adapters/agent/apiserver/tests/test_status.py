@@ -17,7 +17,7 @@ from adapters.agent.apiserver.status import HardwarePublisher, SharingConfig, de
 from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.tests.builders import card
-from adapters.agent.tests.waiting import until
+from adapters.tests.waiting import until
 from adapters.wire.records.hardware import NodeHardware, decode, encode
 
 FIRST = NodeHardware((card(0),))

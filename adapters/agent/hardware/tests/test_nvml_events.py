@@ -9,7 +9,7 @@ from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml import Nvml, NvmlError
 from adapters.agent.hardware.nvml_events import XidListener, recovery_action
 from adapters.agent.tests.stand_in import begin
-from adapters.agent.tests.waiting import wait_until
+from e2e.harness.processes.waiting import within
 
 XID, ECC = 0x8, 0x2
 UNSUPPORTED = 0xFFFFFFFF
@@ -24,7 +24,7 @@ def test_the_listener_reports_each_error_with_its_card_and_no_other_event() -> N
         library.stand_in_event(card, kind, number)
 
     listener.start()
-    wait_until(lambda: len(reported) == 2)
+    within(30, lambda: len(reported) == 2)
     listener.stop()
 
     assert reported == [("GPU-1", 79), ("GPU-0", 13)]
@@ -50,10 +50,10 @@ def test_the_listener_tries_again_after_a_failure(capsys: pytest.CaptureFixture[
     listener = XidListener(Nvml(library), lambda _, xid: reported.append(xid))
 
     listener.start()
-    wait_until(lambda: "gpu is lost" in capsys.readouterr().err)
+    within(30, lambda: "gpu is lost" in capsys.readouterr().err)
     library.stand_in_lose(0, 0)
     library.stand_in_event(0, XID, 48)
-    wait_until(lambda: reported == [48])
+    within(30, lambda: reported == [48])
     listener.stop()
 
 

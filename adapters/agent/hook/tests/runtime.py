@@ -20,10 +20,10 @@ from adapters.agent.nri import mux, ttrpc
 from adapters.agent.nri.model import PLUGIN_SERVICE
 from adapters.agent.nri.protobuf import message, text
 from adapters.agent.tests.builders import equipment, ledger
-from adapters.agent.tests.waiting import wait_until
 from core.hardware.mig import Slice
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
+from e2e.harness.processes.waiting import within
 
 SLICE = Slice("1g.10gb", 2, 1, 10 * GIB, 14, "group1", 2)
 PLAIN: VendorProfile = replace(NVIDIA, card_devices=(), devices=(), optional_devices=(), hami=None)
@@ -32,13 +32,15 @@ PATIENCE = 30.0
 RESULT = message(6, text(1, "volcano.sh/vgpu-ids-new") + text(2, "x"))
 
 
-def pod(uid: str, more: bytes = b"") -> bytes:
+def pod_bytes(uid: str, more: bytes = b"") -> bytes:
     return text(1, "p1") + text(2, "train") + text(3, uid) + text(4, "ai") + more
 
 
 def subject(uid: str, more: bytes = b"", *env: str) -> bytes:
     variables = b"".join(text(8, each) for each in env)
-    return message(1, pod(uid, more)) + message(2, text(1, "c1") + text(3, "main") + variables)
+    return message(1, pod_bytes(uid, more)) + message(
+        2, text(1, "c1") + text(3, "main") + variables
+    )
 
 
 @dataclass
@@ -103,7 +105,7 @@ class Setup:
     def allocate(self, uid: str) -> None:
         held = ledger(Grant("main", "GPU-1", GIB, 50), uid=uid)
         self.loop.call_soon_threadsafe(self.grants.replace, held)
-        wait_until(lambda: self.grants.ledger is held)
+        within(30, lambda: self.grants.ledger is held)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from adapters.agent.injection.prepared import CLAIM_MARK, cdi_file
 from adapters.agent.nri.model import NriContainer
 from adapters.agent.nri.session import Creating, Stopped, Synchronized
 from adapters.agent.tests.builders import POD, ledger
-from adapters.agent.tests.waiting import until
+from adapters.tests.waiting import until
 from adapters.wire.records.hardware import DeallocatedClaim
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant

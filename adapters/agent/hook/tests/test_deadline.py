@@ -1,5 +1,5 @@
 from adapters.agent.hook.deadline import Watchdog
-from adapters.agent.tests.waiting import wait_until
+from e2e.harness.processes.waiting import within
 
 
 def test_the_watchdog_acts_in_order_and_skips_cancelled_actions() -> None:
@@ -14,10 +14,10 @@ def test_the_watchdog_acts_in_order_and_skips_cancelled_actions() -> None:
     watchdog.cancel(cancelled)
     watchdog.cancel(cancelled)
     now = 2.0
-    wait_until(lambda: done)
+    within(30, lambda: done)
     at_two = list(done)
     now = 4.0
-    wait_until(lambda: len(done) == 2)
+    within(30, lambda: len(done) == 2)
     watchdog.cancel(late)
     watchdog.stop()
 

@@ -13,7 +13,7 @@ from adapters.agent.hook.tests.runtime import (
     PLAIN,
     RESULT,
     SLICE,
-    pod,
+    pod_bytes,
     running,
     subject,
 )
@@ -22,10 +22,10 @@ from adapters.agent.nri import messages, mux, ttrpc
 from adapters.agent.nri.model import Adjustment
 from adapters.agent.nri.protobuf import integer, message, text
 from adapters.agent.tests.builders import equipment, ledger
-from adapters.agent.tests.waiting import wait_until
 from core.hardware.mig import MigKey
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
+from e2e.harness.processes.waiting import within
 
 
 def test_a_container_with_a_grant_gets_its_share(tmp_path: Path) -> None:
@@ -36,14 +36,14 @@ def test_a_container_with_a_grant_gets_its_share(tmp_path: Path) -> None:
         response = at.runtime.call("CreateContainer", subject("uid-1"))
 
         assert b"GPU-1" in response.payload
-        wait_until(lambda: at.counters.adjusted == 1)
+        within(30, lambda: at.counters.adjusted == 1)
 
 
 def test_a_grant_that_arrives_in_time_is_used(tmp_path: Path) -> None:
     with running(tmp_path) as at:
         at.runtime.activate()
         at.runtime.send("CreateContainer", subject("uid-2", RESULT), timeout=60)
-        wait_until(at.waits)
+        within(30, at.waits)
         at.allocate("uid-2")
 
         _, response = at.runtime.answer()
@@ -59,9 +59,9 @@ def test_a_slice_that_is_created_in_time_is_used_and_a_later_one_is_rejected(
     with running(tmp_path, lambda: there["now"], watched=False) as at:
         at.runtime.activate()
         at.loop.call_soon_threadsafe(at.grants.replace, held)
-        wait_until(lambda: at.grants.ledger is held)
+        within(30, lambda: at.grants.ledger is held)
         at.runtime.send("CreateContainer", subject("uid-1"), timeout=60)
-        wait_until(at.waits)
+        within(30, at.waits)
         made = {MigKey("GPU-1", "1g.10gb", 2): Instance("MIG-7")}
         there["now"] = changed(there["now"], instances=made)
         at.loop.call_soon_threadsafe(at.grants.wake)
@@ -90,7 +90,7 @@ def test_the_agent_waits_for_a_grant_once_per_pod_and_shorter_than_the_watchdog(
         for response in (first, second):
             assert "no allocation is recorded for this pod yet" in response.message
         assert 0 < GRANT_WAIT < WATCHDOG_WAIT < 1
-        wait_until(lambda: (at.counters.rejected, at.counters.late) == (2, 1))
+        within(30, lambda: (at.counters.rejected, at.counters.late) == (2, 1))
 
 
 def test_the_watchdog_answers_while_the_reading_thread_is_blocked(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_the_plugin_registers_again_after_a_rejection(tmp_path: Path) -> None:
 
         at.runtime.activate()
 
-        wait_until(lambda: at.counters.connections == 1)
+        within(30, lambda: at.counters.connections == 1)
 
 
 def test_a_missing_share_is_reported_once_the_ledger_is_known_and_counted_until_removal(
@@ -203,18 +203,18 @@ def test_a_missing_share_is_reported_once_the_ledger_is_known_and_counted_until_
         at.runtime.accept()
         at.runtime.call("Configure", text(2, "containerd") + text(3, "2.1.9"))
         container = text(1, "c1") + text(2, "p1") + text(3, "main") + integer(4, 3)
-        at.runtime.call("Synchronize", message(1, pod("uid-1")) + message(2, container))
+        at.runtime.call("Synchronize", message(1, pod_bytes("uid-1")) + message(2, container))
         counts = at.counters
-        wait_until(lambda: counts.active)
+        within(30, lambda: counts.active)
 
         before = counts.without_share
         at.allocate("uid-1")
-        wait_until(lambda: counts.without_share == 1 and bool(reported))
+        within(30, lambda: counts.without_share == 1 and bool(reported))
         at.runtime.call("RemoveContainer", subject("uid-1"))
 
         assert before == 0
         assert reported == [("uid-1", "ShareMissing")]
-        wait_until(lambda: counts.without_share == 0)
+        within(30, lambda: counts.without_share == 0)
 
 
 def test_a_rejection_is_reported_on_its_pod(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_a_rejection_is_reported_on_its_pod(tmp_path: Path) -> None:
 
         at.runtime.call("CreateContainer", subject("uid-4", RESULT), timeout=0.1)
 
-        wait_until(lambda: len(reported) == 1)
+        within(30, lambda: len(reported) == 1)
         assert reported[0][:2] == ("uid-4", "ShareRefused")
         assert "container main: no allocation is recorded" in reported[0][2]
 
@@ -234,8 +234,8 @@ def test_a_container_with_the_runtimes_socket_is_counted(tmp_path: Path) -> None
     with running(tmp_path) as at:
         at.runtime.activate()
         mount = message(9, text(1, "/x") + text(3, "/run/containerd/containerd.sock"))
-        asked = message(1, pod("uid-5")) + message(2, text(1, "c1") + text(3, "main") + mount)
+        asked = message(1, pod_bytes("uid-5")) + message(2, text(1, "c1") + text(3, "main") + mount)
 
         at.runtime.call("CreateContainer", asked)
 
-        wait_until(lambda: at.counters.with_bypass == 1)
+        within(30, lambda: at.counters.with_bypass == 1)

@@ -10,10 +10,10 @@ from adapters.agent.hook.tests.runtime import RESULT, running, subject
 from adapters.agent.nri.model import ContainerState, NriContainer, PodSandbox
 from adapters.agent.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized
 from adapters.agent.tests.builders import POD, ledger
-from adapters.agent.tests.waiting import wait_until
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 from core.requests.limits import GrantError
+from e2e.harness.processes.waiting import within
 
 
 def container(attempt: str, pod: str = "p1") -> NriContainer:
@@ -121,6 +121,6 @@ def test_a_container_counts_before_the_ledger_is_read_for_it_and_not_after_a_rej
         at.runtime.call("RemoveContainer", subject("plain"))
         at.runtime.call("CreateContainer", subject("refused", RESULT), timeout=0.1)
 
-        wait_until(lambda: len(seen) == 6)
+        within(30, lambda: len(seen) == 6)
         kinds = [Synchronized, Creating, Stopped, Removed, Creating, Removed]
         assert [type(event) for event in seen] == kinds

@@ -5,8 +5,8 @@ import pytest
 from adapters.agent.hook.tests.runtime import RESULT, running, subject
 from adapters.agent.hook.wait_budget import CAPACITY, REFILL, WaitBudget
 from adapters.agent.nri import ttrpc
-from adapters.agent.tests.waiting import wait_until
 from adapters.dialects import allocation_record
+from e2e.harness.processes.waiting import within
 
 
 def test_the_agent_waits_a_tenth_of_the_time_in_the_long_run() -> None:
@@ -60,7 +60,7 @@ def test_images_with_admissions_mark_delay_no_other_container(tmp_path: Path) ->
             for number in range(300)
         }
         at.runtime.send("CreateContainer", subject("uid-2", RESULT, *marked))
-        wait_until(at.waits)
+        within(30, at.waits)
         at.allocate("uid-2")
         _, response = at.runtime.answer()
 
@@ -76,4 +76,4 @@ def test_a_grant_that_is_there_is_used_although_the_agent_may_not_wait(tmp_path:
         response = at.runtime.call("CreateContainer", subject("uid-1", RESULT))
 
         assert b"GPU-1" in response.payload
-        wait_until(lambda: at.counters.adjusted == 1)
+        within(30, lambda: at.counters.adjusted == 1)

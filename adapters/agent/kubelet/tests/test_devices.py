@@ -15,7 +15,7 @@ from adapters.agent.kubelet.checkpoint import DeviceAssignment
 from adapters.agent.kubelet.devices import KubeletDevices, holdings
 from adapters.agent.kubelet.tests.test_checkpoint import file, row
 from adapters.agent.tests.builders import card, ledger
-from adapters.agent.tests.waiting import until
+from adapters.tests.waiting import until
 from adapters.wire.records.hardware import DeviceHolding
 from core.hardware.mig import MigKey
 from core.requests.grant import KUBELET, Grant

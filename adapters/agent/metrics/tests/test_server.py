@@ -8,6 +8,7 @@ import pytest
 
 from adapters.agent.metrics.exposition import Family, Sample
 from adapters.agent.metrics.server import CONNECTIONS, MetricsServer
+from adapters.tests.waiting import until
 
 
 @pytest.mark.parametrize(
@@ -133,8 +134,7 @@ def test_a_response_that_is_not_read_is_dropped() -> None:
             writer.write(b"GET /metrics HTTP/1.1\r\n\r\n")
             await writer.drain()
             others = await answered(port)
-            while len(asyncio.all_tasks()) > 1:
-                await asyncio.sleep(0.05)
+            await until(lambda: len(asyncio.all_tasks()) == 1)
             writer.close()
             assert not reader.at_eof()
             return others

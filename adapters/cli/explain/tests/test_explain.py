@@ -5,9 +5,18 @@ from pathlib import Path
 import pytest
 
 from adapters.cli.tests.api_server import PATHS, api_server
-from adapters.cli.tests.builders import Plain, ledger_of, node, pod, uuid, volcano, volcano_bound
+from adapters.cli.tests.builders import (
+    Plain,
+    a_claim,
+    a_slice,
+    ledger_of,
+    node,
+    pod,
+    uuid,
+    volcano,
+    volcano_bound,
+)
 from adapters.cli.tests.command import as_plain, command
-from adapters.cli.tests.test_claims import a_claim, a_slice
 
 
 def lines(*words: str, things: list[Plain]) -> list[str]:

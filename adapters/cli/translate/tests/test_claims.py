@@ -201,7 +201,7 @@ def test_init_containers_lose_the_peak() -> None:
     ]
 
 
-def claim(name: str = "share", kind: str = "ResourceClaim", **more: Any) -> dict[str, Any]:
+def a_share_claim(name: str = "share", kind: str = "ResourceClaim", **more: Any) -> dict[str, Any]:
     exactly = {"deviceClassName": "share.dragoman.dev", **more}
     spec: dict[str, Any] = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
     return {
@@ -228,7 +228,7 @@ def claiming(*containers: tuple[str, ...], key: str = "resourceClaimName") -> di
 
 
 def test_a_claim_of_one_pod_becomes_its_request() -> None:
-    text = yaml.safe_dump_all([claim(), claiming(("share",), ())])
+    text = yaml.safe_dump_all([a_share_claim(), claiming(("share",), ())])
 
     (made,) = documents(run("--to", "hami", "--card-vendor", "nvidia", text=text).stdout)
 
@@ -239,14 +239,14 @@ def test_a_claim_of_one_pod_becomes_its_request() -> None:
 
 
 def test_pods_with_claims_are_unchanged_where_claims_are_the_target() -> None:
-    text = yaml.safe_dump_all([claim(), claiming(("share",)), claiming(("elsewhere",))])
+    text = yaml.safe_dump_all([a_share_claim(), claiming(("share",)), claiming(("elsewhere",))])
 
     result = run("--to", "dra", text=text)
 
     assert (result.exit_code, result.stdout) == (0, text)
 
 
-OTHER = claim() | {
+OTHER = a_share_claim() | {
     "spec": {"devices": {"requests": [{"name": "r", "exactly": {"deviceClassName": "x"}}]}}
 }
 DEPLOYMENT = {"kind": "Deployment", "spec": {"template": {"spec": claiming(("share",))["spec"]}}}
@@ -274,18 +274,21 @@ def test_claims_of_other_classes_are_no_shares() -> None:
     ("text", "problem"),
     [
         ([claiming(("share",))], "names the ResourceClaim share, which the input lacks"),
-        ([claim(), claiming(("share",), ("share",))], "is of the containers c0 and c1"),
-        ([claim(), claim("b"), claiming(("share", "b"))], "has several claims"),
-        ([claim(), claiming(("share",)), claiming(("share",))], "is of several pods"),
-        ([claim(), DEPLOYMENT], "is of several pods"),
-        ([claim(), MIXED], "has claims and resources of volcano"),
+        ([a_share_claim(), claiming(("share",), ("share",))], "is of the containers c0 and c1"),
+        ([a_share_claim(), a_share_claim("b"), claiming(("share", "b"))], "has several claims"),
+        ([a_share_claim(), claiming(("share",)), claiming(("share",))], "is of several pods"),
+        ([a_share_claim(), DEPLOYMENT], "is of several pods"),
+        ([a_share_claim(), MIXED], "has claims and resources of volcano"),
         (
-            [claim(), claiming(("share",)) | {"spec": {"containers": [], "resourceClaims": [1]}}],
+            [
+                a_share_claim(),
+                claiming(("share",)) | {"spec": {"containers": [], "resourceClaims": [1]}},
+            ],
             "spec.resourceClaims",
         ),
         (
             [
-                claim(),
+                a_share_claim(),
                 {
                     "kind": "Pod",
                     "spec": {
@@ -296,12 +299,15 @@ def test_claims_of_other_classes_are_no_shares() -> None:
             ],
             "claims",
         ),
-        ([claim() | {"spec": {"devices": 1}}], "spec: "),
+        ([a_share_claim() | {"spec": {"devices": 1}}], "spec: "),
         (
-            [claim(), claiming() | {"spec": claiming(("share",))["spec"] | {"containers": []}}],
+            [
+                a_share_claim(),
+                claiming() | {"spec": claiming(("share",))["spec"] | {"containers": []}},
+            ],
             "no container uses it",
         ),
-        ([claim(count=0), claiming(("share",))], "count: 0: must be 1 or more"),
+        ([a_share_claim(count=0), claiming(("share",))], "count: 0: must be 1 or more"),
     ],
 )
 def test_claims_that_no_dialect_has_a_word_for_are_errors(
@@ -314,7 +320,7 @@ def test_claims_that_no_dialect_has_a_word_for_are_errors(
 
 
 def test_merged_claims_are_an_error() -> None:
-    result = run("--to", "hami", text=f"{MERGED}---\n{yaml.safe_dump(claim())}")
+    result = run("--to", "hami", text=f"{MERGED}---\n{yaml.safe_dump(a_share_claim())}")
 
     assert result.exit_code == 2
     assert "spec.resourceClaims[share]: no container uses it" in result.stderr

@@ -7,6 +7,7 @@ import pytest
 
 from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound, write
 from adapters.cli.tests.command import as_plain, command
+from core.hardware.quantity import MIB
 
 
 def rows(*words: str | Path, things: list[Plain]) -> list[tuple[Any, ...]]:
@@ -23,7 +24,7 @@ def test_additional_nodes_have_the_cards_of_their_model_and_no_pods() -> None:
 
 
 def test_a_name_that_is_in_use_is_not_given_to_an_additional_node() -> None:
-    things = [*FULL, node("node-a-new-1", cards=1, memory=10)]
+    things = [*FULL, node("node-a-new-1", cards=1, memory=10 * MIB)]
 
     assert rows("--add", "node-a=1", things=things) == [("waits", "does not fit", "node-a-new-2")]
 

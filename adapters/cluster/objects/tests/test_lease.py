@@ -156,3 +156,35 @@ def test_a_leader_whose_cancellation_gets_lost_in_a_request_releases_the_lease()
         assert holder(objects) == ""
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("holders", "expected"),
+    [
+        pytest.param([], False, id="created"),
+        pytest.param([("", "1")], False, id="released"),
+        pytest.param([("x", "1")], True, id="never seen to renew"),
+        pytest.param([("x", "1"), ("x", "2")], False, id="seen to renew"),
+        pytest.param([("x", "1"), ("x", "2"), ("y", "3")], True, id="another since"),
+    ],
+)
+def test_a_leader_knows_whether_it_has_followed_the_one_before_until_its_end(
+    holders: list[tuple[str, str]],
+    expected: bool,
+) -> None:
+    async def test(candidate: Callable[[str], Election], objects: Objects) -> None:
+        election = candidate("a")
+        tasks: list[asyncio.Task[None]] = []
+        for name, renewed in holders:
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 1, "renewTime": renewed}
+            metadata = {"name": "l", "namespace": "n", "resourceVersion": renewed}
+            objects.at[LEASE] = {"metadata": metadata, "spec": spec}
+            seen = objects.requests
+            tasks = tasks or [asyncio.create_task(election.run(work))]
+            await until(partial(more_requests, objects, seen + 2))
+        tasks = tasks or [asyncio.create_task(election.run(work))]
+        await until(lambda: election.leading)
+        assert election.took_over is expected
+        await stop(*tasks)
+
+    run(test)

@@ -12,13 +12,14 @@ from adapters.cluster.tests.server import Reply, Request, client, serving
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.dialects.dra.claims import allocated
+from adapters.tests.waiting import until
 from adapters.wire.dra import ResourceClaim
 
 DEEP = b'{"a":' * 1100 + b"1" + b"}" * 1100
 BRACKETS = b"[" * 100_000 + b"]" * 100_000
 
 
-def claim(name: str, parameters: bytes = b"{}", version: str = "1") -> bytes:
+def claim_text(name: str, parameters: bytes = b"{}", version: str = "1") -> bytes:
     metadata = {"name": name, "namespace": "team", "uid": f"{name}-uid", "resourceVersion": version}
     config = b'[{"opaque":{"driver":"d","parameters":' + parameters + b"}}]"
     results = b'[{"driver":"d","pool":"p","device":"' + name.encode() + b'"}]'
@@ -39,21 +40,23 @@ def event(kind: str, item: bytes) -> bytes:
 
 
 HOSTILE = {
-    "half a character": claim("bad", b'{"a":"\\ud800\\u0041","b":"\\\\ud800 \\ud83d\\ude00"}'),
-    "half a character in an annotation": claim("bad").replace(
+    "half a character": claim_text("bad", b'{"a":"\\ud800\\u0041","b":"\\\\ud800 \\ud83d\\ude00"}'),
+    "half a character in an annotation": claim_text("bad").replace(
         b'"name"', b'"annotations":{"k":"\\ud800"},"name"'
     ),
-    "numbers": claim("bad", b'{"a":1e999999,"b":' + b"1" * 9000 + b',"c":-0,"d":1E+5}'),
-    "no UTF-8 in parameters": claim("bad", b'{"a":"\xff"}'),
-    "deep": claim("bad", DEEP),
-    "very deep": claim("bad", BRACKETS),
-    "deep name of a field": claim("bad").replace(b'"spec":', b'"x":' + BRACKETS + b',"spec":'),
-    "deep metadata": claim("bad").replace(b'"name"', b'"managedFields":' + BRACKETS + b',"name"'),
+    "numbers": claim_text("bad", b'{"a":1e999999,"b":' + b"1" * 9000 + b',"c":-0,"d":1E+5}'),
+    "no UTF-8 in parameters": claim_text("bad", b'{"a":"\xff"}'),
+    "deep": claim_text("bad", DEEP),
+    "very deep": claim_text("bad", BRACKETS),
+    "deep name of a field": claim_text("bad").replace(b'"spec":', b'"x":' + BRACKETS + b',"spec":'),
+    "deep metadata": claim_text("bad").replace(
+        b'"name"', b'"managedFields":' + BRACKETS + b',"name"'
+    ),
 }
 UNREADABLE = {
-    "no UTF-8": claim("bad").replace(b'"name"', b'"annotations":{"k":"\xff"},"name"'),
-    "no text": claim("bad").replace(b'"name"', b'"labels":{"k":7},"name"'),
-    "too long": claim("bad").replace(b'"name"', b'"x":"' + b"x" * (1 << 24) + b'","name"'),
+    "no UTF-8": claim_text("bad").replace(b'"name"', b'"annotations":{"k":"\xff"},"name"'),
+    "no text": claim_text("bad").replace(b'"name"', b'"labels":{"k":7},"name"'),
+    "too long": claim_text("bad").replace(b'"name"', b'"x":"' + b"x" * (1 << 24) + b'","name"'),
 }
 
 
@@ -62,14 +65,14 @@ def watched(item: bytes, *, streamed: bool) -> RecordingHandler:
 
     async def server(request: Request, reply: Reply) -> None:
         if "watch" not in request.query:
-            items = b",".join([claim("first"), item, claim("last")])
+            items = b",".join([claim_text("first"), item, claim_text("last")])
             await reply.answer(
                 200, b'{"metadata":{"resourceVersion":"5"},"items":[' + items + b"]}"
             )
             return
         await reply.begin()
         if streamed:
-            for each in (claim("first"), item, claim("last")):
+            for each in (claim_text("first"), item, claim_text("last")):
                 await reply.chunk(event("ADDED", each))
             end = {"k8s.io/initial-events-end": "true"}
             mark = {"metadata": {"resourceVersion": "5", "annotations": end}}
@@ -77,7 +80,7 @@ def watched(item: bytes, *, streamed: bool) -> RecordingHandler:
         await reply.chunk(
             event("MODIFIED", item.replace(b'"resourceVersion": "1"', b'"resourceVersion": "6"'))
         )
-        await reply.chunk(event("MODIFIED", claim("last", version="7")))
+        await reply.chunk(event("MODIFIED", claim_text("last", version="7")))
         await asyncio.sleep(3600)
 
     async def main() -> None:
@@ -91,10 +94,8 @@ def watched(item: bytes, *, streamed: bool) -> RecordingHandler:
             )
             running = asyncio.ensure_future(reflector.run())
             try:
-                async with asyncio.timeout(30):
-                    while "last@7" not in handler.log:
-                        assert not running.done()
-                        await asyncio.sleep(0.01)
+                await until(lambda: running.done() or "last@7" in handler.log)
+                assert not running.done()
             finally:
                 running.cancel()
                 await asyncio.gather(running, return_exceptions=True)

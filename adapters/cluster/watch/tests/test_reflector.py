@@ -40,7 +40,7 @@ GONE = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"
 Object = dict[str, object]
 
 
-def pod(name: str, version: int, uid: str = "u", **rest: object) -> Object:
+def pod_at(name: str, version: int, uid: str = "u", **rest: object) -> Object:
     metadata = {"namespace": "n", "name": name, "uid": uid, "resourceVersion": str(version)}
     return {"metadata": metadata, **rest}
 
@@ -131,8 +131,8 @@ def queries(server: Server, key: str) -> list[str | None]:
 def test_a_list_comes_in_pages() -> None:
     handler, server, _ = follow(
         names("a", "b", "c"),
-        page(7, pod("a", 1), pod("b", 2), more="next"),
-        page(7, pod("c", 3)),
+        page(7, pod_at("a", 1), pod_at("b", 2), more="next"),
+        page(7, pod_at("c", 3)),
         watch_on(),
     )
 
@@ -144,8 +144,8 @@ def test_a_list_comes_in_pages() -> None:
 def test_a_watch_begins_at_the_version_of_the_list() -> None:
     handler, server, _ = follow(
         names("b"),
-        page(7, pod("a", 1)),
-        watch_on(event("ADDED", pod("b", 8)), event("DELETED", pod("a", 9))),
+        page(7, pod_at("a", 1)),
+        watch_on(event("ADDED", pod_at("b", 8)), event("DELETED", pod_at("a", 9))),
     )
 
     assert handler.log == ["a@1", "synced", "b@8", "-a/u"]
@@ -156,8 +156,8 @@ def test_a_watch_that_ends_continues_at_the_last_version() -> None:
     _, server, errors = follow(
         names("a", "b"),
         page(7),
-        watch(event("ADDED", pod("a", 8))),
-        watch_on(event("ADDED", pod("b", 9))),
+        watch(event("ADDED", pod_at("a", 8))),
+        watch_on(event("ADDED", pod_at("b", 9))),
     )
 
     assert queries(server, "resourceVersion") == [None, "7", "8"]
@@ -166,7 +166,7 @@ def test_a_watch_that_ends_continues_at_the_last_version() -> None:
 
 def test_the_next_watch_begins_at_the_version_of_the_last_bookmark() -> None:
     _, server, _ = follow(
-        names("a"), page(7), watch(bookmark(90)), watch_on(event("ADDED", pod("a", 91)))
+        names("a"), page(7), watch(bookmark(90)), watch_on(event("ADDED", pod_at("a", 91)))
     )
 
     assert queries(server, "resourceVersion") == [None, "7", "90"]
@@ -179,9 +179,9 @@ def test_the_next_watch_begins_at_the_version_of_the_last_bookmark() -> None:
 def test_after_410_all_objects_are_listed_again_and_deletions_are_reported(expired: Step) -> None:
     handler, server, _ = follow(
         names("b", "c"),
-        page(7, pod("a", 1), pod("b", 2)),
+        page(7, pod_at("a", 1), pod_at("b", 2)),
         expired,
-        page(20, pod("b", 2), pod("c", 15)),
+        page(20, pod_at("b", 2), pod_at("c", 15)),
         watch_on(),
     )
 
@@ -192,9 +192,9 @@ def test_after_410_all_objects_are_listed_again_and_deletions_are_reported(expir
 def test_a_new_pod_of_an_old_name_is_a_deletion_and_an_addition() -> None:
     handler, _, _ = follow(
         lambda handler: handler.syncs == 2,
-        page(7, pod("a", 1, "old")),
+        page(7, pod_at("a", 1, "old")),
         refusal(410, GONE),
-        page(9, pod("a", 8, "new")),
+        page(9, pod_at("a", 8, "new")),
         watch_on(),
     )
 
@@ -204,9 +204,9 @@ def test_a_new_pod_of_an_old_name_is_a_deletion_and_an_addition() -> None:
 def test_an_expired_continue_token_makes_pages_larger() -> None:
     _, server, _ = follow(
         names("a"),
-        page(7, pod("a", 1), more="next"),
+        page(7, pod_at("a", 1), more="next"),
         refusal(410, GONE),
-        page(9, pod("a", 1)),
+        page(9, pod_at("a", 1)),
         hang,
     )
 
@@ -218,7 +218,7 @@ def test_a_429_is_retried_after_the_time_in_retry_after() -> None:
         names("a"),
         page(7),
         refusal(429, b"", Retry_After="1"),
-        watch_on(event("ADDED", pod("a", 8))),
+        watch_on(event("ADDED", pod_at("a", 8))),
     )
 
     assert handler.syncs == 1
@@ -232,7 +232,7 @@ def test_a_failing_server_is_retried_until_it_answers() -> None:
         refusal(503),
         refusal(500),
         cut,
-        watch_on(event("ADDED", pod("a", 8))),
+        watch_on(event("ADDED", pod_at("a", 8))),
     )
 
     assert handler.syncs == 1
@@ -244,8 +244,8 @@ def test_a_broken_connection_continues_at_the_last_version() -> None:
     _, server, _ = follow(
         names("a", "b"),
         page(7),
-        watch(event("ADDED", pod("a", 8)), then=abort),
-        watch_on(event("ADDED", pod("b", 9))),
+        watch(event("ADDED", pod_at("a", 8)), then=abort),
+        watch_on(event("ADDED", pod_at("b", 9))),
     )
 
     assert queries(server, "resourceVersion") == [None, "7", "8"]
@@ -255,8 +255,8 @@ def test_a_half_open_connection_is_detected_by_its_silence() -> None:
     _, server, errors = follow(
         names("a", "b"),
         page(7),
-        watch_on(event("ADDED", pod("a", 8))),
-        watch_on(event("ADDED", pod("b", 9))),
+        watch_on(event("ADDED", pod_at("a", 8))),
+        watch_on(event("ADDED", pod_at("b", 9))),
     )
 
     assert queries(server, "resourceVersion") == [None, "7", "8"]
@@ -264,9 +264,9 @@ def test_a_half_open_connection_is_detected_by_its_silence() -> None:
 
 
 def test_half_a_line_is_not_handled() -> None:
-    line = json.dumps(event("ADDED", pod("a", 8))).encode()
+    line = json.dumps(event("ADDED", pod_at("a", 8))).encode()
     handler, server, errors = follow(
-        names("a"), page(7), raw(line[:-10]), watch_on(event("ADDED", pod("a", 8)))
+        names("a"), page(7), raw(line[:-10]), watch_on(event("ADDED", pod_at("a", 8)))
     )
 
     assert handler.syncs == 1
@@ -277,7 +277,7 @@ def test_half_a_line_is_not_handled() -> None:
 @pytest.mark.parametrize("size", [1, 3, 7])
 def test_chunks_need_not_be_lines(size: int) -> None:
     data = b"".join(
-        json.dumps(event("ADDED", pod(name, 8))).encode() + b"\n" for name in ("a", "b")
+        json.dumps(event("ADDED", pod_at(name, 8))).encode() + b"\n" for name in ("a", "b")
     )
 
     async def crumbs(_request: Request, reply: Reply) -> None:
@@ -308,7 +308,7 @@ def test_chunks_need_not_be_lines(size: int) -> None:
 )
 def test_after_an_invalid_line_all_objects_are_listed_again(noise: bytes) -> None:
     handler, server, errors = follow(
-        names("b"), page(7, pod("a", 1)), raw(noise), page(9, pod("b", 9)), watch_on()
+        names("b"), page(7, pod_at("a", 1)), raw(noise), page(9, pod_at("b", 9)), watch_on()
     )
 
     assert handler.syncs == 2
@@ -318,7 +318,7 @@ def test_after_an_invalid_line_all_objects_are_listed_again(noise: bytes) -> Non
 
 @pytest.mark.parametrize("body", [b"", b"garbage", b"\xff", b"[]", b'{"items": [{}]}', b'{"items"'])
 def test_an_invalid_list_is_requested_again(body: bytes) -> None:
-    handler, _, errors = follow(names("a"), ok(body), page(9, pod("a", 1)), watch_on())
+    handler, _, errors = follow(names("a"), ok(body), page(9, pod_at("a", 1)), watch_on())
 
     assert errors[0].reason == "Garbage"
     assert handler.log[-1] == "synced"
@@ -327,11 +327,11 @@ def test_an_invalid_list_is_requested_again(body: bytes) -> None:
 def test_an_object_that_cannot_be_decoded_is_reported_as_such_and_the_rest_is_handled() -> None:
     handler, _, errors = follow(
         lambda handler: "c" in handler.pods,
-        page(7, pod("a", 1), pod("b", 2, spec=3)),
+        page(7, pod_at("a", 1), pod_at("b", 2, spec=3)),
         watch_on(
-            event("MODIFIED", pod("a", 8, status="odd")),
-            event("MODIFIED", pod("b", 9)),
-            event("ADDED", pod("c", 10)),
+            event("MODIFIED", pod_at("a", 8, status="odd")),
+            event("MODIFIED", pod_at("b", 9)),
+            event("ADDED", pod_at("c", 10)),
         ),
     )
 
@@ -345,7 +345,7 @@ def test_an_optional_kind_is_looked_for_until_it_is_installed() -> None:
         names("a"),
         refusal(404),
         refusal(404),
-        page(7, pod("a", 1)),
+        page(7, pod_at("a", 1)),
         watch_on(),
         selection=Selection(DEVICES, optional=True),
     )
@@ -358,7 +358,7 @@ def test_an_optional_kind_is_looked_for_until_it_is_installed() -> None:
 def test_the_objects_of_an_optional_kind_that_is_removed_are_deleted() -> None:
     handler, _, _ = follow(
         lambda handler: handler.syncs == 2,
-        page(7, pod("a", 1)),
+        page(7, pod_at("a", 1)),
         refusal(404),
         refusal(404),
         selection=Selection(DEVICES, optional=True),
@@ -368,14 +368,14 @@ def test_the_objects_of_an_optional_kind_that_is_removed_are_deleted() -> None:
 
 
 def test_a_required_kind_that_is_not_installed_is_an_error() -> None:
-    _, _, errors = follow(names("a"), refusal(404), page(7, pod("a", 1)), watch_on())
+    _, _, errors = follow(names("a"), refusal(404), page(7, pod_at("a", 1)), watch_on())
 
     assert errors[0].status == 404
 
 
 def test_selectors_go_with_every_request() -> None:
     selection = Selection(PODS, namespace="n", fields="metadata.name=a", labels="x=y")
-    _, server, _ = follow(names("a"), page(7, pod("a", 1)), watch_on(), selection=selection)
+    _, server, _ = follow(names("a"), page(7, pod_at("a", 1)), watch_on(), selection=selection)
 
     assert {request.path for request in server.requests} == {"/api/v1/namespaces/n/pods"}
     assert set(queries(server, "fieldSelector")) == {"metadata.name=a"}
@@ -385,8 +385,10 @@ def test_selectors_go_with_every_request() -> None:
 def test_a_list_can_be_streamed_by_the_watch() -> None:
     handler, server, _ = follow(
         names("a", "b", "c"),
-        watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 1)), bookmark(7, end=True)),
-        watch_on(event("ADDED", pod("c", 9))),
+        watch(
+            event("ADDED", pod_at("a", 3)), event("ADDED", pod_at("b", 1)), bookmark(7, end=True)
+        ),
+        watch_on(event("ADDED", pod_at("c", 9))),
         settings=STREAMING,
     )
 
@@ -398,8 +400,8 @@ def test_a_list_can_be_streamed_by_the_watch() -> None:
 def test_a_streamed_list_that_breaks_is_replaced_by_pages() -> None:
     handler, server, _ = follow(
         names("b"),
-        watch(event("ADDED", pod("a", 3)), event("ADDED", pod("b", 2)), then=abort),
-        page(9, pod("b", 2)),
+        watch(event("ADDED", pod_at("a", 3)), event("ADDED", pod_at("b", 2)), then=abort),
+        page(9, pod_at("b", 2)),
         watch_on(),
         settings=STREAMING,
     )
@@ -413,9 +415,9 @@ def test_a_server_without_watch_list_sends_pages(status: int) -> None:
     handler, server, _ = follow(
         names("a"),
         refusal(status),
-        page(7, pod("a", 1)),
+        page(7, pod_at("a", 1)),
         watch(event("ERROR", GONE)),
-        page(9, pod("a", 1)),
+        page(9, pod_at("a", 1)),
         watch_on(),
         settings=STREAMING,
     )
@@ -431,7 +433,7 @@ def test_a_version_that_the_server_does_not_have_yet_is_dropped() -> None:
         "details": {"causes": [{"reason": "ResourceVersionTooLarge"}]},
     }
     handler, _, _ = follow(
-        names("a"), page(99), refusal(504, status), page(7, pod("a", 1)), watch_on()
+        names("a"), page(99), refusal(504, status), page(7, pod_at("a", 1)), watch_on()
     )
 
     assert handler.syncs == 2
@@ -450,7 +452,7 @@ def test_the_event_loop_runs_while_thousands_of_objects_are_read() -> None:
 
     async def main() -> None:
         events = b"".join(
-            json.dumps(event("ADDED", pod(f"p{i}", i + 8))).encode() + b"\n" for i in range(5000)
+            json.dumps(event("ADDED", pod_at(f"p{i}", i + 8))).encode() + b"\n" for i in range(5000)
         )
 
         async def flood(_request: Request, reply: Reply) -> None:

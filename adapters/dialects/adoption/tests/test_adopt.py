@@ -35,16 +35,16 @@ VOLCANO = frozenset({"volcano"})
 SHARE: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 3000}
 
 
-def card(uuid: str, index: int, vendor: str, *dialects: str) -> Card:
+def described_by(uuid: str, index: int, vendor: str, *dialects: str) -> Card:
     return Card(uuid, "n", index, vendor, "x", 80 * GIB, 10, dialects=frozenset(dialects))
 
 
 NODE = Node(
     "n",
     (
-        card("u0", 0, "nvidia", "volcano", "koordinator"),
-        card("u1", 1, "nvidia", "volcano"),
-        card("m0", 2, "metax", "metax", "koordinator"),
+        described_by("u0", 0, "nvidia", "volcano", "koordinator"),
+        described_by("u1", 1, "nvidia", "volcano"),
+        described_by("m0", 2, "metax", "metax", "koordinator"),
     ),
 )
 

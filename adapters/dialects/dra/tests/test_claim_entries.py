@@ -8,13 +8,13 @@ from adapters.dialects.dra.claim_entries import BY_NAME, BY_TEMPLATE, claims_in_
 from adapters.wire.dra_pod import ClaimingPod
 
 
-def a_pod(**spec: Any) -> dict[str, Any]:
+def of_two_containers(**spec: Any) -> dict[str, Any]:
     containers: list[dict[str, Any]] = [{"name": name, "resources": {}} for name in ("main", "log")]
     return {"spec": {"containers": containers, **spec}}
 
 
 def test_what_is_written_is_in_use() -> None:
-    pod = a_pod(initContainers=[{"name": "warm", "resources": {}}])
+    pod = of_two_containers(initContainers=[{"name": "warm", "resources": {}}])
 
     write_entries(pod, {"main": "a", "warm": "b"}, BY_NAME)
 
@@ -23,7 +23,7 @@ def test_what_is_written_is_in_use() -> None:
 
 
 def test_templates_are_no_claims_that_are_named() -> None:
-    pod = a_pod()
+    pod = of_two_containers()
 
     write_entries(pod, {"main": "a"}, BY_TEMPLATE)
 
@@ -33,7 +33,7 @@ def test_templates_are_no_claims_that_are_named() -> None:
 
 def test_names_of_entries_that_are_there_are_not_used_again() -> None:
     there = [{"name": "main", BY_NAME: "x"}, {"name": "main-share", BY_NAME: "y"}]
-    pod = a_pod(resourceClaims=there)
+    pod = of_two_containers(resourceClaims=there)
 
     write_entries(pod, {"main": "a"}, BY_NAME)
 

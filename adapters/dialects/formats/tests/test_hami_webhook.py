@@ -7,7 +7,7 @@ from adapters.dialects.formats.hami_webhook import reject_privileged
 from adapters.wire.kube import Container, Pod, PodSpec, SecurityContext
 
 
-def a_pod(*, privileged: bool | None, init: bool = False) -> Pod:
+def with_privilege(*, privileged: bool | None, init: bool = False) -> Pod:
     special = Container("special", security_context=SecurityContext(privileged))
     plain = Container("plain")
     return Pod(
@@ -27,11 +27,11 @@ def a_pod(*, privileged: bool | None, init: bool = False) -> Pod:
 )
 def test_one_privileged_container_of_any_phase_is_enough(init: bool, field: str) -> None:
     with pytest.raises(DialectError, match="must be false or absent") as rejected:
-        reject_privileged(a_pod(privileged=True, init=init))
+        reject_privileged(with_privilege(privileged=True, init=init))
 
     assert (rejected.value.field, rejected.value.value) == (field, True)
 
 
 @pytest.mark.parametrize("privileged", [None, False])
 def test_a_container_that_is_not_privileged_is_accepted(privileged: bool | None) -> None:
-    reject_privileged(a_pod(privileged=privileged))
+    reject_privileged(with_privilege(privileged=privileged))

@@ -155,17 +155,33 @@ def test_zero_of_one_and_an_amount_of_the_other_kind_of_memory_is_that_amount() 
     assert (request.containers[0].memory_percent, request.notes) == (40, ())
 
 
-def test_the_clusters_defaults_apply_to_what_is_not_named() -> None:
-    hami = a_hami(defaultMemory=5000, defaultCores=20, defaultGPUNum=2, memoryFactor=10)
+def test_an_amount_of_memory_counts_units_of_the_clusters_factor() -> None:
+    hami = a_hami(memoryFactor=10)
 
     assert only(a_pod({"gpu": 1, "gpumem": 300}), hami).memory == 3000 * MIB
-    assert only(a_pod({"gpu": 1, "gpumem": 300}), hami).compute == 20
-    assert only(a_pod({"gpu": 1, "gpumem-percentage": 50}), hami).compute == 20
-    assert only(a_pod({"gpucores": 5}), hami).count == 2
-    assert only(a_pod({"gpucores": 5}), hami).memory == 5000 * MIB
-    assert only(a_pod({"gpu": 1, "priority": 1}), hami).memory == 5000 * MIB
-    zero = read(a_pod({"gpu": 1, "gpumem": 0}), hami)
-    assert "omitted: 5000 MiB" in zero.notes[0]
+
+
+@pytest.mark.parametrize("limits", [{"gpu": 1, "gpumem": 300}, {"gpu": 1, "gpumem-percentage": 50}])
+def test_without_an_amount_of_compute_the_clusters_default_applies(limits: Limits) -> None:
+    assert only(a_pod(limits), a_hami(defaultCores=20)).compute == 20
+
+
+@pytest.mark.parametrize("limits", [{"gpu": 1, "gpucores": 5}, {"gpu": 1, "priority": 1}])
+def test_without_an_amount_of_memory_the_clusters_default_applies_in_mib(limits: Limits) -> None:
+    hami = a_hami(defaultMemory=5000, memoryFactor=10)
+
+    assert only(a_pod(limits), hami).memory == 5000 * MIB
+
+
+def test_without_a_number_of_cards_the_clusters_default_applies() -> None:
+    assert only(a_pod({"gpucores": 5}), a_hami(defaultGPUNum=2)).count == 2
+
+
+def test_zero_memory_is_the_clusters_default_and_the_author_is_warned_of_it() -> None:
+    request = read(a_pod({"gpu": 1, "gpumem": 0}), a_hami(defaultMemory=5000))
+
+    assert request.containers[0].memory == 5000 * MIB
+    assert "omitted: 5000 MiB" in request.notes[0]
 
 
 def test_amounts_without_a_number_of_cards_get_one_card_and_the_author_is_warned() -> None:

@@ -2,13 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
 
 from adapters.dialects.dialect import Defaults, Documents, NodeDescription
 from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
+from adapters.dialects.tests import pods
 from adapters.wire.kube import (
     Amount,
     Container,
@@ -19,7 +19,6 @@ from adapters.wire.kube import (
     KubeNode,
     Metadata,
     Pod,
-    PodSpec,
     Resources,
 )
 from core.feasibility.fit import fit
@@ -33,7 +32,6 @@ from core.requests.request import ContainerRequest, Request
 GOLDEN = Path(__file__).parent / "golden"
 KOORDINATOR = Koordinator.configured({}, Defaults())
 HAMI_CORE = {keys.ISOLATION: "HAMi-core"}
-_serial = count()
 
 Amounts = Mapping[str, Amount]
 """Amounts by resource; a name without a domain is Koordinator's."""
@@ -69,23 +67,11 @@ def a_pod(
     labels: Mapping[str, str] | None = None,
 ) -> Pod:
     """Each mapping makes a container with these limits."""
-    name = f"pod-{next(_serial)}"
-    return Pod(
-        metadata=Metadata(
-            name=name,
-            namespace="default",
-            uid=name,
-            annotations=dict(annotations or {}),
-            labels=dict(labels or {}),
-        ),
-        spec=PodSpec(
-            containers=tuple(
-                each if isinstance(each, Container) else a_container(each, f"c{place}")
-                for place, each in enumerate(containers)
-            ),
-            init_containers=tuple(init),
-        ),
-    )
+    made = [
+        each if isinstance(each, Container) else a_container(each, f"c{place}")
+        for place, each in enumerate(containers)
+    ]
+    return pods.a_pod(made, annotations, init, labels=labels)
 
 
 def an_info(minor: int | None = 0, memory: str | None = "80Gi", **changes: object) -> DeviceInfo:

@@ -23,7 +23,7 @@ NVIDIA = Nvidia.configured({}, Defaults())
 HAMI_NODE = KubeNode(Metadata("n", annotations={"hami.io/node-nvidia-register": "[]"}))
 
 
-def a_node(*dialects: str) -> Node:
+def two_cards_of(*dialects: str) -> Node:
     card = Card("u0", "n", 0, "nvidia", "A100", 40 * GIB, 10, dialects=frozenset(dialects))
     return Node("n", (card, replace(card, uuid="u1", index=1)))
 
@@ -54,7 +54,7 @@ def read_back(pod: Pod, texts: dict[str, str], node: Node) -> tuple[Grant, ...]:
 def test_whole_cards_get_the_record_of_each_dialect_that_describes_them(
     dialects: tuple[str, ...], records: set[str]
 ) -> None:
-    node, pod = a_node(*dialects), bound({GPU: 2})
+    node, pod = two_cards_of(*dialects), bound({GPU: 2})
 
     texts = written(pod, node)
 
@@ -76,7 +76,7 @@ def test_a_node_of_which_the_pod_gets_no_card_leaves_it_without_a_record() -> No
 def test_devices_that_the_kubelet_chooses_have_no_record_and_none_is_read(
     limits: dict[str, Amount],
 ) -> None:
-    node, texts = a_node("koordinator"), {KOORDINATOR: "{}", HAMI: "u0,NVIDIA,40960,100:;"}
+    node, texts = two_cards_of("koordinator"), {KOORDINATOR: "{}", HAMI: "u0,NVIDIA,40960,100:;"}
     pod = bound(limits, texts)
     request = NVIDIA.read_request(pod)
     placement = Placement("n", (Grant("c", "u0", 40 * GIB, 100, exclusive=True),))
@@ -87,7 +87,7 @@ def test_devices_that_the_kubelet_chooses_have_no_record_and_none_is_read(
 
 
 def test_a_record_that_the_request_contradicts_counts_as_its_scheduler_wrote_it() -> None:
-    node = a_node("koordinator")
+    node = two_cards_of("koordinator")
     texts = written(bound({GPU: 1}), node)
 
     found = NVIDIA.read_adopted(bound({GPU: 1}, texts), node)
@@ -108,4 +108,4 @@ def test_the_lock_of_a_node_is_for_whole_cards_that_hamis_plugin_serves() -> Non
 
 def test_the_device_plugin_describes_no_cards() -> None:
     assert NVIDIA.read_node(HAMI_NODE, None) == NodeDescription()
-    assert NVIDIA.resources(a_node("hami").cards) == {}
+    assert NVIDIA.resources(two_cards_of("hami").cards) == {}

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from adapters.dialects.dialect import Defaults, Documents
 from adapters.dialects.merge import read_node
+from adapters.dialects.tests import pods
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.wire.kube import (
@@ -13,7 +14,6 @@ from adapters.wire.kube import (
     Metadata,
     NodeStatus,
     Pod,
-    PodSpec,
     Resources,
 )
 from core.feasibility.fit import fit
@@ -47,7 +47,7 @@ def a_container(
     return Container(name, Resources(limits), restart_policy)
 
 
-def pod(
+def a_pod(
     *containers: Container,
     name: str = "p",
     init: Sequence[Container] = (),
@@ -55,15 +55,14 @@ def pod(
     labels: Mapping[str, str] | None = None,
     priority: int | None = None,
 ) -> Pod:
-    return Pod(
-        metadata=Metadata(
-            name=name,
-            namespace="team",
-            uid=f"uid-{name}",
-            annotations=dict(annotations or {}),
-            labels=dict(labels or {}),
-        ),
-        spec=PodSpec(containers=containers, init_containers=tuple(init), priority=priority),
+    return pods.a_pod(
+        containers,
+        annotations,
+        init,
+        labels=labels,
+        priority=priority,
+        name=name,
+        namespace="team",
     )
 
 
@@ -83,7 +82,7 @@ def idle(count: int) -> str:
     return "".join(entry(f"u{index}") for index in range(count))
 
 
-def kube_node(
+def a_kube_node(
     register: str, *, name: str = "node-1", allocatable: Mapping[str, Amount] | None = None
 ) -> KubeNode:
     return KubeNode(
@@ -111,8 +110,8 @@ def configured(settings: Documents, defaults: Defaults | None = None) -> Volcano
     return Volcano.configured(settings, defaults or Defaults())
 
 
-def node(register: str, dialect: Volcano | None = None, name: str = "node-1") -> Node:
-    found, _ = read_node(kube_node(register, name=name), None, [dialect or volcano()])
+def a_node(register: str, dialect: Volcano | None = None, name: str = "node-1") -> Node:
+    found, _ = read_node(a_kube_node(register, name=name), None, [dialect or volcano()])
     return found
 
 

@@ -1,5 +1,5 @@
 from adapters.dialects.dialect import Dialect
-from adapters.dialects.volcano.tests.builders import a_container, idle, kube_node, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, a_kube_node, a_pod, idle, volcano
 
 
 def test_volcano_implements_the_dialect_interface() -> None:
@@ -9,8 +9,8 @@ def test_volcano_implements_the_dialect_interface() -> None:
 
 
 def test_requests_and_cards_carry_its_name() -> None:
-    request = volcano().read_request(pod(a_container(number=1)))
-    (card,) = volcano().read_node(kube_node(idle(1)), None).cards
+    request = volcano().read_request(a_pod(a_container(number=1)))
+    (card,) = volcano().read_node(a_kube_node(idle(1)), None).cards
 
     assert request.dialect == "volcano"
     assert card.dialects == {"volcano"}

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.tests.builders import A100, entry, kube_node, volcano
+from adapters.dialects.volcano.tests.builders import A100, a_kube_node, entry, volcano
 from adapters.wire.kube import Amount, KubeNode, Metadata
 from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY
@@ -12,7 +12,7 @@ from core.hardware.quantity import MIB
 
 
 def described(register: str, device: dict[str, object] | None = None) -> NodeDescription:
-    return volcano(device).read_node(kube_node(register), None)
+    return volcano(device).read_node(a_kube_node(register), None)
 
 
 def only_problem(register: str) -> str:
@@ -146,7 +146,7 @@ def test_a_model_without_known_layouts_stays_in_mig_mode_without_slices_and_is_r
 @pytest.mark.parametrize("name", [keys.COUNT, keys.MEMORY, keys.CORES])
 @pytest.mark.parametrize("amount", [0, "0"])
 def test_cards_of_a_node_with_zero_resources_are_not_allocated(name: str, amount: Amount) -> None:
-    found = volcano().read_node(kube_node(entry(), allocatable={name: amount}), None)
+    found = volcano().read_node(a_kube_node(entry(), allocatable={name: amount}), None)
 
     assert [card.healthy for card in found.cards] == [False]
     assert found.problems == (
@@ -158,14 +158,14 @@ def test_cards_of_a_node_with_zero_resources_are_not_allocated(name: str, amount
     "allocatable", [{}, {"cpu": 0}, {keys.COUNT: "10"}, {keys.COUNT: "unreadable"}]
 )
 def test_cards_of_a_node_that_does_not_say_so_are_served(allocatable: dict[str, Amount]) -> None:
-    found = volcano().read_node(kube_node(entry(), allocatable=allocatable), None)
+    found = volcano().read_node(a_kube_node(entry(), allocatable=allocatable), None)
 
     assert [card.healthy for card in found.cards] == [True]
     assert found.problems == ()
 
 
 def test_a_node_without_cards_and_with_no_resources_has_no_problem() -> None:
-    assert volcano().read_node(kube_node("", allocatable={keys.COUNT: 0}), None).problems == ()
+    assert volcano().read_node(a_kube_node("", allocatable={keys.COUNT: 0}), None).problems == ()
 
 
 # Any text.

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.tests.builders import a_container, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, a_pod, volcano
 from adapters.wire.kube import Container, Pod, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB
@@ -26,19 +26,19 @@ def rejection(requested: Pod, dialect: Any = None) -> DialectError:
 
 
 def only_request(container: Container) -> ContainerRequest:
-    (wanted,) = read(pod(container)).containers
+    (wanted,) = read(a_pod(container)).containers
     return wanted
 
 
 def annotated(**annotations: str) -> Pod:
-    return pod(a_container(number=1), annotations=annotations)
+    return a_pod(a_container(number=1), annotations=annotations)
 
 
 # The guide's examples.
 
 
 def test_the_guides_hami_core_pod_requests_half_a_cards_compute_and_3000_mib() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("cuda-container", number=1, cores=50, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "hami-core"},
     )
@@ -52,7 +52,7 @@ def test_the_guides_hami_core_pod_requests_half_a_cards_compute_and_3000_mib() -
 
 
 def test_the_guides_mig_pod_requests_a_slice_of_3000_mib() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("cuda-container", number=1, memory=3000),
         annotations={"volcano.sh/vgpu-mode": "mig"},
     )
@@ -77,7 +77,7 @@ def test_a_number_alone_requests_whole_cards_without_compute() -> None:
 def test_memory_is_of_each_card_and_in_units() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
 
-    (wanted,) = dialect.read_request(pod(a_container(number=2, memory=375))).containers
+    (wanted,) = dialect.read_request(a_pod(a_container(number=2, memory=375))).containers
 
     assert wanted == ContainerRequest("main", 2, memory=3000 * MIB, step=8 * MIB)
 
@@ -93,7 +93,7 @@ def test_memory_is_read_as_kubernetes_prints_plain_numbers(amount: str | int) ->
 def test_memory_that_is_not_a_number_of_units_is_rejected_with_the_remedy(
     amount: str | int,
 ) -> None:
-    error = rejection(pod(a_container(number=1, memory=amount)))
+    error = rejection(a_pod(a_container(number=1, memory=amount)))
 
     assert error.field == "spec.containers[main].resources.limits[volcano.sh/vgpu-memory]"
     assert error.value == amount
@@ -111,14 +111,14 @@ def test_a_percentage_is_of_each_cards_memory() -> None:
 
 @pytest.mark.parametrize("amount", [0, 101, -5, "half", "1Ki"])
 def test_a_percentage_outside_1_to_100_is_rejected(amount: str | int) -> None:
-    error = rejection(pod(a_container(number=1, percent=amount)))
+    error = rejection(a_pod(a_container(number=1, percent=amount)))
 
     assert error.value == amount
     assert error.problem == "must be percent of each card's memory, 1 to 100"
 
 
 def test_memory_and_percentage_together_are_rejected_by_both_names() -> None:
-    error = rejection(pod(a_container(number=1, memory=3000, percent=50)))
+    error = rejection(a_pod(a_container(number=1, memory=3000, percent=50)))
 
     assert error.value == "volcano.sh/vgpu-memory: 3000, volcano.sh/vgpu-memory-percentage: 50"
     assert error.problem == "must name one of the two, not both"
@@ -139,20 +139,20 @@ def test_100_cores_are_exclusive() -> None:
 
 @pytest.mark.parametrize("amount", [101, -1, "1Gi"])
 def test_cores_outside_0_to_100_are_rejected(amount: str | int) -> None:
-    assert rejection(pod(a_container(number=1, cores=amount))).problem == (
+    assert rejection(a_pod(a_container(number=1, cores=amount))).problem == (
         "must be percent of each card's compute, 0 to 100"
     )
 
 
 @pytest.mark.parametrize("amount", [0, -1, "two", 1 << 31])
 def test_a_number_below_1_is_rejected(amount: str | int) -> None:
-    assert rejection(pod(a_container(number=amount))).problem == (
+    assert rejection(a_pod(a_container(number=amount))).problem == (
         "must be a number of cards, 1 or more, or be omitted"
     )
 
 
 def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
-    request = read(pod(a_container(memory=3000)))
+    request = read(a_pod(a_container(memory=3000)))
 
     assert request.containers == (ContainerRequest("main", 1, memory=3000 * MIB, step=MIB),)
     assert request.notes == (
@@ -170,7 +170,7 @@ def test_memory_without_a_number_means_one_card_and_is_noted() -> None:
     ],
 )
 def test_cores_or_percentage_without_a_card_are_rejected(container: Container, named: str) -> None:
-    error = rejection(pod(container))
+    error = rejection(a_pod(container))
 
     assert error.value == named
     assert error.problem == "needs volcano.sh/vgpu-number too, the number of cards"
@@ -193,17 +193,17 @@ def test_a_request_counts_where_there_is_no_limit() -> None:
     ],
 )
 def test_a_pod_matches_when_any_container_names_a_resource_of_volcano(name: str) -> None:
-    assert volcano().matches(pod(Container(), init=[a_container(others={name: 0})]))
+    assert volcano().matches(a_pod(Container(), init=[a_container(others={name: 0})]))
 
 
 @pytest.mark.parametrize("name", ["cpu", "nvidia.com/gpu", "volcano.sh/other"])
 def test_a_pod_without_a_resource_of_volcano_does_not_match(name: str) -> None:
-    assert not volcano().matches(pod(a_container(others={name: 1})))
+    assert not volcano().matches(a_pod(a_container(others={name: 1})))
 
 
 @pytest.mark.parametrize("name", ["volcano.sh/gpu-memory", "volcano.sh/gpu-number"])
 def test_the_older_plugins_resources_are_rejected_by_name_as_out_of_scope(name: str) -> None:
-    error = rejection(pod(a_container(others={name: 1024})))
+    error = rejection(a_pod(a_container(others={name: 1024})))
 
     assert error.field == f"spec.containers[main].resources[{name}]"
     assert error.value == 1024
@@ -214,7 +214,7 @@ def test_the_older_plugins_resources_are_rejected_by_name_as_out_of_scope(name: 
 
 
 def test_a_misspelt_resource_is_rejected_with_the_valid_names() -> None:
-    error = rejection(pod(a_container(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
+    error = rejection(a_pod(a_container(number=1, others={"volcano.sh/vgpu-memroy": 3000})))
 
     assert error.problem == (
         "must be one of volcano.sh/vgpu-cores, volcano.sh/vgpu-memory, "
@@ -224,7 +224,7 @@ def test_a_misspelt_resource_is_rejected_with_the_valid_names() -> None:
 
 def test_the_declared_priority_resource_is_rejected_rather_than_ignored() -> None:
     dialect = volcano({"resourcePriorityName": "example.com/priority"})
-    requested = pod(a_container(number=1, others={"example.com/priority": 1}))
+    requested = a_pod(a_container(number=1, others={"example.com/priority": 1}))
 
     assert dialect.matches(requested)
     assert "priority class" in rejection(requested, dialect).problem
@@ -233,17 +233,17 @@ def test_the_declared_priority_resource_is_rejected_rather_than_ignored() -> Non
 def test_renamed_resources_are_read_and_the_old_names_rejected() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
 
-    request = dialect.read_request(pod(a_container(others={"example.com/cards": 2})))
+    request = dialect.read_request(a_pod(a_container(others={"example.com/cards": 2})))
 
     assert request.containers[0].count == 2
-    assert "example.com/cards" in rejection(pod(a_container(number=1)), dialect).problem
+    assert "example.com/cards" in rejection(a_pod(a_container(number=1)), dialect).problem
 
 
 # Containers.
 
 
 def test_init_containers_and_sidecars_request_as_the_main_ones_do_in_start_order() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("a", number=1),
         Container("idle"),
         a_container("b", number=1),
@@ -351,8 +351,8 @@ def test_another_podgroup_policy_is_rejected(policy: str) -> None:
 
 
 def test_the_priority_is_that_of_the_priority_class() -> None:
-    assert read(pod(a_container(number=1), priority=1000)).priority == 1000
-    assert read(pod(a_container(number=1))).priority == 0
+    assert read(a_pod(a_container(number=1), priority=1000)).priority == 1000
+    assert read(a_pod(a_container(number=1))).priority == 0
 
 
 def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
@@ -360,7 +360,9 @@ def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
         arguments={RULES: [{"tier": "gold", "app": "a"}, {"app": "a"}, {"tier": "silver"}]}
     )
 
-    request = dialect.read_request(pod(a_container(number=1), labels={"app": "a", "tier": "gold"}))
+    request = dialect.read_request(
+        a_pod(a_container(number=1), labels={"app": "a", "tier": "gold"})
+    )
 
     assert request.exclusions == {"app=a,tier=gold", "app=a"}
 
@@ -381,7 +383,7 @@ keys_of_pods = st.sampled_from(
 def test_garbage_gives_a_valid_request_or_a_dialect_error(
     limits: dict[str, str | int | float], annotations: dict[str, str]
 ) -> None:
-    requested = pod(Container("main", Resources(limits)), annotations=annotations)
+    requested = a_pod(Container("main", Resources(limits)), annotations=annotations)
 
     try:
         request = read(requested)

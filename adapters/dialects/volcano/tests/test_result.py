@@ -13,11 +13,11 @@ from adapters.dialects.volcano.tests.builders import (
     A100,
     NOW,
     a_container,
+    a_node,
+    a_pod,
     entry,
     idle,
-    node,
     place,
-    pod,
     volcano,
     written,
 )
@@ -43,7 +43,7 @@ def read(
 ) -> tuple[Grant, ...]:
     dialect = dialect or volcano()
     bound = with_annotations(requested, {keys.ASSIGNED: text})
-    return dialect.read_result(bound, dialect.read_request(bound), on or node(idle(2)))
+    return dialect.read_result(bound, dialect.read_request(bound), on or a_node(idle(2)))
 
 
 def placed(
@@ -59,7 +59,7 @@ def placed(
 
 
 def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> None:
-    _, annotations = placed(pod(a_container(number=1, memory=3000, cores=50)), node(idle(2)))
+    _, annotations = placed(a_pod(a_container(number=1, memory=3000, cores=50)), a_node(idle(2)))
 
     assert annotations == {
         "volcano.sh/vgpu-node": "node-1",
@@ -72,7 +72,7 @@ def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> Non
 
 
 def test_no_label_is_written() -> None:
-    requested, on = pod(a_container(number=1)), node(idle(1))
+    requested, on = a_pod(a_container(number=1)), a_node(idle(1))
     placement, _ = placed(requested, on)
     dialect = volcano()
 
@@ -83,20 +83,20 @@ def test_no_label_is_written() -> None:
 
 def test_only_a_scheduler_may_write_what_is_written() -> None:
     _, annotations = placed(
-        pod(Container("idle"), a_container("main", number=1, memory=1)), node(idle(1))
+        a_pod(Container("idle"), a_container("main", number=1, memory=1)), a_node(idle(1))
     )
 
     assert annotations.keys() == volcano().result_keys
 
 
 def test_a_slice_is_written_with_the_requested_amounts() -> None:
-    _, annotations = placed(pod(a_container(number=1, memory=3000, cores=10)), node(MIG))
+    _, annotations = placed(a_pod(a_container(number=1, memory=3000, cores=10)), a_node(MIG))
 
     assert annotations[keys.ASSIGNED] == "u0[group1-0],NVIDIA,3000,10:"
 
 
 def test_a_percentage_of_a_slice_is_written_as_units_of_the_card() -> None:
-    _, annotations = placed(pod(a_container(number=1, percent=20)), node(MIG))
+    _, annotations = placed(a_pod(a_container(number=1, percent=20)), a_node(MIG))
 
     assert annotations[keys.ASSIGNED] == "u0[group2-0],NVIDIA,8192,0:"
 
@@ -104,25 +104,25 @@ def test_a_percentage_of_a_slice_is_written_as_units_of_the_card() -> None:
 @pytest.mark.parametrize(
     "requested",
     [
-        pod(Container("idle"), a_container("main", number=1)),
-        pod(
+        a_pod(Container("idle"), a_container("main", number=1)),
+        a_pod(
             a_container("main", number=1, memory=1), init=[a_container("init", number=1, memory=1)]
         ),
-        pod(Container("main"), init=[a_container("init", number=1)]),
+        a_pod(Container("main"), init=[a_container("init", number=1)]),
     ],
 )
 def test_our_own_record_is_written_beside_a_list_that_the_plugin_attributes_to_another_container(
     requested: Pod,
 ) -> None:
-    placement, annotations = placed(requested, node(idle(1)))
+    placement, annotations = placed(requested, a_node(idle(1)))
 
     assert allocation_record.decode(annotations[allocation_record.KEY]) == placement.grants
 
 
 def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers() -> None:
     _, annotations = placed(
-        pod(a_container("a", number=1), a_container("b", number=1), Container("idle")),
-        node(idle(2)),
+        a_pod(a_container("a", number=1), a_container("b", number=1), Container("idle")),
+        a_node(idle(2)),
     )
 
     assert allocation_record.KEY not in annotations
@@ -132,7 +132,7 @@ def test_our_own_record_is_omitted_where_the_plugin_finds_the_right_containers()
 
 
 def test_a_pod_has_a_result_when_it_carries_a_record() -> None:
-    requested = pod(a_container(number=1))
+    requested = a_pod(a_container(number=1))
 
     assert not volcano().has_result(requested)
     assert volcano().has_result(with_annotations(requested, {keys.ASSIGNED: ""}))
@@ -143,15 +143,15 @@ def test_our_own_record_is_read_in_preference() -> None:
     dialect = volcano()
     grants = (Grant("main", "u0", 5 * MIB, 5),)
     bound = with_annotations(
-        pod(a_container(number=1, memory=5, cores=5)),
+        a_pod(a_container(number=1, memory=5, cores=5)),
         {keys.ASSIGNED: "rubbish", allocation_record.KEY: allocation_record.encode(grants)},
     )
 
-    assert dialect.read_result(bound, dialect.read_request(bound), node(idle(1))) == grants
+    assert dialect.read_result(bound, dialect.read_request(bound), a_node(idle(1))) == grants
 
 
 def test_lists_of_devices_belong_to_the_requesting_containers_in_start_order() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("a", number=2),
         Container("idle"),
         a_container("b", number=1),
@@ -170,14 +170,14 @@ def test_lists_of_devices_belong_to_the_requesting_containers_in_start_order() -
 
 def test_units_are_read_by_the_factor() -> None:
     (grant,) = read(
-        pod(a_container(number=1)), "u0,NVIDIA,375,0:", dialect=volcano({"gpuMemoryFactor": 8})
+        a_pod(a_container(number=1)), "u0,NVIDIA,375,0:", dialect=volcano({"gpuMemoryFactor": 8})
     )
 
     assert grant.memory == 3000 * MIB
 
 
 def test_a_slice_is_read_as_all_that_it_has() -> None:
-    (grant,) = read(pod(a_container(number=1)), "u0[group2-3],NVIDIA,3000,50:", node(MIG))
+    (grant,) = read(a_pod(a_container(number=1)), "u0[group2-3],NVIDIA,3000,50:", a_node(MIG))
 
     assert grant.memory == 4864 * MIB
     assert grant.compute == 14
@@ -187,12 +187,12 @@ def test_a_slice_is_read_as_all_that_it_has() -> None:
 
 @pytest.mark.parametrize("identity", ["gone", "gone[group1-0]"])
 def test_a_card_that_the_node_does_not_have_keeps_its_uuid(identity: str) -> None:
-    assert read(pod(a_container(number=1)), f"{identity},NVIDIA,3000,50:") == (
+    assert read(a_pod(a_container(number=1)), f"{identity},NVIDIA,3000,50:") == (
         Grant("main", "gone", 3000 * MIB, 50),
     )
 
 
-TWO = pod(a_container("a", number=1), a_container("b", number=2))
+TWO = a_pod(a_container("a", number=1), a_container("b", number=2))
 
 
 @pytest.mark.parametrize(
@@ -239,10 +239,10 @@ def test_a_record_of_another_shape_is_rejected(text: str, right: str) -> None:
     ],
 )
 def test_an_impossible_device_is_rejected(device: str, right: str) -> None:
-    on = node(entry("u0") + entry("u1", mode="mig"))
+    on = a_node(entry("u0") + entry("u1", mode="mig"))
 
     with pytest.raises(DialectError) as rejected:
-        read(pod(a_container(number=1)), f"{device}:", on)
+        read(a_pod(a_container(number=1)), f"{device}:", on)
 
     assert rejected.value.problem == right
 
@@ -302,14 +302,14 @@ def test_the_grants_that_are_written_are_read_again(
     factor: int,
 ) -> None:
     dialect = volcano({"gpuMemoryFactor": factor})
-    on = node(
+    on = a_node(
         "".join(
             entry(f"u{index}", mode=mode, memory=memory, card_type=A100)
             for index, (mode, memory) in enumerate(registered)
         ),
         dialect,
     )
-    requested = pod(
+    requested = a_pod(
         *(a_container_with(f"c{index}", share) for index, share in enumerate(main)),
         init=[
             a_container_with(f"i{index}", share, stays=stays)
@@ -336,9 +336,9 @@ def test_the_grants_that_are_written_are_read_again(
 
 def test_a_whole_card_is_read_as_granted_where_another_dialect_states_it_more_precisely() -> None:
     dialect = volcano({"gpuMemoryFactor": 8})
-    on = node(entry("u0", memory="5120"), dialect)
+    on = a_node(entry("u0", memory="5120"), dialect)
     finer = replace(on, cards=(replace(on.cards[0], memory=40960 * MIB + 5),))
-    requested = pod(a_container(number=1))
+    requested = a_pod(a_container(number=1))
     placement, annotations = placed(requested, finer, dialect)
 
     assert annotations[keys.ASSIGNED] == "u0,NVIDIA,5120,0:"

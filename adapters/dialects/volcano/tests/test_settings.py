@@ -12,7 +12,7 @@ from adapters.dialects.volcano.settings import (
     read_device_config,
     read_scheduling,
 )
-from adapters.dialects.volcano.tests.builders import a_container, configured, pod, volcano
+from adapters.dialects.volcano.tests.builders import a_container, a_pod, configured, volcano
 from core.hardware.quantity import MIB
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
@@ -99,7 +99,7 @@ BAD_ARGUMENTS: list[tuple[str, object, str]] = [
 
 def ranking(arguments: dict[str, object], defaults: Defaults | None = None) -> Ranking:
     dialect = volcano(arguments=arguments, defaults=defaults)
-    return dialect.read_request(pod(a_container(number=1))).ranking
+    return dialect.read_request(a_pod(a_container(number=1))).ranking
 
 
 def rejection(device: Any = None, scheduler: Any = None) -> DialectError:

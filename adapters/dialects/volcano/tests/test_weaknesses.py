@@ -8,13 +8,13 @@ from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.tests.builders import (
     A100,
     a_container,
+    a_kube_node,
+    a_node,
+    a_pod,
     assigned,
     entry,
     idle,
-    kube_node,
-    node,
     place,
-    pod,
     volcano,
     written,
 )
@@ -32,31 +32,31 @@ MIG = entry("u0", mode="mig")
 
 
 def of_memory(name: str, memory: int) -> Pod:
-    return pod(a_container(number=1, memory=memory), name=name)
+    return a_pod(a_container(number=1, memory=memory), name=name)
 
 
 def on_mig(*memories: int) -> list[str]:
     """The slices that pods of some MiB get in sequence on one idle card."""
     pods = [of_memory(f"p{place}", memory) for place, memory in enumerate(memories)]
-    found = assigned(volcano(), NodeLedger.of(node(MIG)), *pods)
+    found = assigned(volcano(), NodeLedger.of(a_node(MIG)), *pods)
     return [text.partition("]")[0].partition("[")[2] or text for text in found]
 
 
 def adopted(ledger: NodeLedger, requested: Pod, text: str) -> NodeLedger:
     """The ledger after a dialect has read the pod's record from its annotation only."""
     dialect = volcano()
-    bound = pod(*requested.spec.containers, annotations={keys.ASSIGNED: text})
+    bound = a_pod(*requested.spec.containers, annotations={keys.ASSIGNED: text})
     request = dialect.read_request(bound)
     grants = dialect.read_result(bound, request, ledger.node)
     return ledger.adopt(Allocation.of(request, Placement(ledger.node.name, grants)))
 
 
 def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("a", number=1, memory=1000), a_container("b", number=1, memory=2000)
     )
 
-    _, answer = place(NodeLedger.of(node(idle(1))), requested)
+    _, answer = place(NodeLedger.of(a_node(idle(1))), requested)
 
     assert isinstance(answer, Placement)
     assert answer.grants == (
@@ -66,16 +66,16 @@ def test_w1_each_container_of_a_pod_has_its_own_devices() -> None:
 
 
 def test_w2_a_container_without_devices_shifts_no_share() -> None:
-    requested = pod(Container("idle"), a_container("main", number=1, memory=1000))
+    requested = a_pod(Container("idle"), a_container("main", number=1, memory=1000))
 
-    ledger = adopted(NodeLedger.of(node(idle(1))), requested, "u0,NVIDIA,1000,0:")
+    ledger = adopted(NodeLedger.of(a_node(idle(1))), requested, "u0,NVIDIA,1000,0:")
 
     (allocation,) = ledger.allocations.values()
     assert [grant.container for grant in allocation.grants] == ["main"]
 
 
 def test_w3_memory_without_a_number_is_one_card_with_limits() -> None:
-    found = assigned(volcano(), NodeLedger.of(node(idle(1))), pod(a_container(memory=3000)))
+    found = assigned(volcano(), NodeLedger.of(a_node(idle(1))), a_pod(a_container(memory=3000)))
 
     assert found == ["u0,NVIDIA,3000,0:"]
 
@@ -85,11 +85,11 @@ def test_w4_two_pods_at_once_get_two_slices() -> None:
 
 
 def test_w4_two_containers_of_a_pod_get_two_slices() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("a", number=1, memory=3000), a_container("b", number=1, memory=3000)
     )
 
-    assert assigned(volcano(), NodeLedger.of(node(MIG)), requested) == [
+    assert assigned(volcano(), NodeLedger.of(a_node(MIG)), requested) == [
         "u0[group1-0],NVIDIA,3000,0:;u0[group1-1],NVIDIA,3000,0:"
     ]
 
@@ -107,7 +107,7 @@ def test_w5_an_unused_profile_is_reachable() -> None:
 
 
 def test_w6_a_drained_card_can_be_partitioned_again() -> None:
-    ledger, _ = place(NodeLedger.of(node(MIG)), of_memory("small", 3000))
+    ledger, _ = place(NodeLedger.of(a_node(MIG)), of_memory("small", 3000))
 
     drained = ledger.release("uid-small")
 
@@ -119,7 +119,7 @@ def test_w6_a_drained_card_can_be_partitioned_again() -> None:
 def test_a_whole_mig_card_is_its_largest_slice() -> None:
     large = entry("u0", memory="81920", card_type="NVIDIA-NVIDIA A100-SXM4-80GB", mode="mig")
 
-    found = assigned(volcano(), NodeLedger.of(node(large)), pod(a_container(number=1)))
+    found = assigned(volcano(), NodeLedger.of(a_node(large)), a_pod(a_container(number=1)))
 
     assert found == ["u0[group4-0],NVIDIA,81920,0:"]
 
@@ -141,10 +141,10 @@ def test_an_idle_a100_allocates_the_smallest_sufficient_slice(memory: int, expec
 
 
 def test_w8_an_unhealthy_card_is_not_chosen() -> None:
-    ledger = NodeLedger.of(node(entry("u0") + entry("u1", health="false")))
+    ledger = NodeLedger.of(a_node(entry("u0") + entry("u1", health="false")))
 
     found = assigned(
-        volcano(), ledger, pod(a_container(number=1)), pod(a_container(number=1), name="q")
+        volcano(), ledger, a_pod(a_container(number=1)), a_pod(a_container(number=1), name="q")
     )
 
     assert found == [
@@ -156,22 +156,22 @@ def test_w8_an_unhealthy_card_is_not_chosen() -> None:
 def test_w11_a_node_without_allocatable_memory_is_rejected_with_a_reason() -> None:
     dialect = volcano()
     served, problems = read_node(
-        kube_node(idle(1), allocatable={keys.COUNT: 10, keys.MEMORY: 0}), None, [dialect]
+        a_kube_node(idle(1), allocatable={keys.COUNT: 10, keys.MEMORY: 0}), None, [dialect]
     )
 
-    found = assigned(dialect, NodeLedger.of(served), pod(a_container(number=1)))
+    found = assigned(dialect, NodeLedger.of(served), a_pod(a_container(number=1)))
 
     assert found == ["1 of 1 cards: unhealthy"]
     assert "allocatable volcano.sh/vgpu-memory is 0" in problems[0]
 
 
 def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> None:
-    requested = pod(
+    requested = a_pod(
         a_container("a", number=1, memory=20000), a_container("b", number=1, memory=20000)
     )
 
     ledger = adopted(
-        NodeLedger.of(node(idle(1))), requested, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:"
+        NodeLedger.of(a_node(idle(1))), requested, "u0,NVIDIA,20000,0:;u0,NVIDIA,20000,0:"
     )
 
     assert ledger.usages[0].memory == 40000 * MIB
@@ -180,8 +180,8 @@ def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> No
 
 def test_w16_every_key_of_a_result_is_the_schedulers_alone() -> None:
     dialect = volcano()
-    on = node(idle(1))
-    requested = pod(a_container(number=1))
+    on = a_node(idle(1))
+    requested = a_pod(a_container(number=1))
     _, answer = place(NodeLedger.of(on), requested)
 
     assert isinstance(answer, Placement)
@@ -193,8 +193,8 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
         arguments={"deviceshare.SchedulePolicy": "spread", "deviceshare.ScheduleWeight": 1}
     )
     request = dialect.read_request(of_memory("new", 1000))
-    used, _ = place(NodeLedger.of(node(idle(1), name="used")), of_memory("old", 1000))
-    empty = NodeLedger.of(node(idle(1), name="empty"))
+    used, _ = place(NodeLedger.of(a_node(idle(1), name="used")), of_memory("old", 1000))
+    empty = NodeLedger.of(a_node(idle(1), name="empty"))
 
     def value(ledger: NodeLedger) -> int:
         answer = fit(request, ledger)
@@ -206,12 +206,12 @@ def test_w17_spread_prefers_the_emptier_node() -> None:
 
 def test_w18_a_number_of_0_is_rejected_and_charges_nothing() -> None:
     with pytest.raises(DialectError):
-        volcano().read_request(pod(a_container(number=0, memory=3000)))
+        volcano().read_request(a_pod(a_container(number=0, memory=3000)))
 
 
 def test_w19_a_percentage_places_a_pod() -> None:
     found = assigned(
-        volcano(), NodeLedger.of(node(idle(1))), pod(a_container(number=1, percent=50))
+        volcano(), NodeLedger.of(a_node(idle(1))), a_pod(a_container(number=1, percent=50))
     )
 
     assert found == ["u0,NVIDIA,20480,0:"]
@@ -219,13 +219,13 @@ def test_w19_a_percentage_places_a_pod() -> None:
 
 def test_w19_the_unreachable_mode_mps_is_rejected_at_admission() -> None:
     with pytest.raises(DialectError, match="must be hami-core or mig"):
-        volcano().read_request(pod(a_container(number=1), annotations={keys.MODE: "mps"}))
+        volcano().read_request(a_pod(a_container(number=1), annotations={keys.MODE: "mps"}))
 
 
 def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
     register = entry("u0", mode="mig", card_type="NVIDIA-NVIDIA Future")
-    on = node(register)
-    wants_hami = pod(a_container(number=1, memory=1), annotations={keys.MODE: "hami-core"})
+    on = a_node(register)
+    wants_hami = a_pod(a_container(number=1, memory=1), annotations={keys.MODE: "hami-core"})
 
     found = assigned(volcano(), NodeLedger.of(on), wants_hami, of_memory("any", 1))
 
@@ -237,7 +237,7 @@ def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
 
 
 def test_w21_the_ledger_allocates_the_slice_and_releases_the_slice() -> None:
-    empty = NodeLedger.of(node(MIG))
+    empty = NodeLedger.of(a_node(MIG))
 
     ledger = adopted(empty, of_memory("p", 3000), "u0[group1-0],NVIDIA,3000,0:")
 
@@ -246,9 +246,9 @@ def test_w21_the_ledger_allocates_the_slice_and_releases_the_slice() -> None:
 
 
 def test_w22_what_no_eviction_can_cure_has_its_own_reason() -> None:
-    request = volcano().read_request(pod(a_container(number=3)))
+    request = volcano().read_request(a_pod(a_container(number=3)))
 
-    answer = fit(request, NodeLedger.of(node(idle(2))))
+    answer = fit(request, NodeLedger.of(a_node(idle(2))))
 
     assert isinstance(answer, Reason)
     assert answer.cause is Cause.TOO_FEW
@@ -258,10 +258,10 @@ def test_w27_a_rule_keeps_a_card_only_as_long_as_its_own_pod_is_there() -> None:
     dialect = volcano(
         arguments={"deviceshare.GPUExclusiveRules": [{"tier": "gold"}, {"tier": "silver"}]}
     )
-    gold = pod(a_container(number=1, memory=1), name="gold", labels={"tier": "gold"})
-    silver = pod(a_container(number=1, memory=1), name="silver", labels={"tier": "silver"})
-    next_gold = pod(a_container(number=1, memory=1), name="next", labels={"tier": "gold"})
-    ledger, _ = place(NodeLedger.of(node(idle(1))), gold, dialect)
+    gold = a_pod(a_container(number=1, memory=1), name="gold", labels={"tier": "gold"})
+    silver = a_pod(a_container(number=1, memory=1), name="silver", labels={"tier": "silver"})
+    next_gold = a_pod(a_container(number=1, memory=1), name="next", labels={"tier": "gold"})
+    ledger, _ = place(NodeLedger.of(a_node(idle(1))), gold, dialect)
     ledger, _ = place(ledger, silver, dialect)
 
     _, beside = place(ledger, next_gold, dialect)
@@ -273,9 +273,9 @@ def test_w27_a_rule_keeps_a_card_only_as_long_as_its_own_pod_is_there() -> None:
 
 def test_w28_no_share_is_written_as_0_which_would_be_no_limit() -> None:
     dialect = volcano({"gpuMemoryFactor": 1024})
-    on = node(entry("u0", memory="40"), dialect)
+    on = a_node(entry("u0", memory="40"), dialect)
 
-    found = assigned(dialect, NodeLedger.of(on), pod(a_container(number=1, percent=1)))
+    found = assigned(dialect, NodeLedger.of(on), a_pod(a_container(number=1, percent=1)))
 
     assert found == ["u0,NVIDIA,1,0:"]
 
@@ -283,10 +283,10 @@ def test_w28_no_share_is_written_as_0_which_would_be_no_limit() -> None:
 def test_w30_a_renamed_resource_does_not_hide_the_node() -> None:
     dialect = volcano({"resourceCountName": "example.com/cards"})
     allocatable = {"example.com/cards": "10"}
-    served, problems = read_node(kube_node(idle(1), allocatable=allocatable), None, [dialect])
+    served, problems = read_node(a_kube_node(idle(1), allocatable=allocatable), None, [dialect])
 
     found = assigned(
-        dialect, NodeLedger.of(served), pod(a_container(others={"example.com/cards": 1}))
+        dialect, NodeLedger.of(served), a_pod(a_container(others={"example.com/cards": 1}))
     )
 
     assert problems == ()
@@ -294,15 +294,15 @@ def test_w30_a_renamed_resource_does_not_hide_the_node() -> None:
 
 
 def test_init_containers_have_shares_of_their_own() -> None:
-    requested = pod(Container("main"), init=[a_container("warm", number=1, memory=3000)])
+    requested = a_pod(Container("main"), init=[a_container("warm", number=1, memory=3000)])
 
-    assert assigned(volcano(), NodeLedger.of(node(idle(1))), requested) == ["u0,NVIDIA,3000,0:"]
+    assert assigned(volcano(), NodeLedger.of(a_node(idle(1))), requested) == ["u0,NVIDIA,3000,0:"]
 
 
 def test_cards_of_one_node_may_differ_in_mode() -> None:
-    on = node(entry("u0", mode="mig") + entry("u1"))
-    wants_mig = pod(a_container(number=1, memory=3000), annotations={keys.MODE: "mig"}, name="m")
-    wants_hami = pod(
+    on = a_node(entry("u0", mode="mig") + entry("u1"))
+    wants_mig = a_pod(a_container(number=1, memory=3000), annotations={keys.MODE: "mig"}, name="m")
+    wants_hami = a_pod(
         a_container(number=1, memory=3000), annotations={keys.MODE: "hami-core"}, name="h"
     )
 
@@ -313,15 +313,15 @@ def test_cards_of_one_node_may_differ_in_mode() -> None:
 
 
 def test_one_short_entry_does_not_hide_the_node() -> None:
-    on = node(f"u0,10,40960,{A100}:{entry('u1')}")
+    on = a_node(f"u0,10,40960,{A100}:{entry('u1')}")
 
     assert [card.uuid for card in on.cards] == ["u1"]
 
 
 def test_a_slice_also_has_the_requested_compute() -> None:
-    half = pod(a_container(number=1, memory=3000, cores=50))
+    half = a_pod(a_container(number=1, memory=3000, cores=50))
 
-    _, answer = place(NodeLedger.of(node(MIG)), half)
+    _, answer = place(NodeLedger.of(a_node(MIG)), half)
 
     assert isinstance(answer, Placement)
     assert [grant.compute >= 50 for grant in answer.grants] == [True]

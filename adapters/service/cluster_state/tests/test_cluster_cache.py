@@ -12,7 +12,7 @@ from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Res
 from adapters.wire.marked_pod import EnvVar, MarkedContainer, MarkedPod, MarkedSpec
 
 
-def a_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
+def a_kube_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:
     container = Container("main", Resources(limits={resource: "1"}))
     return Pod(
         Metadata(name=name, namespace="default", uid=more.pop("uid", name)),
@@ -25,22 +25,22 @@ def test_subscribers_are_called_for_the_nodes_whose_pods_change() -> None:
     named: list[str] = []
     cache = ClusterCache(named.append)
 
-    cache.put_pod(a_pod("a"))
+    cache.put_pod(a_kube_pod("a"))
     assert named == []
-    cache.put_pod(a_pod("a", "n1"))
-    cache.put_pod(a_pod("plain", "n1", "cpu"))
+    cache.put_pod(a_kube_pod("a", "n1"))
+    cache.put_pod(a_kube_pod("plain", "n1", "cpu"))
     assert named == ["n1"]
     assert [pod.metadata.name for pod in cache.holding("n1")] == ["a"]
-    cache.put_pod(a_pod("a", "n1", phase="Succeeded"))
+    cache.put_pod(a_kube_pod("a", "n1", phase="Succeeded"))
     assert cache.holding("n1") == []
-    cache.drop_pod(a_pod("a").metadata)
+    cache.drop_pod(a_kube_pod("a").metadata)
     assert named == ["n1"] * 4
     assert cache.pod("default", "a") is None
 
 
 def test_the_cache_drops_the_containers_of_a_pod_that_requests_no_extended_resource() -> None:
     cache = ClusterCache()
-    cache.put_pod(a_pod("plain", "n1", "cpu"))
+    cache.put_pod(a_kube_pod("plain", "n1", "cpu"))
 
     kept = cache.pod("default", "plain")
 
@@ -74,7 +74,7 @@ def test_a_pod_that_cannot_be_decoded_holds_cards_of_its_node_only() -> None:
     handler = ClusterCacheHandler(
         cache.put_pod, cache.drop_pod, lambda: None, cache.put_unreadable_pod
     )
-    handler.on_update(a_pod("a", "n1"))
+    handler.on_update(a_kube_pod("a", "n1"))
 
     def held() -> list[int]:
         return [len(cache.holding(name)) for name in ("n1", "n2")]
@@ -86,7 +86,7 @@ def test_a_pod_that_cannot_be_decoded_holds_cards_of_its_node_only() -> None:
     handler.on_unreadable(unreadable("{}"), "no object")
     assert (held(), looked[6:]) == ([0, 0], ["n1", "n2"])
     handler.on_unreadable(unreadable("[]"), "no object")
-    handler.on_update(a_pod("a", "n1"))
+    handler.on_update(a_kube_pod("a", "n1"))
     assert held() == [1, 0]
 
 
@@ -103,7 +103,7 @@ def test_an_object_that_cannot_be_decoded_keeps_its_earlier_state() -> None:
 def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
     cache = ClusterCache()
     variables = (EnvVar("PATH"), EnvVar(MARK), EnvVar("TOKEN"))
-    pod = a_pod("a", "n1")
+    pod = a_kube_pod("a", "n1")
     container = MarkedContainer("main", pod.spec.containers[0].resources, env=variables)
     spec = MarkedSpec((container,), (MarkedContainer("first"),), node_name="n1")
     cache.put_pod(MarkedPod(pod.metadata, spec, pod.status))
@@ -118,16 +118,16 @@ def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
 def test_unbound_pods_are_those_that_may_request_a_share_and_still_wait() -> None:
     cache = ClusterCache()
     for pod in (
-        a_pod("waits"),
-        a_pod("plain", resource="cpu"),
-        a_pod("bound", "n1"),
-        a_pod("failed", phase="Failed"),
-        a_pod("later", phase="Pending"),
-        a_pod("deleted"),
+        a_kube_pod("waits"),
+        a_kube_pod("plain", resource="cpu"),
+        a_kube_pod("bound", "n1"),
+        a_kube_pod("failed", phase="Failed"),
+        a_kube_pod("later", phase="Pending"),
+        a_kube_pod("deleted"),
     ):
         cache.put_pod(pod)
 
-    cache.put_pod(a_pod("later", "n1"))
-    cache.drop_pod(a_pod("deleted").metadata)
+    cache.put_pod(a_kube_pod("later", "n1"))
+    cache.drop_pod(a_kube_pod("deleted").metadata)
 
     assert [pod.metadata.name for pod in cache.unbound()] == ["waits"]

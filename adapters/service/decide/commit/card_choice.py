@@ -7,6 +7,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import Decided, LedgerView
 from adapters.service.decide.commit.validate import answers, is_valid
 from core.feasibility.fit import fit
+from core.hardware.node import Node
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
@@ -19,12 +20,14 @@ class Committed:
 
     Attributes:
         placement: on its node.
+        node: as the ledger that was written describes it.
         new: False where the store had the allocation before.
         choice_accepted: it is the choice of cards that came with the request.
         since: of the allocation: it identifies this attempt to bind.
     """
 
     placement: Placement
+    node: Node
     new: bool
     choice_accepted: bool = False
     since: int = 0
@@ -80,23 +83,24 @@ def choose_cards(
         choice: of cards by another scheduler, accepted if it is valid; empty for none.
     """
     stored, own, choice = view.stored, view.own, tuple(choice)
-    node = stored.node.name
+    described, node = stored.node, stored.node.name
     earlier = stored.allocations.get(request.uid)
     if earlier is not None and earlier.unread is not None and request.plugin is None:
         return Reason(node, len(stored.node.cards), cause=Cause.BLOCKED)
     if earlier is not None and earlier.unread is None:
         if not answers(request, earlier.grants, stored.node):
             return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
-        return Committed(Placement(node, earlier.grants), new=False)
+        return Committed(Placement(node, earlier.grants), described, new=False)
     if (
         own is not None
         and own.node == node
         and choice in ((), own.grants)
         and is_valid(request, own.grants, stored)
     ):
-        return Committed(Placement(node, own.grants), new=True, choice_accepted=bool(choice))
+        placement = Placement(node, own.grants)
+        return Committed(placement, described, new=True, choice_accepted=bool(choice))
     ledger = view.reserved.release(request.uid)
     if choice and is_valid(request, choice, ledger):
-        return Committed(Placement(node, choice), new=True, choice_accepted=True)
+        return Committed(Placement(node, choice), described, new=True, choice_accepted=True)
     result = fit(request, ledger)
-    return result if isinstance(result, Reason) else Committed(result, new=True)
+    return result if isinstance(result, Reason) else Committed(result, described, new=True)

@@ -37,6 +37,7 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
+from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Grant, Placement
@@ -100,7 +101,7 @@ class Committer:
         if decided is not None:
             return decided
         if pod_request.request.plugin is not None:
-            return Committed(Placement(node, ()), new=False)
+            return Committed(Placement(node, ()), Node(node), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def commit_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:

@@ -122,6 +122,8 @@ class LedgerWriter:
             if stored is None:
                 stored, is_newest = await self._refresh(node), True
             if stored is None:
+                for change in batch:
+                    change.undo()
                 return
             changed = stored.ledger
             for change in batch:
@@ -143,7 +145,10 @@ class LedgerWriter:
                 await self._refresh(node)
                 is_newest = True
                 continue
-            self._ledgers.apply(Change(node, Stored(changed, version)))
+            cached = self._ledgers.stored(node)
+            if cached is not None and cached.version == stored.version:
+                # Else the watch has reported this record, or that it was deleted since.
+                self._ledgers.apply(Change(node, Stored(changed, version)))
             return
         raise LedgerContended(f"other replicas changed the ledger of node {node} each time")
 
@@ -183,6 +188,10 @@ class _PendingChange(Generic[T]):
             return ledger
         self.has_effect = changed is not ledger
         return changed
+
+    def undo(self) -> None:
+        """Forget what an earlier ``apply`` gave, to a ledger that was deleted meanwhile."""
+        self._value = None
 
     def succeed(self) -> None:
         """Return the value of the revision to the caller."""

@@ -13,6 +13,9 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
+REMEMBERED = 20_000
+"""Nodes that are remembered whose record was deleted; most of them are gone themselves."""
+
 
 class LedgerCache:
     """The ledgers of all nodes.
@@ -21,12 +24,15 @@ class LedgerCache:
         inventory: by node, committed allocations and this process's reservations.
         revision: number of changes to anything that a decision depends on.
         card_memory: every size of a card in bytes that a record has had so far.
+        lost: nodes whose record was deleted by another client, in this order. What was committed
+            to it may still be bound.
     """
 
     def __init__(self) -> None:
         self.inventory = Inventory()
         self.revision = 0
         self.card_memory: set[int] = set()
+        self.lost: dict[str, None] = {}
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
@@ -57,6 +63,8 @@ class LedgerCache:
 
     def put(self, change: Change) -> None:
         """Replace the record of a node, whatever the cache had before."""
+        if change.stored is None and change.problem is None and self._had_cards(change.node):
+            self.lose(change.node)
         if change.problem is None:
             self._problems.pop(change.node, None)
         else:
@@ -69,6 +77,17 @@ class LedgerCache:
             self._stored[change.node] = self._same_node(change.stored)
             self.inventory.put(self._combined(change.node))
         self.revision += 1
+
+    def lose(self, node: str) -> None:
+        """Note that the record of a node was deleted."""
+        self.lost[node] = None
+        if len(self.lost) > REMEMBERED:
+            self.lost.pop(next(iter(self.lost)))
+
+    def remove(self, node: str) -> None:
+        """Remove the record of a node that this process has deleted: nothing is committed to it."""
+        self.put(Change(node, None))
+        self.lost.pop(node, None)
 
     def stored(self, node: str) -> Stored | None:
         """A node's record as it was last read from the store."""
@@ -194,6 +213,11 @@ class LedgerCache:
         if node in self._reservations and not by_uid:
             del self._reservations[node]
         return ledger
+
+    def _had_cards(self, node: str) -> bool:
+        """Whether cards may be committed in a node's record, as in one that cannot be read."""
+        known = self._stored.get(node)
+        return node in self._problems if known is None else bool(known.ledger.node.cards)
 
     def _note_sizes(self, node: Node) -> None:
         self.card_memory.update(card.memory for card in node.cards)

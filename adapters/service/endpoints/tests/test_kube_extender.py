@@ -21,13 +21,14 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.wire.decode.body import BodyError
+from core.hardware.quantity import GIB, MIB
 
 
 @pytest.mark.parametrize("name", ["filter-names", "filter-nodes"])
 def test_a_captured_filter_is_answered_in_the_form_of_its_request(name: str) -> None:
     async def work() -> tuple[Json, Json]:
         request = capture(f"kube-scheduler/v1.37.1/{name}.json")
-        bench = await a_service(a_node("gpu-1"), a_node("gpu-2", memory=1024))
+        bench = await a_service(a_node("gpu-1"), a_node("gpu-2", memory=1 * GIB))
         return await decoded(KubeExtender(bench.service).filter(request)), request
 
     found, _ = run(work())
@@ -54,7 +55,7 @@ def test_filter_writes_nothing() -> None:
 
 def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help() -> None:
     async def work() -> Json:
-        full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000)
+        full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000 * MIB)
         bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
         kube = KubeExtender(bench.service)
         await kube.bind(bind("first", "full"))

@@ -22,7 +22,7 @@ from adapters.wire import volcano
 from adapters.wire.decode.body import BodyError
 from adapters.wire.volcano import PredicateStatus
 from core.durations import SECOND
-from core.hardware.quantity import GIB
+from core.hardware.quantity import GIB, MIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 
@@ -313,7 +313,7 @@ def test_a_task_that_was_seen_is_decoded_once_for_all_nodes(
     monkeypatch.setattr(volcano, "read_predicate", counted)
 
     async def work() -> list[int]:
-        bench = await a_service(a_node("n1"), a_node("n2", memory=500), a_node("n3"))
+        bench = await a_service(a_node("n1"), a_node("n2", memory=500 * MIB), a_node("n3"))
         extender = VolcanoExtender(bench.service)
         first, second = a_pod("first", memory=1000), a_pod("second", memory=100)
         asked = [(pod, name) for name in ("n1", "n2", "unknown", "n3") for pod in (first, second)]
@@ -327,7 +327,7 @@ def test_a_task_that_was_seen_is_decoded_once_for_all_nodes(
 
 def test_a_changed_pod_policy_or_ledger_is_not_answered_from_an_earlier_task() -> None:
     async def work() -> list[int]:
-        bench = await a_service(a_node("n1", cards=1, memory=1000), a_node("n2"))
+        bench = await a_service(a_node("n1", cards=1, memory=1000 * MIB), a_node("n2"))
         extender = VolcanoExtender(bench.service)
         codes: list[int] = []
 
@@ -369,7 +369,7 @@ def test_a_name_that_is_not_plain_is_decoded_though_its_task_was_seen(name: str)
 
 def test_a_body_that_go_would_not_write_is_decoded_each_time() -> None:
     async def work() -> list[Json]:
-        bench = await a_service(a_node("n1"), a_node("n2", memory=500))
+        bench = await a_service(a_node("n1"), a_node("n2", memory=500 * MIB))
         extender = VolcanoExtender(bench.service)
         pod = a_pod(memory=1000)
         return [

@@ -23,7 +23,7 @@ from adapters.service.tests.builders import (
     a_service,
 )
 from adapters.service.tests.process import serving
-from adapters.tests.waiting import within
+from e2e.harness.processes.waiting import within
 
 REPOSITORY = Path(__file__).parents[4]
 

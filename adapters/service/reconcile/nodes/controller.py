@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
+from adapters.accounting import lost_ledger
 from adapters.accounting.bound_without_service import late_pods
+from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import drift, reconcile
 from adapters.accounting.repairs import (
     Adopt,
@@ -26,6 +28,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionLog, LiveClaims
 from adapters.service.decide.service import Service
+from adapters.service.reconcile.nodes.invalidated_pods import InvalidatedPods
 from adapters.service.reconcile.nodes.node_reader import NodeReader
 from adapters.service.reconcile.nodes.pod_annotator import PodAnnotator
 from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporter
@@ -39,12 +42,14 @@ from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
+from core.requests.pod_ref import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
 
 RELEASED = "dragoman.dev/released"
-"""Annotation of a pod that was not bound in time: when its cards were released."""
+"""Annotation of a pod that was not bound in time: when the cards were released that it had, or may
+have had in a ledger that was deleted."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -91,6 +96,7 @@ class Reconciler:
         self._live = live
         self._decision_log = decision_log
         self._reporter = reporter or NoReporter()
+        self._grace = grace
         clock = service.ports.clock
         self._reader = NodeReader(
             cache,
@@ -104,6 +110,19 @@ class Reconciler:
         self._annotator = PodAnnotator(service, store, live)
         self._queue = WorkQueue(self._seconds)
         self._drift: dict[str, tuple[Problem, ...]] = {}
+        self._unbound = InvalidatedPods(cache, self._invalidate, clock, grace * SECOND)
+
+    def take_over(self) -> None:
+        """Assume that the nodes without a ledger had one: the leader before did not end in order.
+
+        It may have been killed before it made a ledger again that was deleted, and other replicas
+        may have committed cards to that.
+        """
+        ledgers = self._service.ledgers
+        for name in self._cache.nodes:
+            stored = ledgers.stored(name)
+            if stored is None or not stored.ledger.node.cards:
+                ledgers.lose(name)
 
     def look_at(self, node: str) -> None:
         """Reconcile a node soon: its ledger may need a repair."""
@@ -148,23 +167,30 @@ class Reconciler:
             LedgerRecordError: the ledger cannot be read.
             OSError: the store or the API server did not answer.
         """
+        ledgers = self._service.ledgers
+        known, was_lost = ledgers.stored(name), name in ledgers.lost
         stored = await self._store.read(name)
+        is_new = stored is None or not stored.ledger.node.cards
+        if was_lost and not is_new:
+            ledgers.lost.pop(name, None)  # it was made again, by us or by another leader
+        is_lost = is_new and (name in ledgers.lost or _is_other(known, stored))
         dialects = self._service.pod_requests.dialects
         node = self._reader.node(name, dialects)
         if stored is None and (node is None or not node.cards):
             self._report_drift(name, ())
             return True
         before = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
-        view = await self._reader.live_view(before, node)
+        view = await self._reader.live_view(before, node, is_lost=is_lost)
         repairs = reconcile(view, dialects)
         while refused := await self._refused_by_quota(before, repairs):
             view = replace(view, refused={**view.refused, **refused})
             repairs = reconcile(view, dialects)
         ledger = repaired(before, repairs)
-        if not await self._invalidate_bindings(repairs):
+        if not await self._invalidate_bindings(repairs, view):
             return False
         if node is None and stored is not None and not ledger.allocations:
             await self._store.delete(name, stored.version)
+            ledgers.remove(name)
         else:
             await self._write(ledger, stored)
         for repair in repairs:
@@ -221,8 +247,10 @@ class Reconciler:
                     refused[repair.allocation.uid] = reason
         return refused
 
-    async def _invalidate_bindings(self, repairs: Sequence[Repair]) -> bool:
+    async def _invalidate_bindings(self, repairs: Sequence[Repair], view: NodeView) -> bool:
         """Change each pod whose cards are released because it was not bound in time.
+
+        Those of a ledger that was deleted may be any that are not bound.
 
         A service that was stopped after its commit may still send the Binding. It names the version
         of the pod that it read, so that the API server refuses it from now on. The ledger is
@@ -241,13 +269,18 @@ class Reconciler:
                 and repair.why is ReleaseCause.NEVER_BOUND
                 and repair.allocation.dialect != DRA
             ):
-                now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
-                pod = await self._live.annotate(
-                    repair.allocation.pod_ref, {RELEASED: now.isoformat(timespec="microseconds")}
-                )
-                if pod.spec.node_name:
+                if repair.allocation.uid == lost_ledger.UID:
+                    dialects = self._service.pod_requests.dialects
+                    if not await self._unbound.invalidate(view, dialects):
+                        return False
+                elif (await self._invalidate(repair.allocation.pod_ref)).spec.node_name:
                     return False
         return True
+
+    async def _invalidate(self, pod: PodRef) -> Pod:
+        """Change a pod, so that no Binding for an earlier version of it binds it."""
+        now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
+        return await self._live.annotate(pod, {RELEASED: now.isoformat(timespec="microseconds")})
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:
@@ -260,6 +293,12 @@ class Reconciler:
         match repair:
             case Describe():
                 self._reporter.repaired("described")
+            case Adopt(Allocation(uid=lost_ledger.UID)):
+                self._reporter.repaired("closed")
+                text = f"No pod gets GPUs of node {node} for {self._grace} s: {lost_ledger.WHY}."
+                self._reporter.of_node(node, "LedgerDeleted", text)
+            case Release(Allocation(uid=lost_ledger.UID)):
+                self._reporter.repaired("opened")
             case Adopt(allocation) if allocation.unread is None:
                 self._reporter.repaired("adopted")
             case Adopt(allocation):
@@ -322,6 +361,11 @@ class Reconciler:
 
     def _seconds(self) -> float:
         return self._service.ports.clock.now() / SECOND
+
+
+def _is_other(known: Stored | None, stored: Stored | None) -> bool:
+    """Whether a record that was read, or its absence, is in place of an older one that is known."""
+    return known is not None and (stored is None or stored.ledger.version < known.ledger.version)
 
 
 def _pod_of(allocation: Allocation) -> Pod:

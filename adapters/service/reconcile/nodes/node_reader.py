@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from adapters.accounting import lost_ledger
 from adapters.accounting.node_view import NodeView
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.dialect import Dialect, NodeDescription
@@ -136,11 +137,16 @@ class NodeReader:
             claims=claims,
         )
 
-    async def live_view(self, ledger: NodeLedger, node: Node | None) -> NodeView:
+    async def live_view(
+        self, ledger: NodeLedger, node: Node | None, *, is_lost: bool = False
+    ) -> NodeView:
         """Return a node; where a pod of the ledger is, the API server says, past all caches.
 
-        The ledger must have been read from the store before: a service that begins to bind such a
-        pod from now on writes the ledger first.
+        Args:
+            ledger: read from the store before: a service that begins to bind such a pod from now
+                on writes the ledger first.
+            node: as the cluster describes it.
+            is_lost: whether the ledger replaces one that was deleted.
 
         Raises:
             OSError: the API server did not answer.
@@ -162,6 +168,9 @@ class NodeReader:
                 lingering[uid] = until
         for uid, allocation in ledger.allocations.items():
             if uid in bound or allocation.dialect == DRA:
+                continue
+            if uid == lost_ledger.UID:
+                bound[uid] = ""  # it stands for pods that are not bound
                 continue
             pod = await self._live.get(allocation.pod_ref)
             if pod is None or pod.metadata.uid != uid:
@@ -192,6 +201,7 @@ class NodeReader:
             self._has_agent(ledger.node),
             claims.held,
             agent.claims,
+            is_lost=is_lost,
         )
 
     def _is_unbound(self, allocation: Allocation) -> bool:

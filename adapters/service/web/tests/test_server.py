@@ -14,6 +14,7 @@ from adapters.service.web.app import Answer, App, Call, Route
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.protocol import LimitedProtocol
 from adapters.service.web.tests.calls import DECISION_LOG
+from adapters.tests.waiting import until
 
 SLOW = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -74,8 +75,7 @@ def test_probes_are_answered_where_every_connection_waits_for_the_service() -> N
             AsyncExitStack() as stack,
         ):
             slow = [await ask(port, SLOW, stack) for _ in range(4)]
-            while waiting.entered < 4:
-                await asyncio.sleep(0)
+            await until(lambda: waiting.entered == 4)
             probed = await status(await ask(port, PROBE, stack))
             others = await status(await ask(port, SLOW, stack))
             waiting.event.set()
@@ -95,8 +95,7 @@ def test_the_connection_that_is_idle_longest_gives_way_and_busy_ones_do_not() ->
             AsyncExitStack() as stack,
         ):
             busy = await ask(port, SLOW, stack)
-            while waiting.entered < 1:
-                await asyncio.sleep(0)
+            await until(lambda: waiting.entered == 1)
             idle = await ask(port, PROBE, stack)
             await idle.readuntil(b"ok\n")
             third = await status(await ask(port, PROBE, stack))

@@ -9,6 +9,7 @@ from adapters.service.decide.advice.explain import Explanation, explain
 from adapters.service.decide.advice.feasibility import STEP
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
+from core.hardware.quantity import GIB, MIB
 
 
 async def explained(bench: Bench, memory: int) -> Explanation:
@@ -19,7 +20,7 @@ async def explained(bench: Bench, memory: int) -> Explanation:
 
 def test_every_node_is_fitting_or_rejected_and_the_best_one_fits() -> None:
     async def work() -> Explanation:
-        bench = await a_service(a_node("large", memory=16384), a_node("small", memory=1024))
+        bench = await a_service(a_node("large", memory=16 * GIB), a_node("small", memory=1 * GIB))
         bench.service.ledgers.put(Change("broken", None, "version: must be an integer"))
         return await explained(bench, 4000)
 
@@ -65,7 +66,7 @@ def test_a_pod_that_has_cards_is_said_to_have_them() -> None:
 async def a_large_service(nodes: int) -> Bench:
     """Half of the nodes are too small for a pod of 4,000 MiB."""
     return await a_service(
-        *(a_node(f"n{number}", 1, 8192 if number % 2 else 2048) for number in range(nodes))
+        *(a_node(f"n{number}", 1, 8 * GIB if number % 2 else 2 * GIB) for number in range(nodes))
     )
 
 
@@ -99,7 +100,9 @@ def test_the_work_is_linear_in_the_nodes() -> None:
 @pytest.mark.parametrize("classes", [4 * STEP])
 def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int) -> None:
     async def work() -> int:
-        nodes = (a_node(f"n{number}", 1 + number % 2, 8192 + number) for number in range(classes))
+        nodes = (
+            a_node(f"n{number}", 1 + number % 2, (8192 + number) * MIB) for number in range(classes)
+        )
         bench = await a_service(*nodes)
         turns = 0
 

@@ -10,6 +10,7 @@ from adapters.service.decide.advice import feasibility as feasibility_module
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
 from core.feasibility.node_names import NodeNames
+from core.hardware.quantity import MIB
 
 
 def a_request_of(bench: Bench, memory: int = 1000) -> PodRequest:
@@ -20,7 +21,7 @@ def a_request_of(bench: Bench, memory: int = 1000) -> PodRequest:
 
 def test_names_are_answered_in_their_order_and_unknown_ones_do_not_fit() -> None:
     async def work() -> list[bool]:
-        bench = await a_service(a_node("n1"), a_node("small", memory=500))
+        bench = await a_service(a_node("n1"), a_node("small", memory=500 * MIB))
         names = NodeNames(["unknown", "n1", "small", "n1"])
         fits = await bench.service.feasibility.fitting(a_request_of(bench), names)
         return list(fits.tolist())
@@ -30,7 +31,7 @@ def test_names_are_answered_in_their_order_and_unknown_ones_do_not_fit() -> None
 
 def test_ranks_are_in_the_order_of_the_names() -> None:
     async def work() -> list[int]:
-        bench = await a_service(a_node("n1"), a_node("small", memory=500))
+        bench = await a_service(a_node("n1"), a_node("small", memory=500 * MIB))
         names = NodeNames(["small", "n1"])
         ranks = bench.service.feasibility.ranks(a_request_of(bench), names)
         assert ranks is not None

@@ -13,6 +13,7 @@ from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, 
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_names import NodeNames
+from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.request import Request
 from core.tests.strategies import clusters, requests
@@ -79,7 +80,7 @@ def test_a_filter_that_fits_nowhere_calls_at_most_two_functions_for_each_node() 
 
 def test_a_node_that_fits_meanwhile_has_no_rejection() -> None:
     async def work() -> list[str]:
-        bench = await a_service(a_node("fits"), a_node("small", memory=100))
+        bench = await a_service(a_node("fits"), a_node("small", memory=100 * MIB))
         pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=1000)))
         assert pod_request is not None
         evaluation = bench.service.feasibility.evaluate(pod_request)

@@ -93,6 +93,17 @@ def test_a_node_without_a_ledger_gives_no_value() -> None:
     assert run(work()) is None
 
 
+def test_a_change_of_a_ledger_that_was_deleted_meanwhile_gives_no_value() -> None:
+    async def work() -> int | None:
+        writer, _, store = await a_writer("n1")
+        stored = await store.read("n1")
+        assert stored is not None
+        await store.delete("n1", stored.version)  # the cache has it still
+        return await writer.change("n1", a_change)
+
+    assert run(work()) is None
+
+
 def test_a_caller_that_is_cancelled_while_a_write_waits_changes_nothing() -> None:
     async def work() -> tuple[int, int]:
         writer, _, store = await a_writer("n1")

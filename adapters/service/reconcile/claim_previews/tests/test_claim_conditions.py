@@ -13,6 +13,7 @@ from adapters.dialects.dra.tests.builders import a_card_device, a_claim, a_share
 from adapters.service.reconcile.claim_previews.claim_conditions import AGAIN, ClaimConditions
 from adapters.service.tests.builders import Bench, a_node, a_service
 from adapters.stores.quotas import MemoryQuotas
+from adapters.tests.waiting import until
 from adapters.wire.dra import DeviceResult, ResourceClaim
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
@@ -245,8 +246,7 @@ def test_every_node_is_checked_at_the_start() -> None:
         rig.server.put(a_claim(a_share_that_waits("gpu-0", 6), node="n1", name="a"))
 
         running = asyncio.create_task(rig.made.run())
-        while not rig.server.writes:
-            await asyncio.sleep(0)
+        await until(lambda: rig.server.writes)
         running.cancel()
 
         assert await rig.held() == {"team/a": 6}

@@ -13,6 +13,7 @@ from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.reconcile.claim_previews.conversions import AGAIN, Conversions, needs_a_look
 from adapters.service.tests.builders import DIALECTS, Json, a_pod, a_service, read_pod, run
+from adapters.service.tests.settling import run_settling, settled
 from adapters.wire.kube import Pod, full_name
 from core.requests.pod_ref import PodRef
 
@@ -162,11 +163,11 @@ def test_it_looks_as_soon_as_a_pod_is_added() -> None:
 
     async def main() -> None:
         work = asyncio.create_task(rig.made.run())
-        await asyncio.sleep(0)
+        await settled()
         rig.cache.put_pod(a_converted_pod())
-        async with asyncio.timeout(30):
-            while not rig.server.asked:
-                await asyncio.sleep(0)
+        await settled()
         work.cancel()
 
-    asyncio.run(main())
+    run_settling(main())
+
+    assert [name for _, name, _ in rig.server.asked] == ["p-main-1"]

@@ -29,7 +29,7 @@ from adapters.wire.records.hardware import DeallocatedClaim, NodeHardware
 RESERVED = [{"resource": "pods", "name": "p", "uid": "u-pod"}]
 
 
-def claim(
+def a_placed_claim(
     term: dict[str, object], *devices: str, uid: str = "u-claim", **status: object
 ) -> ResourceClaim:
     """With these whole devices, on the nodes of one term."""
@@ -58,7 +58,7 @@ def test_a_device_that_a_label_places_is_held_on_the_node_of_its_card() -> None:
         rig.cache.claims.put_slice(made.__replace__(spec=made.spec.__replace__(node_name=None)))
         label = requirement("kubernetes.io/hostname", "ip-10-0-0-1")
 
-        rig.allocate(claim({"matchExpressions": [label]}, "gpu-0"))
+        rig.allocate(a_placed_claim({"matchExpressions": [label]}, "gpu-0"))
 
         assert await rig.free() == {SECOND_CARD}
 
@@ -72,7 +72,7 @@ def test_a_claim_in_use_is_no_shadow() -> None:
         rig = await a_rig()
         label = requirement(SHADOW, operator="Exists")
 
-        rig.allocate(claim({**NAMED, "matchExpressions": [label]}, "gpu-0"))
+        rig.allocate(a_placed_claim({**NAMED, "matchExpressions": [label]}, "gpu-0"))
 
         assert await rig.free() == {SECOND_CARD}
 
@@ -169,7 +169,7 @@ def test_a_claim_that_moves_keeps_what_containers_of_its_last_pod_may_use() -> N
         assert await rig.free() == {SECOND_CARD}
         rig.cache.drop_pod(bound(pod_named("p", "u-pod"), "n1").metadata)
 
-        moved = claim(NAMED, "gpu-1")
+        moved = a_placed_claim(NAMED, "gpu-1")
         rig.live.there["c"] = moved
         rig.cache.claims.put_claim(moved)
 
@@ -195,7 +195,7 @@ def test_a_claim_that_is_created_again_under_its_name_is_another_one() -> None:
         rig.allocate(WHOLE)
         assert await rig.free() == {SECOND_CARD}
 
-        again = claim(NAMED, "gpu-1", uid="u-again")
+        again = a_placed_claim(NAMED, "gpu-1", uid="u-again")
         rig.live.there["c"] = again
         rig.cache.claims.put_claim(again)
 

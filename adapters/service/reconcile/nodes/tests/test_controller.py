@@ -33,6 +33,7 @@ from adapters.service.tests.settling import run_settling, settled
 from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
+from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
@@ -424,13 +425,16 @@ def test_many_nodes_are_described_concurrently_up_to_the_limit() -> None:
         made = Reconciler(
             (await a_service()).service, rig.cache, store, rig.pods, RecordingDecisionLog()
         )
+
+        async def all_are_described() -> bool:
+            return len(await store.load()) >= len(names)
+
         running = asyncio.create_task(made.run())
-        while len(await store.load()) < len(names):
-            await asyncio.sleep(0.001)
+        await until(all_are_described)
         running.cancel()
         return len(await store.load()), store.most
 
-    described, most = asyncio.run(asyncio.wait_for(main(), 30))
+    described, most = asyncio.run(main())
 
     assert described >= 100
     assert most == LIMIT

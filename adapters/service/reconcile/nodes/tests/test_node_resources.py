@@ -56,7 +56,7 @@ def a_device(name: str, healthy: str) -> DeviceObject:
 
 
 def test_volcano_counts_sharers_percent_and_units() -> None:
-    assert amounts(a_node("n", cards=8, memory=40960), None, DIALECTS, ALL) == {
+    assert amounts(a_node("n", cards=8, memory=40 * GIB), None, DIALECTS, ALL) == {
         "volcano.sh/vgpu-number": 80,
         "volcano.sh/vgpu-cores": 800,
         "volcano.sh/vgpu-memory": 8 * 40960,

@@ -29,7 +29,7 @@ _INSERT = "INSERT INTO ledgers (node, version, record) VALUES (?, ?, ?)"
 
 def write(path: Path, nodes: int) -> None:
     """Write the ledgers of the nodes ``node-00000`` and on."""
-    made = [ledger(number) for number in range(nodes)]
+    made = [a_random_ledger(number) for number in range(nodes)]
 
     async def begin() -> None:
         store = SqliteStore(path)
@@ -45,7 +45,7 @@ def write(path: Path, nodes: int) -> None:
         file.executemany(_INSERT, rows[1:])
 
 
-def ledger(number: int) -> NodeLedger:
+def a_random_ledger(number: int) -> NodeLedger:
     """Eight cards, and zero to twelve pods."""
     seed = random.Random(number)  # noqa: S311
     name = f"node-{number:05}"

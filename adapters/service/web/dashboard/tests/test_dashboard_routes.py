@@ -33,7 +33,7 @@ async def a_fleet() -> tuple[Bench, App]:
     )
     numbers = [*range(NODES), *(int(name[-5:]) for name in (fleet.OVER, fleet.UNREAD, fleet.SICK))]
     for number in numbers:
-        ledger = fleet.ledger(number)
+        ledger = fleet.a_random_ledger(number)
         name = ledger.node.name
         bench.service.ledgers.put(Change(name, Stored(ledger, str(ledger.version))))
     bench.service.ledgers.put(Change(fleet.BROKEN, None, "the record cannot be read"))

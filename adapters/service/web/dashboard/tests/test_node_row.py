@@ -11,7 +11,7 @@ NUMBERS = [*range(60), *(int(name[-5:]) for name in (fleet.OVER, fleet.UNREAD, f
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_the_largest_share_is_the_one_that_top_lists(number: int) -> None:
-    ledger = fleet.ledger(number)
+    ledger = fleet.a_random_ledger(number)
 
     row = NodeRow.of(ledger)
 
@@ -20,7 +20,7 @@ def test_the_largest_share_is_the_one_that_top_lists(number: int) -> None:
 
 
 def test_a_card_that_is_not_healthy_has_no_free_share() -> None:
-    row = NodeRow.of(fleet.ledger(int(fleet.SICK[-5:])))
+    row = NodeRow.of(fleet.a_random_ledger(int(fleet.SICK[-5:])))
 
     cards = row.view()["cards"]
 
