@@ -6,7 +6,6 @@ are ordinary Kubernetes JSON.
 """
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -18,16 +17,10 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder, Int64
 from adapters.wire.kube import Pod, Wire
-from adapters.wire.names.name_index import NameList
-from adapters.wire.names.seen_names import NO_NAMES, SeenNames
+from adapters.wire.node_names import FilterAnswers, plain_names
+from core.feasibility.node_names import NodeNames
 
 T = TypeVar("T", bound=msgspec.Struct)
-
-
-_NO_NAMES = msgspec.Raw(NO_NAMES)
-
-LONGEST_NAMES = 32 << 20
-"""Bytes of an array of node names; 100,000 of the longest ones have 26 MB."""
 
 
 class GoArgs(msgspec.Struct, frozen=True, gc=False, rename="pascal"):
@@ -64,34 +57,23 @@ class _EncodedNodes(GoArgs, frozen=True, gc=False):
     nodes: _NodeItems
 
 
-class _Strings(GoArgs, frozen=True, gc=False):
-    node_names: list[str]
-
-
-@dataclass(frozen=True, slots=True)
-class WholeNodes:
-    """Nodes as they came, in full.
-
-    Attributes:
-        content: the body that they are in.
-        names: the name of each node, in their order.
-    """
-
-    content: bytes
-    names: list[str]
-
-    def encoded(self) -> list[msgspec.Raw]:
-        """Each node, as JSON."""
-        return body.read(self.content, _ENCODED_NODES).nodes.items or []
-
-
 @dataclass(frozen=True, slots=True)
 class ExtenderArgs:
-    """Arguments of filter and prioritize: a pod, and its nodes in one of two forms."""
+    """The arguments of filter and prioritize: a pod, and its nodes in one of two forms.
+
+    Attributes:
+        pod: that is to be placed.
+        names: of the nodes.
+        whole: the body, where it has the nodes in full; None where it has their names alone.
+    """
 
     pod: Pod
-    nodes: WholeNodes | None = None
-    node_names: NameList | None = None
+    names: NodeNames
+    whole: bytes | None = None
+
+    def encoded_nodes(self) -> list[msgspec.Raw]:
+        """Each node as it came, as JSON, where the body has them in full."""
+        return body.read(self.whole or b"", _ENCODED_NODES).nodes.items or []
 
 
 class BindingArgs(GoArgs, frozen=True, gc=False):
@@ -162,46 +144,26 @@ class PreemptionArgs:
 
 _ARGS = Decoder(_Args)
 _ENCODED_NODES = Decoder(_EncodedNodes)
-_NAMES = Decoder(_Strings)
 _BINDING = Decoder(BindingArgs)
 _PREEMPTION = Decoder(_PreemptionArgs)
 _KEYS = Decoder(dict[str, msgspec.Raw])
 _ANY = Decoder(object)
 
 
-def read_args(content: bytes, seen: SeenNames) -> ExtenderArgs:
+def read_args(content: bytes, answers: FilterAnswers) -> ExtenderArgs:
     """The arguments of filter and prioritize.
+
+    The body is decoded once, a second time where its keys are not written as Go writes them. Pod
+    and names stay encoded until then: the pod is decoded last, because all else may be refused
+    first, and the names of a filter's answer are not decoded at all.
 
     Args:
         content: the body.
-        seen: lists of names of earlier bodies; gets the names of this one.
+        answers: of earlier filters.
 
     Raises:
         BodyError: they cannot be read, have no pod, or neither form of nodes.
     """
-    found = _read_known(content, seen)
-    if found is None:
-        found = _read_args(content)
-        if found.node_names is not None:
-            seen.note(content, found.node_names)
-    return found
-
-
-def _read_known(content: bytes, seen: SeenNames) -> ExtenderArgs | None:
-    """The arguments, without reading names that were seen; None where the whole body is needed."""
-    known = seen.find(content)
-    if known is None:
-        return None
-    rest, names = known
-    with suppress(BodyError):
-        args = bounded.read(rest, _ARGS)
-        pod = bounded.read_pod(args.pod, "Pod")
-        if pod is not None and args.node_names == _NO_NAMES:
-            return ExtenderArgs(pod, None, names)
-    return None
-
-
-def _read_args(content: bytes) -> ExtenderArgs:
     args = bounded.read(content, _ARGS)
     if args.pod == ABSENT or (args.nodes is None and args.node_names == ABSENT):
         content = _any_case(content, _Args)
@@ -210,13 +172,13 @@ def _read_args(content: bytes) -> ExtenderArgs:
     if pod is None:
         raise BodyError("Pod is missing")
     if args.node_names != ABSENT:
-        return ExtenderArgs(pod, None, _names(bytes(args.node_names), content))
+        return ExtenderArgs(pod, answers.read(bytes(args.node_names)))
     if args.nodes is None:
         raise BodyError("both NodeNames and Nodes are missing")
     names = [node.metadata.name for node in args.nodes.items or ()]
     if not all(names):
         raise BodyError(f"Nodes.items[{names.index('')}].metadata.name is missing")
-    return ExtenderArgs(pod, WholeNodes(content, names))
+    return ExtenderArgs(pod, plain_names(names), content)
 
 
 def read_binding(content: bytes) -> BindingArgs:
@@ -258,16 +220,6 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
         "PodUID": args.pod_uid,
         "Node": args.node,
     }
-
-
-def _names(compact: bytes, content: bytes) -> NameList:
-    """The names as they came; encoded again where the array is not as Go writes it."""
-    if compact.count(b",") >= MOST_ITEMS or len(compact) > LONGEST_NAMES:
-        raise BodyError(f"NodeNames has more than {MOST_ITEMS} names or {LONGEST_NAMES} bytes")
-    try:
-        return NameList(compact)
-    except BodyError:
-        return NameList.of(body.read(content, _NAMES).node_names)
 
 
 def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:

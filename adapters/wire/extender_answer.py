@@ -5,15 +5,15 @@ the Go field names, capitals included.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, compress
 
 import msgspec
 import numpy as np
 import orjson
 
 from adapters.wire.extender import Proposal
-from adapters.wire.names.name_index import NameList
-from core.feasibility.arrays import Numbers
+from core.feasibility.columns import Numbers
+from core.feasibility.node_names import NodeNames
 
 MAX_SCORE = 10
 """Scores are whole numbers from 0 to this. Source: MaxExtenderPriority, same file."""
@@ -77,8 +77,8 @@ def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int
     """A text for each node as JSON, joined from few texts: objects take several times as long.
 
     Args:
-        names: of the nodes, of a ``NameList``: plain, so that JSON escapes nothing in them.
-        texts: the different texts that nodes have.
+        names: of the nodes, as ``plain_names`` checks them: JSON escapes nothing in them.
+        texts: that the nodes have.
         of_node: for each name, the position of its text.
     """
     if not names:
@@ -89,18 +89,18 @@ def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int
     return f'{{"{text[:-2]}}}'.encode()
 
 
-def priorities(names: NameList, scores: Numbers) -> bytes:
+def priorities(names: NodeNames, scores: Numbers) -> bytes:
     """The answer of prioritize, joined as text, which takes half the time of encoding objects.
 
     Args:
-        names: of the nodes.
-        scores: by node, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
+        names: of the nodes, as ``plain_names`` checks them.
+        scores: of each, from 0 to ``MAX_SCORE``. A long answer leaves out the nodes with 0 where
             they are most nodes, and not all.
     """
-    hosts = names.strings()
+    hosts = names.names
     if len(hosts) > ALL_SCORED and 0 < 2 * np.count_nonzero(scores) < len(hosts):
         scored = scores > 0
-        hosts, scores = names.select(scored), scores[scored]
+        hosts, scores = tuple(compress(hosts, scored.tobytes())), scores[scored]
     items = zip(hosts, map(_SCORED.__getitem__, scores.tolist()), strict=True)
     text = _HOST + "".join(chain.from_iterable(items))
     return f"[{text[: -len(_HOST) - 1]}]".encode()

@@ -8,10 +8,9 @@ from collections import OrderedDict
 from collections.abc import Collection, Hashable
 from dataclasses import replace
 
-from core.feasibility.equivalence import HardwareClassIds
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
-from core.feasibility.results import CLASSES, KeptResults, SignatureResults
+from core.feasibility.result_table import CLASSES, ResultTable
 from core.requests.request import Request
 
 SIGNATURES = 128
@@ -22,12 +21,10 @@ RESULTS = 10 * CLASSES
 
 
 class FeasibilityCache:
-    """The results by request signature. A result holds for a class of node, so it never expires."""
+    """Result tables by request signature; results belong to classes of nodes and never expire."""
 
     def __init__(self) -> None:
-        self._results: OrderedDict[Hashable, SignatureResults] = OrderedDict()
-        self._kept = KeptResults()
-        self._hardware_classes = HardwareClassIds(CLASSES)
+        self._tables: OrderedDict[Hashable, ResultTable] = OrderedDict()
 
     def evaluate(
         self,
@@ -46,20 +43,15 @@ class FeasibilityCache:
             refusal: why the quota of the namespace refuses the request; None where it does not.
         """
         signature = request_signature(request)
-        results = self._results.get(signature)
-        if results is None:
-            results = self._results[signature] = SignatureResults(inventory, self._kept)
-        self._results.move_to_end(signature)
-        self._evict()
-        results.prepare(inventory)
-        return NodeEvaluation(
-            request, inventory, results, self._hardware_classes, unreadable, refusal
-        )
-
-    def _evict(self) -> None:
-        while len(self._results) > (SIGNATURES if self._kept.count <= RESULTS else 1):
-            _, oldest = self._results.popitem(last=False)
-            oldest.leave()
+        table = self._tables.get(signature)
+        if table is None or table.inventory is not inventory or table.is_full:
+            table = self._tables[signature] = ResultTable(inventory)
+        self._tables.move_to_end(signature)
+        is_full = sum(map(len, self._tables.values())) > RESULTS
+        while len(self._tables) > (1 if is_full else SIGNATURES):
+            self._tables.popitem(last=False)
+        table.renumber()
+        return NodeEvaluation(request, table, unreadable, refusal)
 
 
 def request_signature(request: Request) -> Hashable:

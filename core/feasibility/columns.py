@@ -2,6 +2,16 @@
 
 Nodes of one hardware class share a table with one line for each card and one column for each node:
 what never changes is decided once for the table, and NumPy compares all its nodes at once.
+
+Index spaces of arrays over nodes, here and in the modules that use ``Mask``, ``Numbers``, ``Rows``:
+
+* *row*: a node's position in the inventory, 0 to ``len(inventory) - 1``. The next number,
+  ``len(inventory)``, is the row of every node that the inventory does not know, so that an array
+  with one spare cell at its end answers for those too. Rows change when nodes are added or removed
+  (``Inventory.membership_version``), and only then.
+* *column*: a node's position in its capacity table, 0 to ``len(names) - 1``. Used in this file and
+  by the inventory alone.
+* *class id* (``Inventory.node_class``): equal for nodes that differ only in names and uuids.
 """
 
 from dataclasses import replace
@@ -10,7 +20,6 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.arrays import Mask, Numbers
 from core.feasibility.equivalence import card_model
 from core.feasibility.free_capacity import CardDemand, card_demands, free_capacity
 from core.feasibility.plugin import kubelet_chooses
@@ -19,6 +28,10 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.placement.rank import shares
 from core.requests.request import Request, Weights
+
+Mask = NDArray[np.bool_]
+Numbers = NDArray[np.int64]
+Rows = NDArray[np.int32]
 
 Number = TypeVar("Number", bound=np.generic)
 

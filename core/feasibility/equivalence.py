@@ -89,11 +89,14 @@ class NodeClassIds:
         if len(self._ids) > self._limit:
             self._ids.clear()
         shares = tuple(map(_shares, ledger.usages))
-        key = (self._idle_id(ledger.node), shares, has_undescribed_cards(ledger))
+        key = (self.of_node(ledger.node), shares, has_undescribed_cards(ledger))
         return self._ids.setdefault(key, next(self._next))
 
-    def _idle_id(self, node: Node) -> int:
-        """The id of a node without its allocations, looked up while its object is the same."""
+    def of_node(self, node: Node) -> int:
+        """The class id of a node without its allocations, looked up while its object is the same.
+
+        It is a number of its own, which no ledger of the node has as class id.
+        """
         known = self._idle_id_of.get(node.name)
         if known is not None and known[0] is node:
             return known[1]
@@ -105,26 +108,3 @@ class NodeClassIds:
         number = self._idle_ids.setdefault(key, next(self._next))
         self._idle_id_of[node.name] = (node, number)
         return number
-
-
-class HardwareClassIds:
-    """Ids of nodes that are equal, but for names and uuids, as long as nothing is allocated.
-
-    Past a limit all ids are dropped, as in ``NodeClassIds``.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._classes = NodeClassIds(limit)
-        self._of_node: dict[str, tuple[Node, int]] = {}
-
-    def of(self, node: Node) -> int:
-        """The id of a node's hardware."""
-        known = self._of_node.get(node.name)
-        if known is not None and known[0] is node:
-            return known[1]
-        if len(self._of_node) > 2 * self._limit:
-            self._of_node.clear()
-        class_id = self._classes.of(NodeLedger.of(node))
-        self._of_node[node.name] = (node, class_id)
-        return class_id

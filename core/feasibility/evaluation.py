@@ -1,24 +1,36 @@
 """Which nodes a request fits, exactly, and why it does not fit the others.
 
-Nodes of one class get one result, which also holds for later requests that ask for the same.
+Three engines answer, the cheapest that is exact:
+
+1. The columns of free capacity (``Inventory.mask``) exclude nodes that cannot fit. For a request of
+   one container without special rules they decide alone (``_columns_are_exact``).
+2. The result table (``ResultTable``) has one result for each class of nodes, which ``fit`` computes
+   once and later requests of the same signature use too. Its header has the index spaces.
+3. ``fit`` for a node that is *alone*: its result says nothing about others of its class, because
+   the request names UUIDs, its pod or its group has an allocation there, or the inventory does not
+   know the node.
+
+Oracle: ``test_every_answer_is_that_of_asking_each_node``. If you change what ``fit`` reads, also
+change the class of nodes (``core.feasibility.equivalence``) and ``_columns_are_exact``.
 """
 
+from array import array
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress
 
 import numpy as np
 
-from core.feasibility.arrays import Mask, Numbers, Rows
-from core.feasibility.equivalence import HardwareClassIds
+from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
-from core.feasibility.node_results import NodeResults, collected_reasons
+from core.feasibility.inventory import NO_CLASS, Inventory
+from core.feasibility.node_names import NodeNames
 from core.feasibility.plugin import is_not_ours
-from core.feasibility.results import FITS, NO_CLASS, REJECTED, Rejection, SignatureResults
+from core.feasibility.result_table import NO_RESULT, NodeResult, ResultTable
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
-from core.placement.rank import load, needs_placement
+from core.placement.rank import load, needs_placement, node_value
 from core.requests.decision import Decision
 from core.requests.grant import Placement
 from core.requests.node_reasons import NodeReasons
@@ -28,6 +40,19 @@ from core.requests.request import NodeKey, Request
 EXPLAINED = 200
 """Node classes for which one call computes why the request does not fit. Past that a reason says
 so without the counts of cards, because ``fit`` takes up to half a millisecond for each class."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why a request does not fit a node.
+
+    Attributes:
+        reason: for this node.
+        unresolvable: the request would not fit either if the node were empty.
+    """
+
+    reason: Reason
+    unresolvable: bool
 
 
 class NodeEvaluation:
@@ -48,20 +73,22 @@ class NodeEvaluation:
     def __init__(
         self,
         request: Request,
-        inventory: Inventory,
-        results: SignatureResults,
-        hardware_classes: HardwareClassIds,
+        table: ResultTable,
         unreadable: Collection[str] = (),
         refusal: str | None = None,
     ) -> None:
+        inventory = table.inventory
         self.request = request
         self.inventory = inventory
         self.refusal = refusal
-        self._shared = results
-        self._results = NodeResults(request, inventory, results)
-        self._hardware_classes = hardware_classes
+        self._table = table
         self._unreadable = unreadable
-        self._is_exact = _columns_are_exact(request, inventory) and not self._results.own
+        self._own = frozenset(inventory.nodes_of(request.uid)) | inventory.nodes_of_group(
+            request.group
+        )
+        self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
+        self._alone_results: dict[str, NodeResult] = {}
+        self._is_exact = _columns_are_exact(request, inventory) and not self._own
         self._ranks_cards = any(map(needs_placement, request.ranking.nodes))
 
     def warm(self, rows: Rows, max_classes: int) -> bool:
@@ -74,15 +101,15 @@ class NodeEvaluation:
         Returns:
             whether no class is left without a result.
         """
-        if self.refusal is not None or self._is_exact or self._results.by_uuid:
+        if self.refusal is not None or self._is_exact or self._by_uuid:
             return True
-        stale = self._possible[rows] & self._results.outdated(rows) & ~self._results.alone(rows)
+        stale = self._possible[rows] & self._table.stale(rows) & ~self._are_alone(rows)
         for row in rows[stale].tolist():
             class_id = self.inventory.node_class(self.inventory.name(row))
-            max_classes -= class_id not in self._shared.by_class
+            max_classes -= class_id not in self._table.by_class
             if max_classes < 0:
                 return False
-            self._results.note((row,))
+            self._note(row)
         return True
 
     def classify(self, rows: Rows, most: int) -> bool:
@@ -95,7 +122,7 @@ class NodeEvaluation:
         Returns:
             whether no node is left without a class.
         """
-        if self.refusal is not None or self._results.by_uuid:
+        if self.refusal is not None or self._by_uuid:
             return True
         known = self.inventory.node_classes()[rows] != NO_CLASS
         missing = rows[~known & (rows < len(self.inventory))]
@@ -111,11 +138,9 @@ class NodeEvaluation:
         """
         if self.refusal is not None:
             return np.zeros(rows.size, np.int64)
-        alone: Mask = np.full(rows.size, self._results.by_uuid)
-        if self._results.own:
-            alone |= np.isin(rows, self.inventory.rows(self._results.own))
-        if self._unreadable:
-            alone |= rows == len(self.inventory)
+        alone = self._are_alone(rows)
+        if not self._unreadable and not self._by_uuid:
+            alone &= rows != len(self.inventory)
         classes: Numbers = self.inventory.node_classes()[rows]
         return np.where(alone, NO_CLASS - 1 - np.arange(rows.size), classes)
 
@@ -123,11 +148,11 @@ class NodeEvaluation:
         """Which of some nodes the request fits, in the order of the rows."""
         if self.refusal is not None:
             return self.untouched(rows)
-        fits: Mask = (
-            self._possible[rows]
-            if self._is_exact
-            else self._results.value_ids(rows, self._possible) != REJECTED
-        )
+        possible: Mask = self._possible[rows]
+        if self._is_exact:
+            return possible
+        result_ids = self._result_ids(rows, possible)
+        fits: Mask = self._table.fits()[result_ids]
         return fits
 
     def ranks(self, rows: Rows) -> Numbers:
@@ -142,8 +167,8 @@ class NodeEvaluation:
             # Further criteria are the same one or its opposite: they break no tie.
             loads = self.inventory.loads(self.request.ranking.weights)[rows]
             return _dense(loads if keys[0] is NodeKey.FULLEST else -loads, possible)
-        value_ids = self._results.value_ids(rows, self._possible)
-        return _dense(self._shared.by_row.worth()[value_ids], value_ids != REJECTED)
+        result_ids = self._result_ids(rows, self._possible[rows])
+        return _dense(self._table.worth()[result_ids], self._table.fits()[result_ids])
 
     def untouched(self, rows: Rows) -> Mask:
         """Which of some nodes give the pod none of their cards: a device plugin serves it there.
@@ -182,10 +207,10 @@ class NodeEvaluation:
             value = load(self.inventory.ledger(name), self.request.ranking.weights)
             keys = self.request.ranking.nodes
             return tuple(value if key is NodeKey.FULLEST else -value for key in keys)
-        result = self._results.of(name)
+        result = self._result(name)
         return None if isinstance(result, Reason) else result
 
-    def decide(self, selection: NodeSelection | None = None, *, explain: bool = False) -> Decision:
+    def decide(self, selection: NodeNames | None = None, *, explain: bool = False) -> Decision:
         """The placement on the best node, or all reasons why there is none.
 
         Args:
@@ -197,7 +222,7 @@ class NodeEvaluation:
             return Decision(placement, NodeReasons.of({}))
         return Decision(placement, self.explain(selection))
 
-    def best(self, selection: NodeSelection | None = None) -> Placement | None:
+    def best(self, selection: NodeNames | None = None) -> Placement | None:
         """The placement on the best node; None where the request fits none.
 
         Args:
@@ -210,10 +235,11 @@ class NodeEvaluation:
         for group in self.inventory.ranked(self.request, rows[self._possible[rows]]):
             name = self._best_of(group)
             if name is not None:
-                return self._results.placement(name)
+                placement = fit(self.request, self.inventory.ledger(name))
+                return placement if isinstance(placement, Placement) else None
         return None
 
-    def explain(self, selection: NodeSelection | None = None) -> NodeReasons:
+    def explain(self, selection: NodeNames | None = None) -> NodeReasons:
         """Why the request does not fit some nodes; those that fit are left out.
 
         Args:
@@ -223,14 +249,18 @@ class NodeEvaluation:
         if self.refusal is not None:
             return NodeReasons.of(self.reasons(names))
         rows = self._rows(selection)
-        alone = self._results.alone(rows)
-        self._results.note(rows[self._results.outdated(rows) & ~alone].tolist())
-        ids: Numbers = self._shared.by_row.reason_ids[rows]
-        distinct = dict(self._shared.by_row.reasons)
+        alone = self._are_alone(rows)
+        ids = self._result_ids(rows, ~alone)
         for at in np.flatnonzero(alone).tolist():
             reason = self._own_reason(names[at])
-            ids[at] = FITS if reason is None else distinct.setdefault(reason, len(distinct))
-        return collected_reasons(names, ids, tuple(distinct))
+            ids[at] = NO_RESULT if reason is None else self._table.result_id(reason)
+        rejected = (ids != NO_RESULT) & ~self._table.fits()[ids]
+        used, reason_ids = np.unique(ids[rejected], return_inverse=True)
+        return NodeReasons(
+            tuple(compress(names, rejected.tobytes())),
+            array("i", reason_ids.astype(np.int32).tobytes()),
+            self._table.reasons(used),
+        )
 
     def rejection(self, name: str) -> Rejection | None:
         """Why the request does not fit one node; None where it fits."""
@@ -271,15 +301,16 @@ class NodeEvaluation:
             if ledger is None:
                 reasons[name] = replace(self._unknown(name), node=name)
                 continue
-            key = self._results.key(name)
+            is_alone = self._is_alone(name)
+            key = name if is_alone else self.inventory.node_class(name)
             if (
                 max_classes is None
                 or len(explained) < max_classes
                 or key in explained
-                or self._results.knows(key)
+                or key in (self._alone_results if is_alone else self._table.by_class)
             ):
                 explained.add(key)
-                result = self._results.of(name)
+                result = self._result(name)
                 if isinstance(result, Reason):
                     reasons[name] = replace(result, node=name)
             else:
@@ -291,9 +322,75 @@ class NodeEvaluation:
         """Whether the columns of free capacity do not exclude a node, by row."""
         return self.inventory.mask(self.request)
 
+    def _is_alone(self, name: str) -> bool:
+        """Whether a node that the inventory knows is alone."""
+        return self._by_uuid or name in self._own
+
+    def _are_alone(self, rows: Rows) -> Mask:
+        """Which nodes are alone."""
+        if self._by_uuid:
+            return np.ones(rows.size, np.bool_)
+        alone: Mask = rows == len(self.inventory)
+        if self._own:
+            alone |= np.isin(rows, self.inventory.rows(self._own))
+        return alone
+
+    def _result(self, name: str) -> NodeResult:
+        """The result of a node that the inventory knows."""
+        if not self._is_alone(name):
+            return self._table.results[self._class_result(name, self.inventory.node_class(name))]
+        result = self._alone_results.get(name)
+        if result is None:
+            result = self._alone_results[name] = self._compute(name)
+        return result
+
+    def _class_result(self, name: str, class_id: int) -> int:
+        """The result id of a class of nodes.
+
+        Args:
+            name: one of its nodes, which is not alone.
+            class_id: of the node.
+        """
+        result_id = self._table.by_class.get(class_id)
+        if result_id is None:
+            result_id = self._table.result_id(self._compute(name))
+            self._table.by_class[class_id] = result_id
+        return result_id
+
+    def _note(self, row: int) -> None:
+        """Write the result of a node that is not alone to its row of the table."""
+        name = self.inventory.name(row)
+        class_id = self.inventory.node_class(name)
+        self._table.note(row, class_id, self._class_result(name, class_id))
+
+    def _result_ids(self, rows: Rows, wanted: Mask) -> Numbers:
+        """The result id of each row; ``NO_RESULT`` where it is not wanted.
+
+        Args:
+            rows: of the nodes.
+            wanted: for each of the rows; False for an unknown node.
+        """
+        alone = self._are_alone(rows)
+        for row in rows[self._table.stale(rows) & wanted & ~alone].tolist():
+            self._note(row)
+        result_ids = self._table.result_ids(rows)
+        result_ids[~wanted] = NO_RESULT
+        for at in np.flatnonzero(alone & wanted).tolist():
+            result = self._result(self.inventory.name(int(rows[at])))
+            result_ids[at] = self._table.result_id(result)
+        return result_ids
+
+    def _compute(self, name: str) -> NodeResult:
+        ledger = self.inventory.ledger(name).release(self.request.uid)
+        result = fit(self.request, ledger)
+        if isinstance(result, Reason):
+            return replace(result, node="")
+        keys = self.request.ranking.nodes if result.grants else ()
+        return tuple(node_value(key, self.request, ledger, result) for key in keys)
+
     def _fits_exactly(self, name: str) -> bool:
         """Whether the request fits a node that the columns do not exclude."""
-        return self._is_exact or not isinstance(self._results.of(name), Reason)
+        return self._is_exact or not isinstance(self._result(name), Reason)
 
     def _own_reason(self, name: str) -> Reason | None:
         """Why the request does not fit a node that is like no other; None where it fits."""
@@ -301,7 +398,7 @@ class NodeEvaluation:
             return None
         if self.inventory.get(name) is None:
             return self._unknown(name)
-        result = self._results.of(name)
+        result = self._result(name)
         return result if isinstance(result, Reason) else None
 
     def _unknown(self, name: str) -> Reason:
@@ -309,20 +406,20 @@ class NodeEvaluation:
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
         return Reason("", 0, cause=cause)
 
-    def _names(self, selection: NodeSelection | None) -> Sequence[str]:
+    def _names(self, selection: NodeNames | None) -> Sequence[str]:
         return self.inventory.names() if selection is None else selection.names
 
-    def _rows(self, selection: NodeSelection | None) -> Rows:
+    def _rows(self, selection: NodeNames | None) -> Rows:
         return self.inventory.rows() if selection is None else selection.rows(self.inventory)
 
     def _best_of(self, group: Rows) -> str | None:
         """The best of the nodes that are equal by the criterion that the columns decide."""
         if self._ranks_cards:
-            value_ids = self._results.value_ids(group, self._possible)
-            fitting = np.flatnonzero(value_ids != REJECTED)
+            result_ids = self._result_ids(group, self._possible[group])
+            fitting = np.flatnonzero(self._table.fits()[result_ids])
             if not fitting.size:
                 return None
-            worth = self._shared.by_row.worth()[value_ids[fitting]]
+            worth = self._table.worth()[result_ids[fitting]]
             return self.inventory.name(int(group[fitting[worth.argmax()]]))
         rows = group.tolist() if not self._is_exact else group[:1].tolist()
         return next(filter(self._fits_exactly, map(self.inventory.name, rows)), None)
@@ -334,12 +431,12 @@ class NodeEvaluation:
         ledger = self.inventory.get(name)
         if ledger is None:
             return name not in self._unreadable
-        if self._results.by_uuid:
+        if self._by_uuid:
             return self._fails_when_empty(ledger)
-        class_id = self._hardware_classes.of(ledger.node)
-        known = self._shared.unresolvable.get(class_id)
+        class_id = self.inventory.empty_class(name)
+        known = self._table.unresolvable.get(class_id)
         if known is None:
-            known = self._shared.unresolvable[class_id] = self._fails_when_empty(ledger)
+            known = self._table.unresolvable[class_id] = self._fails_when_empty(ledger)
         return known
 
     def _fails_when_empty(self, ledger: NodeLedger) -> bool:

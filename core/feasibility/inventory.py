@@ -4,15 +4,15 @@ The ledgers are the truth. The arrays mirror them, so that one comparison with a
 microseconds: ``candidates`` leaves out only nodes that ``fit`` would reject.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from itertools import compress
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import compress, repeat
 
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.arrays import Mask, Numbers, Rows
-from core.feasibility.columns import CapacityTable
+from core.feasibility.columns import CapacityTable, Mask, Numbers, Rows
 from core.feasibility.equivalence import NodeClassIds, hardware_class
+from core.feasibility.name_table import NameTable
 from core.feasibility.plugin import has_undescribed_cards
 from core.hardware.card import Mode
 from core.hardware.node import Node
@@ -20,6 +20,9 @@ from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
 from core.requests.grant import Allocation
 from core.requests.request import NodeKey, Request, Weights
+
+NO_CLASS = -1
+"""The class id of a row whose class was not computed, and of an unknown node."""
 
 
 class Inventory:
@@ -35,6 +38,7 @@ class Inventory:
         self._ledgers: dict[str, NodeLedger] = {}
         self._names: list[str] = []
         self._row_of: dict[str, int] = {}
+        self._name_table: NameTable | None = None
         self._column_of: dict[str, tuple[CapacityTable, int]] = {}
         self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
@@ -43,7 +47,7 @@ class Inventory:
         self._groups: dict[str, frozenset[str]] = {}
         self._undescribed: set[str] = set()
         self._class_ids = NodeClassIds()
-        self._class_of = np.full(1, -1, np.int64)
+        self._class_of = np.full(1, NO_CLASS, np.int64)
         for ledger in ledgers:
             self.put(ledger)
 
@@ -73,11 +77,18 @@ class Inventory:
         """The row of a node; ``len(self)`` where the node is not known."""
         return self._row_of.get(node, len(self._names))
 
-    def rows(self, names: Iterable[str] | None = None) -> Rows:
+    def rows(self, names: Collection[str] | None = None) -> Rows:
         """The row of each node, in the order of the names; all rows where None is given."""
         if names is None:
             return np.arange(len(self._names), dtype=np.int32)
-        return np.array([self.row(name) for name in names], np.int32)
+        found = map(self._row_of.get, names, repeat(len(self._names)))
+        return np.fromiter(found, np.int32, len(names))
+
+    def name_table(self) -> NameTable:
+        """The rows of all names; built again by the first question after nodes came or went."""
+        if self._name_table is None:
+            self._name_table = NameTable(self._names)
+        return self._name_table
 
     def nodes_of(self, uid: str) -> tuple[str, ...]:
         """The nodes on which a pod has an allocation."""
@@ -96,7 +107,7 @@ class Inventory:
             table.update(column, earlier, ledger)
         else:
             if earlier is None:
-                self.membership_version += 1
+                self._change_members()
             else:
                 self._leave(name)
             self._enter(name, ledger)
@@ -104,7 +115,7 @@ class Inventory:
         self._undescribed.discard(name)
         if has_undescribed_cards(ledger):
             self._undescribed.add(name)
-        self._class_of[self._row_of[name]] = -1
+        self._class_of[self._row_of[name]] = NO_CLASS
         before = () if earlier is None else earlier.allocations.keys()
         for uid in ledger.allocations.keys() ^ before:
             _toggle(self._of_pod, uid, name)
@@ -114,13 +125,13 @@ class Inventory:
         """Remove a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
-        self.membership_version += 1
+        self._change_members()
         self._leave(node)
         self._undescribed.discard(node)
         for uid in self._ledgers.pop(node).allocations:
             _toggle(self._of_pod, uid, node)
         self._put_groups(node, frozenset())
-        self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), -1)
+        self._class_of = np.append(np.delete(self._class_of, self._row_of[node]), NO_CLASS)
         self._names.remove(node)
         self._row_of = {name: row for row, name in enumerate(self._names)}
         for table in self._tables.values():
@@ -201,18 +212,29 @@ class Inventory:
         """
         row = self._row_of[node]
         known = int(self._class_of[row])
-        if known < 0:
+        if known == NO_CLASS:
             known = self._class_ids.of(self._ledgers[node])
             self._class_of[row] = known
         return known
 
+    def empty_class(self, node: str) -> int:
+        """The class id of a node without its allocations; the inventory must know the node."""
+        return self._class_ids.of_node(self._ledgers[node].node)
+
     def node_classes(self) -> Numbers:
-        """The ``node_class`` by row, as far as it was computed; else -1, as in one more cell."""
+        """By row, the ``node_class`` as far as it was computed; else ``NO_CLASS``.
+
+        One more cell, for an unknown node, has ``NO_CLASS`` too.
+        """
         return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
         """The arrays themselves, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
+
+    def _change_members(self) -> None:
+        self.membership_version += 1
+        self._name_table = None
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
         hardware = hardware_class(ledger.node)
@@ -224,7 +246,7 @@ class Inventory:
             self._names.append(name)
         row = self._row_of[name]
         if row + 1 == self._class_of.size:
-            self._class_of = np.append(self._class_of, np.full(row + 1, -1))
+            self._class_of = np.append(self._class_of, np.full(row + 1, NO_CLASS))
         self._column_of[name] = (table, table.add(name, row))
         table.write(self._column_of[name][1], ledger)
         self._index_cards(ledger.node)
@@ -255,27 +277,6 @@ class Inventory:
             for name in self._of_card.get(uuid, ()):
                 mask[self._row_of[name]] = True
         return mask
-
-
-class NodeSelection:
-    """The nodes that a pod can run on. One selection serves all pods that select alike.
-
-    Attributes:
-        names: in order; the first of equally good nodes wins. The inventory may lack some.
-    """
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self.names = tuple(names)
-        self._known: tuple[Inventory, int, Rows] | None = None
-
-    def rows(self, inventory: Inventory) -> Rows:
-        """The row of each node, in order; computed again only after nodes came or went."""
-        known, version = self._known, inventory.membership_version
-        if known is not None and known[0] is inventory and known[1] == version:
-            return known[2]
-        rows = inventory.rows(self.names)
-        self._known = (inventory, version, rows)
-        return rows
 
 
 def _group(allocation: Allocation) -> str | None:

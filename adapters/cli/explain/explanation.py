@@ -12,7 +12,7 @@ from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Pod
-from core.feasibility.inventory import NodeSelection
+from core.feasibility.node_names import NodeNames
 from core.feasibility.preempt import victims
 from core.feasibility.smallest_change import RequestChange, smallest_changes
 from core.ledger.node_ledger import NodeLedger
@@ -110,7 +110,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     if pod.spec.node_name or request is None or choice is None or verdict.fitting:
         return found
     amounts = verdict.devices.amounts if verdict.devices else NO_AMOUNTS
-    barred = CandidateChoice(NodeSelection(choice.excluded), NodeTexts())
+    barred = CandidateChoice(NodeNames(choice.excluded), NodeTexts())
     others = judge.judge(request, amounts, barred)
     return replace(
         found,

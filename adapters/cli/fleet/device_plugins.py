@@ -13,7 +13,7 @@ from adapters.dialects.device_plugins.nodes import PluginNode, read_plugin_node
 from adapters.dialects.device_plugins.resources import plugin_amounts
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import Pod
-from core.feasibility.inventory import NodeSelection
+from core.feasibility.node_names import NodeNames
 from core.feasibility.plugin import is_not_ours, kubelet_chooses
 from core.requests.request import Request
 
@@ -89,7 +89,7 @@ class PluginDevices:
         """The candidates that have cards of a ledger, and enough devices where needed."""
         others = self.undescribed | fit.reasons.keys()
         names = (name for name in choice.names if name not in others)
-        return CandidateChoice(NodeSelection(names), choice.excluded)
+        return CandidateChoice(NodeNames(names), choice.excluded)
 
     def take(self, node: str, amounts: Mapping[str, int]) -> None:
         """Count the devices of one more pod."""

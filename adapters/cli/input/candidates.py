@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.wire.kube import KubeNode, Pod, labels
-from core.feasibility.inventory import NodeSelection
+from core.feasibility.node_names import NodeNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class CandidateChoice:
         excluded: by name of the other nodes, the cause.
     """
 
-    selection: NodeSelection
+    selection: NodeNames
     excluded: NodeTexts
 
     @property
@@ -48,7 +48,7 @@ class Candidates:
         if selector not in self._known:
             causes = {node.metadata.name: _cause(node, selector) for node in self._nodes}
             self._known[selector] = CandidateChoice(
-                NodeSelection(name for name, cause in causes.items() if cause is None),
+                NodeNames(name for name, cause in causes.items() if cause is None),
                 NodeTexts.of({n: cause for n, cause in causes.items() if cause is not None}),
             )
         return self._known[selector]

@@ -20,6 +20,7 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState, Placement
@@ -62,7 +63,7 @@ class Replayer:
         self._changed = changed
         self._dialects: tuple[Dialect, ...] = ()
         self._pods: dict[str, Pod] = {}
-        self._names: tuple[str, ...] = ()
+        self._names = NodeNames(())
         self._inventory = Inventory()
         self._unreadable: set[str] = set()
         self._cache = FeasibilityCache()
@@ -82,7 +83,7 @@ class Replayer:
                 case recording.PodSeen():
                     self._pods[line.key] = line.pod
                 case recording.NodesSeen():
-                    self._names = line.names
+                    self._names = NodeNames(line.names)
                 case recording.LedgerSeen():
                     self._put(line)
                 case recording.LedgerGone():
@@ -137,11 +138,11 @@ class Replayer:
     def _recorded(self, line: recording.PodDecision) -> Answer:
         match line:
             case recording.Filtered():
-                return self._names if line.fitting is None else line.fitting
+                return self._names.names if line.fitting is None else line.fitting
             case recording.Rejected():
                 return line.reasons
             case recording.Ranked():
-                return dict(zip(self._names, line.ranks, strict=True))
+                return dict(zip(self._names.names, line.ranks, strict=True))
             case recording.Predicted():
                 return line.reason
             case recording.Scored():
@@ -175,16 +176,15 @@ class Replayer:
         evaluation = self._evaluation(pod, line.refusal)
         match line:
             case recording.Filtered():
-                fits = evaluation.fitting(self._inventory.rows(self._names))
-                each = zip(self._names, fits, strict=True)
+                fits = evaluation.fitting(self._names.rows(self._inventory))
+                each = zip(self._names.names, fits, strict=True)
                 return tuple(n for n, yes in each if yes or evaluation.is_untouched(n))
             case recording.Rejected():
-                rows = self._inventory.rows(self._names)
-                evaluation.classify(rows, rows.size)
-                return reject(evaluation, self._names, evaluation.groups(rows)).texts()
+                evaluation.classify(self._names.rows(self._inventory), len(self._names))
+                return reject(evaluation, self._names).texts()
             case recording.Ranked():
-                ranks = evaluation.ranks(self._inventory.rows(self._names))
-                return dict(zip(self._names, ranks.tolist(), strict=True))
+                ranks = evaluation.ranks(self._names.rows(self._inventory))
+                return dict(zip(self._names.names, ranks.tolist(), strict=True))
             case recording.Predicted():
                 rejection = None if evaluation.fits(line.node) else evaluation.rejection(line.node)
                 return "" if rejection is None else rejection.reason.text()

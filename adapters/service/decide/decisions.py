@@ -7,7 +7,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.wire.kube import Pod, full_name
-from core.feasibility.results import Rejection
+from core.feasibility.evaluation import Rejection
 from core.requests.decision import rejection_summary
 from core.requests.reason import Cause, Reason
 

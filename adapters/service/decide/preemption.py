@@ -42,7 +42,7 @@ async def choose(
     chosen: dict[str, Proposal] = {}
     for node, proposal in proposed.items():
         ledger = service.ledgers.ledger(node)
-        if service.evaluate(pod_request).is_untouched(node):
+        if service.feasibility.evaluate(pod_request).is_untouched(node):
             if proposal[0]:
                 chosen[node] = proposal
         elif ledger is not None:

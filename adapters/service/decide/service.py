@@ -13,7 +13,6 @@ from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import Dialect, Result
 from adapters.service.decide.advice.expected_pods import ExpectedPods
-from adapters.service.decide.advice.explain import Explanation, explain
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.card_choice import Committed
@@ -27,9 +26,6 @@ from adapters.service.decide.state.readiness import Readiness
 from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
-from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.inventory import NodeSelection
-from core.requests.decision import Decision
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
@@ -110,19 +106,6 @@ class Service:
         self.readiness.check()
         self.ledgers.expire(self.ports.clock.now())
 
-    def evaluate(self, pod_request: PodRequest) -> NodeEvaluation:
-        """All nodes as they are now, for one pod; the same object until a ledger changes."""
-        return self.feasibility.evaluate(pod_request)
-
-    def decide(self, pod_request: PodRequest, names: Sequence[str] | None = None) -> Decision:
-        """The best node for a pod, or all reasons why there is none; nothing is allocated."""
-        selection = None if names is None else NodeSelection(names)
-        return self.evaluate(pod_request).decide(selection, explain=names is not None)
-
-    async def explain(self, pod_request: PodRequest) -> Explanation:
-        """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
-        return await explain(self.ledgers, self.feasibility, pod_request)
-
     def check_attempts(self, holder: PodRef, node: str) -> None:
         """Return if a node's ledger can have one more attempt to place a pod or a claim.
 
@@ -133,10 +116,6 @@ class Service:
         if len(others) >= NODES_AT_ONCE:
             held = ", ".join(others)
             raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
-
-    def fits_any(self, pod_request: PodRequest) -> bool:
-        """Whether a pod fits any node now."""
-        return any(map(self.evaluate(pod_request).fits, self.ledgers.inventory.names()))
 
     async def find(self, pod: PodRef) -> Pod:
         """A pod from the cluster's cache, else as a scheduler has sent it.
@@ -293,7 +272,6 @@ class Service:
         self.waiting_pods.discard(uid)
         self.expected_pods.discard(uid)
         self.pod_requests.forget(uid)
-        self.feasibility.forget(uid)
 
     async def _with_record(self, pod_request: PodRequest) -> PodRequest:
         """The pod as it is now, where its scheduler has just stated other devices on it.

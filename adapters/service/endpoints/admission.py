@@ -198,7 +198,7 @@ class Admission:
         decision: DecisionRecord,
     ) -> bytes:
         """Whether the pod fits the node; nothing is allocated."""
-        rejection = self._service.evaluate(pod_request).rejection(node)
+        rejection = self._service.feasibility.evaluate(pod_request).rejection(node)
         if rejection is None:
             return admission.allowed(review.uid)
         text = rejection.reason.text()
@@ -220,7 +220,7 @@ class Admission:
         brought = with_annotations(pod_request.pod, binding.metadata.annotations or {})
         is_newest = not pod_request.pod.spec.node_name and (
             service.chose_cards(pod_request.request.uid, node)
-            or service.evaluate(pod_request).is_untouched(node)
+            or service.feasibility.evaluate(pod_request).is_untouched(node)
             or pod_request.dialect.has_result(brought)
         )
         if not is_newest:

@@ -15,14 +15,14 @@ from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service
-from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid
+from adapters.service.endpoints.outcomes import ERRORS, failed, read_request
 from adapters.wire import extender, extender_answer
 from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.names.name_index import NameList
-from adapters.wire.names.seen_names import SeenNames
-from core.feasibility.arrays import Mask
+from adapters.wire.node_names import FilterAnswers
+from core.feasibility.columns import Mask
+from core.feasibility.node_names import NodeNames
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
@@ -50,7 +50,7 @@ class KubeExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
-        self._seen_names = SeenNames()
+        self._answers = FilterAnswers()
         self._recorder = service.ports.recorder
         self._binds = 0
         self._bind_ended = asyncio.Event()
@@ -59,19 +59,19 @@ class KubeExtender:
         """The nodes that fit; if none does, why not. Nothing is written."""
         await self._wait_for_binds()
         self._service.check_ready()
-        args = extender.read_args(content, self._seen_names)
+        args = extender.read_args(content, self._answers)
         pod = _named(args.pod)
-        names = _names(args)
-        pod_request = self._read("filter", pod)
+        names = args.names
+        pod_request = read_request(self._service, "filter", pod)
         if isinstance(pod_request, DialectError):
             text = extender_answer.node_texts(
-                names.strings(), [str(pod_request)], repeat(0, len(names))
+                names.names, [str(pod_request)], repeat(0, len(names))
             )
             return _none_fits(args, (extender_answer.NO_NODES, text))
         if pod_request is None:
-            return self._fitting(args, names, np.ones(len(names), np.bool_))
+            return self._fitting(args, np.ones(len(names), np.bool_))
         if (
-            args.nodes is not None
+            args.whole is not None
             and pod_request.request.plugin is None
             and self._has_no_ledger(names)
         ):
@@ -89,14 +89,14 @@ class KubeExtender:
         self._decision_log.record(
             replace(decision, nodes_fitting=count, nodes_evaluated=len(names))
         )
-        return self._fitting(args, names, fits)
+        return self._fitting(args, fits)
 
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
         self._service.check_ready()
-        args = extender.read_args(content, self._seen_names)
-        names = _names(args)
-        pod_request = self._read("prioritize", _named(args.pod))
+        args = extender.read_args(content, self._answers)
+        names = args.names
+        pod_request = read_request(self._service, "prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
             return extender_answer.priorities(names, np.zeros(len(names), np.int64))
         ranks = self._service.feasibility.ranks(pod_request, names)
@@ -127,7 +127,7 @@ class KubeExtender:
         self._service.check_ready()
         args = extender.read_preemption(content)
         pod = _named(args.pod)
-        pod_request = self._read("preempt", pod)
+        pod_request = read_request(self._service, "preempt", pod)
         if isinstance(pod_request, DialectError):
             return extender_answer.preemption_result({})
         if pod_request is None:
@@ -165,17 +165,11 @@ class KubeExtender:
         outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
         return replace(decision, outcome=outcome)
 
-    def _fitting(self, args: ExtenderArgs, names: NameList, fits: Mask) -> bytes:
+    def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""
-        if args.node_names is None and args.nodes is not None:
-            return extender_answer.filter_nodes([*compress(args.nodes.encoded(), fits.tobytes())])
-        fitting = self._service.feasibility.select(names, fits)
-        self._seen_names.expect(fitting)
-        return extender_answer.filter_names(fitting.compact)
-
-    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
-        pod_requests = self._service.pod_requests
-        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
+        if args.whole is not None:
+            return extender_answer.filter_nodes([*compress(args.encoded_nodes(), fits.tobytes())])
+        return extender_answer.filter_names(self._answers.encode(args.names.select(fits)))
 
     async def _wait_for_binds(self) -> None:
         """Wait for a while until fewer binds are in progress."""
@@ -187,7 +181,7 @@ class KubeExtender:
                     self._bind_ended.clear()
                     await self._bind_ended.wait()
 
-    async def _reject_all(self, pod_request: PodRequest, names: NameList) -> Rejected:
+    async def _reject_all(self, pod_request: PodRequest, names: NodeNames) -> Rejected:
         """Why no node fits; the pod waits until one does."""
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
@@ -203,9 +197,9 @@ class KubeExtender:
             extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
         )
 
-    def _has_no_ledger(self, names: NameList) -> bool:
+    def _has_no_ledger(self, names: NodeNames) -> bool:
         """Whether the store has no record of any of the nodes."""
-        return not any(map(self._service.ledgers.has_record, names.strings()))
+        return not any(map(self._service.ledgers.has_record, names.names))
 
 
 def _decision(verb: str, pod_request: PodRequest, outcome: Outcome) -> DecisionRecord:
@@ -220,14 +214,8 @@ def _named(pod: Pod | None) -> Pod:
     return pod
 
 
-def _names(args: ExtenderArgs) -> NameList:
-    if args.node_names is not None:
-        return args.node_names
-    return NameList.of(args.nodes.names if args.nodes is not None else ())
-
-
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
     """Why no node fits, in the form of the request."""
-    if args.node_names is not None or args.nodes is None:
+    if args.whole is None:
         return extender_answer.filter_names(b"[]", *rejected)
     return extender_answer.filter_nodes((), *rejected)

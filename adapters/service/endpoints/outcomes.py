@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import invalid
@@ -14,7 +15,7 @@ from adapters.service.decide.ports import (
     NodeLocked,
     Outcome,
 )
-from adapters.service.decide.service import AlreadyPlaced, UnknownPod
+from adapters.service.decide.service import AlreadyPlaced, Service, UnknownPod
 from adapters.wire import admission
 from adapters.wire.kube import Pod
 
@@ -106,6 +107,12 @@ def unless_invalid(
     except DialectError as error:
         decision_log.record(invalid(verb, pod, error))
         return error
+
+
+def read_request(service: Service, verb: str, pod: Pod) -> PodRequest | DialectError | None:
+    """What a pod requests, None where that is no share; an invalid request is recorded."""
+    log = service.ports.decision_log
+    return unless_invalid(log, verb, pod, lambda: service.pod_requests.read(pod))
 
 
 def _failure(error: Exception) -> Failure:

@@ -22,10 +22,10 @@ from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
-from adapters.service.endpoints.outcomes import unless_invalid
+from adapters.service.endpoints.outcomes import read_request
 from adapters.service.endpoints.seen_tasks import SeenTasks
 from adapters.wire import volcano
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
 from core.durations import SECOND
 from core.feasibility.fit import fit
@@ -61,7 +61,7 @@ class VolcanoExtender:
         if seen is None:
             args = volcano.read_predicate(content)
             node = args.node.name
-            found = self._read("predicate", volcano.pod_of(args.task))
+            found = read_request(self._service, "predicate", volcano.pod_of(args.task))
             if isinstance(found, DialectError):
                 return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
             if found is None:
@@ -70,7 +70,7 @@ class VolcanoExtender:
             self._seen.note(content, pod_request)
         else:
             pod_request, node = seen
-        evaluation = self._service.evaluate(pod_request)
+        evaluation = self._service.feasibility.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         text = "" if rejection is None else rejection.reason.text()
         self._recorder.record(NodePredicted(pod_request, node, text))
@@ -86,12 +86,12 @@ class VolcanoExtender:
         self._service.check_ready()
         args = volcano.read_prioritize(content)
         names = [node.name for node in args.nodes or ()]
-        pod_request = self._read("prioritize", volcano.pod_of(args.task))
+        pod_request = read_request(self._service, "prioritize", volcano.pod_of(args.task))
         if isinstance(pod_request, DialectError):
             return volcano.prioritize_result({}, str(pod_request))
         if pod_request is None:
             return volcano.prioritize_result(dict.fromkeys(names, 0))
-        evaluation = self._service.evaluate(pod_request)
+        evaluation = self._service.feasibility.evaluate(pod_request)
         if any(map(evaluation.is_untouched, names)):
             return volcano.prioritize_result(dict.fromkeys(names, 0))
         scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
@@ -106,12 +106,12 @@ class VolcanoExtender:
         if task.status == PredicateStatus.RUNNING:
             self._releasing.pop(pod.metadata.uid, None)
             return volcano.event_result()
-        pod_request = self._read("allocate", pod)
+        pod_request = read_request(self._service, "allocate", pod)
         if isinstance(pod_request, DialectError):
             return volcano.event_result(str(pod_request))
         if pod_request is None:
             return volcano.event_result()
-        if self._service.evaluate(pod_request).is_untouched(task.node_name):
+        if self._service.feasibility.evaluate(pod_request).is_untouched(task.node_name):
             return volcano.event_result()
         ledger = self._service.ledgers.ledger(task.node_name)
         if ledger is None:
@@ -157,10 +157,6 @@ class VolcanoExtender:
         """The tasks of a node that may be evicted so that a task of another queue fits."""
         return self._evict("reclaimable", content)
 
-    def _read(self, verb: str, pod: Pod) -> PodRequest | DialectError | None:
-        pod_requests = self._service.pod_requests
-        return unless_invalid(self._decision_log, verb, pod, lambda: pod_requests.read(pod))
-
     def _reserve(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
         uid = pod_request.request.uid
         now = self._service.ports.clock.now()
@@ -194,7 +190,7 @@ class VolcanoExtender:
         self._service.check_ready()
         evictor, evictees = volcano.read_eviction(content)
         pod = volcano.pod_of(evictor)
-        pod_request = self._read(verb, pod)
+        pod_request = read_request(self._service, verb, pod)
         if isinstance(pod_request, DialectError):
             return volcano.eviction_result(Vote.REJECT)
         if pod_request is None:
@@ -228,7 +224,7 @@ class VolcanoExtender:
         chosen: set[str] = set()
         lacks_cards = False
         for node, uids in _by_node(evictees).items():
-            if self._service.evaluate(pod_request).is_untouched(node):
+            if self._service.feasibility.evaluate(pod_request).is_untouched(node):
                 continue
             ledger = self._service.ledgers.ledger(node)
             if ledger is None:

@@ -7,6 +7,7 @@ from itertools import islice
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.unread_keys import advice
+from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
@@ -19,6 +20,7 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
@@ -133,7 +135,7 @@ class Calls:
         warnings = advice(pod, service.pod_requests.dialects)
         if pod_request is None:
             return pb.ExplainResponse(summary="requests no share of a card", notes=warnings)
-        found = await service.explain(pod_request)
+        found = await explain(service.feasibility, pod_request)
         return pb.ExplainResponse(
             dialect=pod_request.dialect.name,
             summary=found.summary,
@@ -207,10 +209,11 @@ class Calls:
             if node not in names:
                 raise ElsewhereError(f"pod {pod_request.request.pod} has cards of {node} already")
             return node
-        placement = service.decide(pod_request, names).placement
+        evaluation = service.feasibility.evaluate(pod_request)
+        placement = evaluation.best(NodeNames(names))
         if placement is not None:
             return placement.node
-        rejections = service.evaluate(pod_request).rejections(names)
+        rejections = evaluation.rejections(names)
         counted = [(each, 1) for each in rejections.values()]
         decision = refused("grpc_allocate", pod_request, counted, len(names))
         service.ports.decision_log.record(decision)

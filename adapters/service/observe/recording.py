@@ -26,11 +26,11 @@ from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.recording_file import RecordingFile
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.names.name_index import NameList
 from adapters.wire.records import ledger as ledgers_of
 from adapters.wire.records import recording
 from adapters.wire.records.grant import GrantRecord, grant_record
 from adapters.wire.records.ledger_records import AllocationRecord
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
@@ -82,7 +82,7 @@ class FileRecorder:
         """A decision as a line, after the lines of what it depends on and the file lacks."""
         match decision:
             case NodesFiltered(pod, names, fits):
-                fitting = None if fits.all() else tuple(names.select(fits))
+                fitting = None if fits.all() else names.select(fits).names
                 key, time = self._known(pod, names)
                 return recording.Filtered(key, time, fitting, self._refusal(pod))
             case NodesRejected(pod, names, rejections):
@@ -156,7 +156,7 @@ class FileRecorder:
 
     def _begin(self) -> None:
         self._pods: dict[str, Pod] = {}
-        self._names = b""
+        self._names: tuple[str, ...] = ()
         self._revision = -1
         self._written: dict[str, NodeLedger | None] = {}
         self._file.write(recording.Began(recording.FORMAT, version("dragoman"), _now()))
@@ -168,16 +168,16 @@ class FileRecorder:
             self._file.turn_over()
             self._begin()
 
-    def _known(self, pod: PodRequest, names: NameList | None = None) -> tuple[str, str]:
+    def _known(self, pod: PodRequest, names: NodeNames | None = None) -> tuple[str, str]:
         """Record what a decision depends on; the pod's key and the time."""
         self._turn_over()
         key = pod.request.uid or full_name(pod.pod)
         if self._pods.get(key) is not pod.pod:
             self._pods[key] = pod.pod
             self._file.write(recording.PodSeen(key, pod.pod))
-        if names is not None and names.compact != self._names:
-            self._names = names.compact
-            self._file.write(recording.NodesSeen(tuple(names.strings())))
+        if names is not None and names.names != self._names:
+            self._names = names.names
+            self._file.write(recording.NodesSeen(names.names))
         self._record_ledgers()
         return key, _now()
 

@@ -6,6 +6,7 @@ import orjson
 
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.unread_keys import advice
+from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.ports import LiveResources
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.endpoints.admission import Admission
@@ -171,7 +172,7 @@ async def _explain(service: Service, call: Call) -> Answer:
     if pod_request is None:
         nothing = {"pod": full_name(pod), "dialect": None, "notes": warnings}
         return Answer(orjson.dumps(nothing))
-    found = await service.explain(pod_request)
+    found = await explain(service.feasibility, pod_request)
     shown = {
         "pod": full_name(pod),
         "dialect": pod_request.dialect.name,

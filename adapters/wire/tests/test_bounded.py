@@ -7,7 +7,7 @@ import pytest
 
 from adapters.wire import bounded, extender, volcano
 from adapters.wire.decode.body import BodyError
-from adapters.wire.names.seen_names import SeenNames
+from adapters.wire.node_names import FilterAnswers
 
 MIB = 1 << 20
 LONG = 8 * MIB
@@ -16,7 +16,7 @@ POD = b'{"metadata":{"name":"a","uid":"u"}}'
 
 
 def filtered(content: bytes) -> object:
-    return extender.read_args(content, SeenNames())
+    return extender.read_args(content, FilterAnswers())
 
 
 def task_pod(content: bytes) -> object:
@@ -83,9 +83,8 @@ def test_a_request_may_have_as_many_items_as_the_largest_clusters() -> None:
     args = filtered(content)
 
     assert isinstance(args, extender.ExtenderArgs)
-    assert args.nodes is not None
-    assert args.nodes.names == ["n"] * 100_001
-    assert len(args.nodes.encoded()) == 100_001
+    assert args.names.names == ("n",) * 100_001
+    assert len(args.encoded_nodes()) == 100_001
     assert bounded.MOST_ITEMS > 100_001
 
 

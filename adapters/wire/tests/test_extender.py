@@ -11,7 +11,7 @@ from adapters.wire import extender_answer
 from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import read_preemption
 from adapters.wire.extender_answer import ALL_SCORED, MAX_SCORE
-from adapters.wire.names.name_index import NameList
+from adapters.wire.node_names import plain_names
 
 POD = {"metadata": {"name": "p"}}
 IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}
@@ -63,7 +63,7 @@ _SCORES = st.sampled_from((0, 0, 0, 5, MAX_SCORE))
 def test_a_node_without_a_score_has_0_and_others_have_more(scores: list[int]) -> None:
     names = [f"n{number}" for number in range(len(scores))]
 
-    found = json.loads(extender_answer.priorities(NameList.of(names), np.array(scores, np.int64)))
+    found = json.loads(extender_answer.priorities(plain_names(names), np.array(scores, np.int64)))
 
     named = {one["Host"]: one["Score"] for one in found}
     assert [named.get(name, 0) for name in names] == scores
@@ -72,7 +72,7 @@ def test_a_node_without_a_score_has_0_and_others_have_more(scores: list[int]) ->
 
 
 def test_a_long_answer_names_every_node_where_all_have_0() -> None:
-    names = NameList.of([f"n{number}" for number in range(ALL_SCORED + 1)])
+    names = plain_names([f"n{number}" for number in range(ALL_SCORED + 1)])
 
     found = json.loads(extender_answer.priorities(names, np.zeros(len(names), np.int64)))
 

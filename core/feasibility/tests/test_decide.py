@@ -5,7 +5,8 @@ from hypothesis import given
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
@@ -57,7 +58,7 @@ def test_the_decision_is_the_obvious_one(ledgers: list[NodeLedger], request: Req
 def test_the_order_of_the_names_breaks_ties(ledgers: list[NodeLedger], request: Request) -> None:
     names = [ledger.node.name for ledger in reversed(ledgers)]
 
-    decision = evaluated(request, Inventory(ledgers)).decide(NodeSelection(names), explain=True)
+    decision = evaluated(request, Inventory(ledgers)).decide(NodeNames(names), explain=True)
 
     assert decision == obvious(request, ledgers[::-1])
 
@@ -105,7 +106,7 @@ def test_among_nodes_of_equal_load_the_chosen_cards_decide() -> None:
 
 
 def test_an_unknown_node_has_no_cards() -> None:
-    decision = evaluated(a_request(), Inventory()).decide(NodeSelection(["ghost"]))
+    decision = evaluated(a_request(), Inventory()).decide(NodeNames(["ghost"]))
 
     assert decision.placement is None
     assert decision.reasons == {"ghost": Reason("ghost", 0, cause=Cause.NO_CARDS)}

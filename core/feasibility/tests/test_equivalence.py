@@ -1,10 +1,6 @@
 from dataclasses import replace
 
-from core.feasibility.equivalence import (
-    HardwareClassIds,
-    NodeClassIds,
-    hardware_class,
-)
+from core.feasibility.equivalence import NodeClassIds, hardware_class
 from core.hardware.card import Level, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -60,21 +56,21 @@ def test_past_the_limit_ids_are_new_ones() -> None:
     assert len({*before, *after}) == 4
 
 
-def test_a_hardware_id_does_not_depend_on_what_is_allocated_nor_on_names() -> None:
-    ids = HardwareClassIds(limit=8)
+def test_the_id_of_a_node_does_not_depend_on_what_is_allocated_nor_on_names() -> None:
+    ids = NodeClassIds()
     used = empty(a_card()).adopt(held(a_grant()))
     renamed = empty(a_card("b"), name="m")
     larger = empty(a_card(), a_card("b", 1), name="l")
 
-    assert ids.of(used.node) == ids.of(renamed.node) != ids.of(larger.node)
-    assert ids.of(used.node) == ids.of(used.node)
+    assert ids.of_node(used.node) == ids.of_node(renamed.node) != ids.of_node(larger.node)
+    assert ids.of_node(used.node) == ids.of_node(used.node)
 
 
 def test_past_the_limit_nodes_are_dropped_and_equal_hardware_keeps_one_id() -> None:
-    ids = HardwareClassIds(limit=1)
+    ids = NodeClassIds(limit=1)
     nodes = [empty(a_card(f"c{number}"), name=f"n{number}").node for number in range(5)]
 
-    assert len({ids.of(node) for node in nodes}) == 1
+    assert len({ids.of_node(node) for node in nodes}) == 1
 
 
 def test_past_the_limit_kinds_of_hardware_are_dropped_and_never_confused() -> None:

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from core.feasibility import cache as cache_module
 from core.feasibility import evaluation as evaluation_module
-from core.feasibility import results as results_module
+from core.feasibility import result_table as table_module
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.evaluation import NodeEvaluation, Rejection
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
-from core.feasibility.results import Rejection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
@@ -58,8 +58,8 @@ def check(evaluation: NodeEvaluation, ledgers: Iterable[NodeLedger]) -> None:
     reasons = evaluation.reasons(asked)
     assert reasons.pop(UNKNOWN) == Reason(UNKNOWN, 0, cause=Cause.NO_CARDS)
     assert reasons == {n: found for n, found in truth.items() if isinstance(found, Reason)}
-    assert dict(evaluation.explain(NodeSelection(asked))) == evaluation.reasons(asked)
-    best = evaluation.best(NodeSelection(asked))
+    assert dict(evaluation.explain(NodeNames(asked))) == evaluation.reasons(asked)
+    best = evaluation.best(NodeNames(asked))
     first = max((n for n in asked if n in values), key=lambda name: values[name], default=None)
     assert (None if best is None else best.node) == first
 
@@ -251,11 +251,11 @@ def test_pods_that_ask_for_the_same_share_their_results() -> None:
     assert second.warm(inventory.rows(), 0)
 
 
-@pytest.mark.parametrize(("module", "name"), [("cache", "SIGNATURES"), ("results", "CLASSES")])
+@pytest.mark.parametrize(("module", "name"), [("cache", "SIGNATURES"), ("table", "CLASSES")])
 def test_what_is_kept_is_bounded_and_answers_stay_right(
     monkeypatch: pytest.MonkeyPatch, module: str, name: str
 ) -> None:
-    monkeypatch.setattr({"cache": cache_module, "results": results_module}[module], name, 1)
+    monkeypatch.setattr({"cache": cache_module, "table": table_module}[module], name, 1)
     two_cards = empty(*like_cards(2, "two-"), name="two")
     inventory = Inventory([two_cards, *(full(f"n{number}", number % 4) for number in range(1, 8))])
     cache = FeasibilityCache()

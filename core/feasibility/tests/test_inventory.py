@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given
@@ -110,7 +110,7 @@ def test_the_columns_stay_in_step_with_the_ledgers(
 
 
 def named_groups(
-    inventory: Inventory, request: Request, candidates: Iterable[str]
+    inventory: Inventory, request: Request, candidates: Sequence[str]
 ) -> list[list[str]]:
     groups = inventory.ranked(request, inventory.rows(candidates))
     return [[inventory.name(row) for row in group.tolist()] for group in groups]

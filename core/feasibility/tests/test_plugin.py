@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import ProblemKind
@@ -171,10 +172,10 @@ def check(request: Request, ledgers: Iterable[NodeLedger]) -> None:
     assert evaluation.fitting(rows).tolist() == [name in fitting for name in names]
     assert {name for name in names if evaluation.fits(name)} == {*fitting, "unknown"}
     assert evaluation.reasons(names).keys() == {*names} - {*fitting, "unknown"}
-    assert {*evaluation.explain(NodeSelection(names))} == {*names} - {*fitting, "unknown"}
+    assert {*evaluation.explain(NodeNames(names))} == {*names} - {*fitting, "unknown"}
     assert (evaluation.ranks(rows) > 0).tolist() == [name in fitting for name in names]
     for name in fitting:
-        allocated = evaluation.decide(NodeSelection([name]))
+        allocated = evaluation.decide(NodeNames([name]))
         assert allocated.placement == truth[name]
         assert (evaluation.values(name) == ()) or truth[name].grants  # type: ignore[union-attr]
 
@@ -222,4 +223,4 @@ def test_a_quota_says_nothing_of_nodes_that_are_not_ours() -> None:
     assert [refused.values(name) for name in names] == [None, (), ()]
     assert refused.reasons(names).keys() == {"ours"}
     assert refused.best() == Placement("bare", ())
-    assert refused.best(NodeSelection(["ours"])) is None
+    assert refused.best(NodeNames(["ours"])) is None

@@ -8,7 +8,8 @@ from hypothesis import given
 
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
 from core.requests.grant import Allocation, Placement
@@ -57,7 +58,7 @@ def test_each_pod_gets_the_node_the_cards_and_the_reasons_of_an_evaluation_witho
     ledgers = {f"n{n}": a_random_ledger(seed, f"n{n}", 3, 3) for n in range(seed.randint(1, 6))}
     inventory, cache = Inventory(ledgers.values()), FeasibilityCache()
     orders = [[*ledgers, UNKNOWN], [*reversed(ledgers)]]
-    selections = [NodeSelection(order) for order in orders]
+    selections = [NodeNames(order) for order in orders]
 
     for request in some_workloads(seed):
         which = seed.randrange(2)
@@ -75,7 +76,7 @@ def test_each_pod_gets_the_node_the_cards_and_the_reasons_of_an_evaluation_witho
 
 def test_a_selection_follows_the_nodes_that_come_and_go() -> None:
     inventory, cache = Inventory([empty(*like_cards(1, "b"), name="b")]), FeasibilityCache()
-    selection = NodeSelection(["a", "b"])
+    selection = NodeNames(["a", "b"])
 
     first = cache.evaluate(a_request(), inventory).best(selection)
     inventory.put(empty(*like_cards(1, "a"), name="a"))

@@ -13,7 +13,8 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.wire.kube import annotations, full_name
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.inventory import Inventory, NodeSelection
+from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from e2e.harness.processes.run import REPOSITORY
@@ -54,7 +55,7 @@ def placed(file: str) -> tuple[dict[str, Placed], dict[str, NodeLedger]]:
             continue
         request = dialect.read_request(pod)
         placement = (
-            FeasibilityCache().evaluate(request, inventory).decide(NodeSelection(nodes)).placement
+            FeasibilityCache().evaluate(request, inventory).decide(NodeNames(nodes)).placement
         )
         if placement is None:
             continue

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field, replace
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.names.name_index import NameList
 from core.durations import SECOND
-from core.feasibility.arrays import Numbers
 from core.feasibility.cache import request_signature
+from core.feasibility.columns import Numbers
 from core.feasibility.fit import fit
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 from core.requests.reason import Reason
@@ -67,7 +67,7 @@ class ExpectedPods:
         self._by_node: dict[str, dict[str, Allocation]] = {}
         self._outlooks: dict[str, _Outlook] = {}
 
-    def place(self, pod_request: PodRequest, names: NameList, ranks: Numbers) -> Numbers:
+    def place(self, pod_request: PodRequest, names: NodeNames, ranks: Numbers) -> Numbers:
         """Expect a pod on the node that ranks first and has room for it.
 
         Args:
@@ -86,7 +86,7 @@ class ExpectedPods:
         ranks = ranks.copy()
         for _ in range(NODES):
             best = int(ranks.argmax())
-            if not ranks[best] or self._has_room(request, names.string(best)):
+            if not ranks[best] or self._has_room(request, names.name(best)):
                 break
             ranks[best] = 0
         return ranks

@@ -9,8 +9,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.rejection import rejection_text
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.decisions import summary
-from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.names.name_index import NameList
+from core.feasibility.node_names import NodeNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,10 @@ class Explanation:
     preemption_may_help: tuple[str, ...]
 
 
-async def explain(
-    ledgers: LedgerCache, feasibility: Feasibility, pod_request: PodRequest
-) -> Explanation:
+async def explain(feasibility: Feasibility, pod_request: PodRequest) -> Explanation:
     """Evaluate all nodes for a pod. Other calls run in between; the time grows with the nodes."""
-    names = NameList.of(ledgers.inventory.names())
+    ledgers = feasibility.ledgers
+    names = NodeNames(ledgers.inventory.names())
     fits = await feasibility.fitting(pod_request, names)
     await asyncio.sleep(0)
     evaluation = feasibility.evaluate(pod_request)
@@ -55,7 +53,7 @@ async def explain(
     return Explanation(
         summary=f"has cards of {holds}; if it had none: {text}" if holds else text,
         best=None if placement is None else placement.node,
-        fitting=tuple(names.select(fits)),
+        fitting=names.select(fits).names,
         rejected={**by_node, **ledgers.problems()},
         preemption_may_help=tuple(sorted(rejections.where(unresolvable=False).names)),
     )

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.recorder import RecordedDecision
-from adapters.wire.names.name_index import NameList
-from core.feasibility.arrays import Mask, Numbers
+from core.feasibility.columns import Mask, Numbers
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
 from core.requests.reason import Reason
@@ -21,7 +21,7 @@ class NodesFiltered(RecordedDecision):
     """Which of the named nodes fit the pod."""
 
     pod: PodRequest
-    names: NameList
+    names: NodeNames
     fits: Mask
 
 
@@ -30,7 +30,7 @@ class NodesRejected(RecordedDecision):
     """Why none of the named nodes fits the pod."""
 
     pod: PodRequest
-    names: NameList
+    names: NodeNames
     rejections: NodeRejections
 
 
@@ -39,7 +39,7 @@ class NodesRanked(RecordedDecision):
     """How good the named nodes are for the pod; a lower rank is better."""
 
     pod: PodRequest
-    names: NameList
+    names: NodeNames
     ranks: Numbers
 
 

@@ -12,9 +12,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from core.feasibility.arrays import Numbers
-from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.results import Rejection
+from core.feasibility.columns import Numbers
+from core.feasibility.evaluation import NodeEvaluation, Rejection
+from core.feasibility.node_names import NodeNames
 
 T = TypeVar("T")
 
@@ -64,14 +64,15 @@ class NodeRejections:
         )
 
 
-def reject(evaluation: NodeEvaluation, names: Sequence[str], groups: Numbers) -> NodeRejections:
+def reject(evaluation: NodeEvaluation, nodes: NodeNames) -> NodeRejections:
     """Why a request does not fit some nodes; those that fit are left out.
 
     Args:
-        evaluation: the request's.
-        names: of the nodes.
-        groups: the nodes' groups, as ``NodeEvaluation.groups`` returns them.
+        evaluation: of the request, whose ``classify`` has returned True for the nodes.
+        nodes: their names.
     """
+    names: Sequence[str] = nodes.names
+    groups = evaluation.groups(nodes.rows(evaluation.inventory))
     _, first, of_node = np.unique(groups, return_index=True, return_inverse=True)
     examples = [names[int(at)] for at in first.tolist()]
     rejections = evaluation.rejections(examples)

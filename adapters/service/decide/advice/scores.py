@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from core.feasibility.arrays import Numbers
+from core.feasibility.columns import Numbers
 
 
 def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:

@@ -250,11 +250,11 @@ def test_a_task_is_evaluated_once_while_no_ledger_changes() -> None:
         await extender.predicate(predicate(pod, "n1"))
         pod_request = bench.service.pod_requests.get("uid-p")
         assert pod_request is not None
-        first = bench.service.evaluate(pod_request)
+        first = bench.service.feasibility.evaluate(pod_request)
         await extender.predicate(predicate(pod, "n2"))
-        same = bench.service.evaluate(pod_request) is first
+        same = bench.service.feasibility.evaluate(pod_request) is first
         await extender.allocate(event(a_pod("other"), "n1", 2))
-        return same and bench.service.evaluate(pod_request) is not first
+        return same and bench.service.feasibility.evaluate(pod_request) is not first
 
     assert run(work())
 

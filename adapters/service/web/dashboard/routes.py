@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
 from adapters.service.web.dashboard import node_views, pod_views
@@ -118,7 +119,7 @@ async def _explained(service: Service, call: Call) -> object:
     return {
         "dialect": pod_request.dialect.name,
         "notes": pod_request.request.notes,
-        **grouped(await service.explain(pod_request)),
+        **grouped(await explain(service.feasibility, pod_request)),
     }
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from adapters.service.decide.advice.explain import Explanation
+from adapters.service.decide.advice.explain import Explanation, explain
 from adapters.service.decide.advice.feasibility import STEP
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
@@ -15,7 +15,7 @@ from core.hardware.quantity import GIB, MIB
 async def explained(bench: Bench, memory: int) -> Explanation:
     pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=memory)))
     assert pod_request is not None
-    return await bench.service.explain(pod_request)
+    return await explain(bench.service.feasibility, pod_request)
 
 
 def test_every_node_is_fitting_or_rejected_and_the_best_one_fits() -> None:
@@ -119,7 +119,7 @@ def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int)
         pod["spec"]["containers"] = [{**container, "name": name} for name in ("a", "b")]
         pod_request = bench.service.pod_requests.read(read_pod(pod))
         assert pod_request is not None
-        await bench.service.explain(pod_request)
+        await explain(bench.service.feasibility, pod_request)
         task.cancel()
         return turns
 

@@ -9,7 +9,7 @@ from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodReque
 from adapters.service.decide.advice import feasibility as feasibility_module
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
-from adapters.wire.names.name_index import NameList
+from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import MIB
 
 
@@ -22,7 +22,7 @@ def a_request_of(bench: Bench, memory: int = 1000) -> PodRequest:
 def test_names_are_answered_in_their_order_and_unknown_ones_do_not_fit() -> None:
     async def work() -> list[bool]:
         bench = await a_service(a_node("n1"), a_node("small", memory=500 * MIB))
-        names = NameList.of(["unknown", "n1", "small", "n1"])
+        names = NodeNames(["unknown", "n1", "small", "n1"])
         fits = await bench.service.feasibility.fitting(a_request_of(bench), names)
         return list(fits.tolist())
 
@@ -32,7 +32,7 @@ def test_names_are_answered_in_their_order_and_unknown_ones_do_not_fit() -> None
 def test_ranks_are_in_the_order_of_the_names() -> None:
     async def work() -> list[int]:
         bench = await a_service(a_node("n1"), a_node("small", memory=500 * MIB))
-        names = NameList.of(["small", "n1"])
+        names = NodeNames(["small", "n1"])
         ranks = bench.service.feasibility.ranks(a_request_of(bench), names)
         assert ranks is not None
         return list(ranks.tolist())
@@ -43,11 +43,11 @@ def test_ranks_are_in_the_order_of_the_names() -> None:
 def test_the_rows_of_one_question_follow_the_nodes_that_are_removed() -> None:
     async def work() -> tuple[list[int], list[int], bool]:
         bench = await a_service(a_node("n1"), a_node("n2"))
-        feasibility, names = bench.service.feasibility, NameList.of(["n1", "n2"])
-        before = feasibility.rows(names)
-        same = feasibility.rows(names) is before
-        bench.service.ledgers.apply(Change("n1", None))
-        return before.tolist(), feasibility.rows(names).tolist(), same
+        ledgers, names = bench.service.ledgers, NodeNames(["n1", "n2"])
+        before = names.rows(ledgers.inventory)
+        same = names.rows(ledgers.inventory) is before
+        ledgers.apply(Change("n1", None))
+        return before.tolist(), names.rows(ledgers.inventory).tolist(), same
 
     before, after, same = run(work())
     assert (before, after, same) == ([0, 1], [1, 0], True)
@@ -61,7 +61,7 @@ def test_nodes_may_be_removed_while_a_filter_lets_other_calls_run(
         pod = a_request_of(bench)
         linked = tuple(replace(each, linked=True) for each in pod.request.containers)
         pod = replace(pod, request=replace(pod.request, containers=linked))
-        names = NameList.of(["n1", "n2", "n3", "n4"])
+        names = NodeNames(["n1", "n2", "n3", "n4"])
         request = asyncio.ensure_future(bench.service.feasibility.fitting(pod, names))
         await asyncio.sleep(0)
         assert not request.done()
@@ -97,7 +97,7 @@ def test_evaluations_of_large_pods_are_not_kept() -> None:
             plain = {**a_pod(f"p{number}"), "status": {"containerStatuses": [{"name": text}]}}
             found = bench.service.pod_requests.read(read_pod(plain))
             assert found is not None
-            bench.service.evaluate(found)
+            bench.service.feasibility.evaluate(found)
         return len(bench.service.feasibility._evaluations)
 
     assert run(work()) <= CACHED_BYTES // LARGEST_POD + 2

@@ -12,6 +12,7 @@ from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.inventory import Inventory
+from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.request import Request
@@ -25,10 +26,9 @@ def test_each_node_has_the_rejection_that_it_has_alone(
     inventory = Inventory(ledgers)
     evaluation = FeasibilityCache().evaluate(request, inventory, {"broken"})
     names = [*inventory.names(), "unknown", "broken", *inventory.names(), "unknown", "broken"]
-    rows = inventory.rows(names)
-    evaluation.classify(rows, len(names))
+    evaluation.classify(inventory.rows(names), len(names))
 
-    found = reject(evaluation, names, evaluation.groups(rows))
+    found = reject(evaluation, NodeNames(names))
 
     alone = evaluation.rejections(names)
     assert list(found.names) == [name for name in names if name in alone]
@@ -83,10 +83,9 @@ def test_a_node_that_fits_meanwhile_has_no_rejection() -> None:
         bench = await a_service(a_node("fits"), a_node("small", memory=100 * MIB))
         pod_request = bench.service.pod_requests.read(read_pod(a_pod(memory=1000)))
         assert pod_request is not None
-        evaluation = bench.service.evaluate(pod_request)
-        names = ["fits", "small", "fits"]
-        rows = evaluation.inventory.rows(names)
-        evaluation.classify(rows, len(names))
-        return list(reject(evaluation, names, evaluation.groups(rows)).names)
+        evaluation = bench.service.feasibility.evaluate(pod_request)
+        names = NodeNames(["fits", "small", "fits"])
+        evaluation.classify(names.rows(evaluation.inventory), len(names))
+        return list(reject(evaluation, names).names)
 
     assert run(work()) == ["small"]

@@ -30,16 +30,16 @@ def test_cards_are_reserved_while_the_allocation_is_written_and_free_if_that_fai
         found: list[bool] = []
 
         async def looking(*args: Any) -> str:
-            found.append(service.evaluate(second).fits("n1"))
+            found.append(service.feasibility.evaluate(second).fits("n1"))
             return await writing(*args)
 
         bench.store.write = looking  # type: ignore[method-assign,assignment]
-        found.append(service.evaluate(second).fits("n1"))
+        found.append(service.feasibility.evaluate(second).fits("n1"))
         bench.store.failures = [OSError("no answer")]
         await asyncio.gather(service.committer.commit(first, "n1"), return_exceptions=True)
-        found.append(service.evaluate(second).fits("n1"))
+        found.append(service.feasibility.evaluate(second).fits("n1"))
         assert isinstance(await service.committer.commit(first, "n1"), Committed)
-        found.append(service.evaluate(second).fits("n1"))
+        found.append(service.feasibility.evaluate(second).fits("n1"))
         return found, bench
 
     found, bench = run(work())
@@ -86,7 +86,7 @@ def test_the_reservation_of_a_pod_does_not_block_the_pod_itself() -> None:
         pod_request = replace(
             plain, request=replace(plain.request, containers=asks, topology=linking)
         )
-        decided = bench.service.decide(pod_request).placement
+        decided = bench.service.feasibility.evaluate(pod_request).decide().placement
         assert decided is not None
         ledgers.reserve(Allocation.of(pod_request.request, decided), expires=1 << 62)
         return await bench.service.committer.commit(pod_request, "n1")
@@ -142,7 +142,7 @@ def test_an_allocation_that_names_no_container_or_is_larger_is_what_a_pod_has() 
     async def work() -> list[Committed | Reason]:
         bench = await a_service(a_node("n1", cards=1))
         wanted = pod_request_for(bench, "p", 3000)
-        placement = bench.service.decide(wanted).placement
+        placement = bench.service.feasibility.evaluate(wanted).decide().placement
         assert placement is not None
         (grant,) = placement.grants
         found: list[Committed | Reason] = []

@@ -12,6 +12,7 @@ from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, rea
 from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Conflict, StoreError
 from adapters.wire.records.quota import QuotaRecordError
+from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.quota.amounts import NOTHING, QuotaLimits
 from core.quota.quota import Quota
@@ -177,7 +178,8 @@ def test_a_quota_that_cannot_be_used_refuses_and_says_why() -> None:
         store.failures = [QuotaRecordError("spec.limits.memory: 'x': must be a quantity")]
         with pytest.raises(LedgerContended) as caught:
             await bench.service.committer.commit(a_request(bench, "a"), "n1")
-        return str(caught.value), bench.service.decide(a_request(bench, "a"), ["n1"]).summary()
+        evaluation = bench.service.feasibility.evaluate(a_request(bench, "a"))
+        return str(caught.value), evaluation.decide(NodeNames(["n1"])).summary()
 
     said, summary = run(work())
 
@@ -201,12 +203,15 @@ def test_what_the_quota_refuses_fits_no_node_until_room_is_left() -> None:
         service = bench.service
         await service.committer.commit(a_request(bench, "a"), "n1")
         second = a_request(bench, "b")
-        before, text = service.fits_any(second), service.decide(second, ["n1"]).summary()
+        before, text = (
+            service.feasibility.fits_any(second),
+            service.feasibility.evaluate(second).decide(NodeNames(["n1"])).summary(),
+        )
         (stored,) = store.all()
         (hold,) = stored.quota.holds.values()
         await store.write(stored.quota.settle(hold, NOTHING), stored.version)
         await bench.see_quota()
-        return before, text, service.fits_any(second)
+        return before, text, service.feasibility.fits_any(second)
 
     before, text, after = run(work())
 
@@ -219,7 +224,7 @@ def test_a_pod_that_has_its_cards_fits_where_it_is() -> None:
         bench, _ = await a_bench()
         first = a_request(bench, "a")
         await bench.service.committer.commit(first, "n1")
-        return bench.service.evaluate(first).fits("n1")
+        return bench.service.feasibility.evaluate(first).fits("n1")
 
     assert run(work())
 
@@ -228,7 +233,7 @@ def test_reservations_of_a_gang_count() -> None:
     async def work() -> str | None:
         bench, _ = await a_bench()
         first = a_request(bench, "a")
-        decided = bench.service.decide(first).placement
+        decided = bench.service.feasibility.evaluate(first).decide().placement
         assert isinstance(decided, Placement)
         allocation = Allocation.of(first.request, decided)
         bench.service.ledgers.reserve(allocation, expires=1 << 62)

@@ -1,1 +1,0 @@
-"""Lists of thousands of node names in one JSON array, without a string for each name."""
