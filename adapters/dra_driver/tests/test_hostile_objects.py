@@ -14,7 +14,6 @@ from tempfile import TemporaryDirectory
 
 import msgspec
 import pytest
-from adapters.agent.tests.waiting import until
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import inspect
@@ -33,6 +32,7 @@ from adapters.dra_driver.tests.cards import card
 from adapters.dra_driver.tests.node import NAMESPACE, POD_UID, DriverNode, grant
 from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import VALUES
+from adapters.tests.waiting import until
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.dra import ClaimStatus, ResourceClaim, ResourceSlice
 from adapters.wire.dra_pod import ClaimingPod
