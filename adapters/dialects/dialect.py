@@ -219,7 +219,7 @@ class Dialect(ABC):
         return frozenset()
 
     @property
-    def claims(self) -> frozenset[str]:
+    def shared_resources(self) -> frozenset[str]:
         """Resources that another dialect has too: in a pod that ``matches``, they are this one's.
 
         A companion must stand beside a resource of this dialect in its container, these need not.

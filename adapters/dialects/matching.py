@@ -67,12 +67,12 @@ def _check_size(pod: Pod) -> None:
 
 def _without(pod: Pod, dialect: Dialect) -> Pod:
     """The pod without resources of other dialects that are a dialect's own in it."""
-    companions, claims = dialect.companions, dialect.claims
+    companions, shared = dialect.companions, dialect.shared_resources
 
     def strip(container: Container) -> Container:
         resources = container.resources
         named = {*(resources.limits or ()), *(resources.requests or ())}
-        gone = companions | claims if named - companions else claims
+        gone = companions | shared if named - companions else shared
         return msgspec.structs.replace(
             container,
             resources=Resources(
@@ -81,7 +81,7 @@ def _without(pod: Pod, dialect: Dialect) -> Pod:
             ),
         )
 
-    if not companions and not claims:
+    if not companions and not shared:
         return pod
     spec = msgspec.structs.replace(
         pod.spec,

@@ -27,7 +27,7 @@ def man(
     Exit status: 0 the page exists, 2 no such command, or the folder cannot be written.
     """
     from adapters.cli.input.source import InputError
-    from adapters.cli.shell.manual import NAME, pages
+    from adapters.cli.manual_pages import NAME, pages
 
     with bad_input():
         found = pages(context.find_root().command)

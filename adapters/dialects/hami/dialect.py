@@ -56,7 +56,7 @@ class Hami(Dialect):
         return cls(files.read_config(settings), defaults)
 
     @property
-    def claims(self) -> frozenset[str]:
+    def shared_resources(self) -> frozenset[str]:
         """The number of cards; without an amount it means whole cards of other dialects."""
         return frozenset({self.config.count})
 

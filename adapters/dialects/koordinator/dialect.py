@@ -67,7 +67,7 @@ class Koordinator(Dialect):
         return frozenset({keys.METAX_TRIGGER})
 
     @property
-    def claims(self) -> frozenset[str]:
+    def shared_resources(self) -> frozenset[str]:
         """Whole cards of NVIDIA; without other resources they mean NVIDIA's device plugin."""
         return frozenset({GPU})
 

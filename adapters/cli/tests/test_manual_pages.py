@@ -8,7 +8,7 @@ import pytest
 import typer
 
 from adapters.cli.main import app
-from adapters.cli.shell.manual import pages
+from adapters.cli.manual_pages import pages
 from adapters.cli.tests.command import command
 
 COMMANDS = sorted(each.name or "" for each in app.registered_commands)

@@ -1,1 +1,0 @@
-"""What surrounds the command in a shell: manual pages."""
