@@ -88,7 +88,7 @@ def test_a_renamed_number_of_cards_means_hami_alone() -> None:
     pod = a_pod(Container("main", Resources(limits={"example.com/vgpu": 2})))
 
     assert hami.matches(pod)
-    assert (hami.companions, hami.claims) == (
+    assert (hami.companions, hami.shared_resources) == (
         frozenset(),
         frozenset({"example.com/vgpu"}),
     )
