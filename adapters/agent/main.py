@@ -17,7 +17,7 @@ from adapters.agent.apiserver.status import HardwarePublisher, NodeStatusSource,
 from adapters.agent.config import AgentConfig, node_name, profiles
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
-from adapters.agent.hardware.model import HardwareSource
+from adapters.agent.hardware.model import Hardware, HardwareSource
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_events import XidListener
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
@@ -47,6 +47,90 @@ Work = list[Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
+class NodeCards:
+    """The node's cards.
+
+    Attributes:
+        source: reads them; None where the configuration names none.
+        watcher: has what was read last.
+        partitioner: cuts cards into the slices that the ledger grants; None where that is off.
+    """
+
+    source: HardwareSource | None
+    watcher: HardwareWatcher
+    partitioner: MigPartitioner | None
+
+    @classmethod
+    def of(cls, config: AgentConfig, node: str, grants: LedgerGrants) -> "NodeCards":
+        """Read the cards once, and listen to their errors."""
+        source = hardware_source(config.inventory, node)
+        watcher = HardwareWatcher(source)
+        watcher.read_first()
+        if not isinstance(source, NvmlInventory):
+            return cls(source, watcher, None)
+        _start_xid_listener(source, watcher)
+        if not config.mig.cut:
+            return cls(source, watcher, None)
+        driver = NvmlMigDriver(NvmlMigReader(source.nvml))
+        partitioner = MigPartitioner(
+            grants, driver, lambda: watcher.hardware, watcher.read, config.mig.enable
+        )
+        return cls(source, watcher, partitioner)
+
+    def found(self) -> Hardware:
+        """What was read last."""
+        return self.watcher.hardware
+
+    def work(self) -> Work:
+        """The tasks that read the cards again and cut them."""
+        return [
+            self.watcher.run(),
+            *(() if self.partitioner is None else (self.partitioner.run(),)),
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletView:
+    """What the kubelet assigned to containers.
+
+    Attributes:
+        assignments: of its checkpoint; None where the configuration names no checkpoint.
+        devices: the cards among them that the ledger does not grant; None likewise.
+    """
+
+    assignments: KubeletAssignments | None = None
+    devices: KubeletDevices | None = None
+
+    @classmethod
+    def of(cls, config: AgentConfig, grants: LedgerGrants, hardware: NodeCards) -> "KubeletView":
+        """The view of the checkpoint that the configuration names."""
+        if not config.publish.checkpoint:
+            return cls()
+        assignments = KubeletAssignments(Path(config.publish.checkpoint))
+        return cls(assignments, KubeletDevices(assignments, grants, hardware.found))
+
+
+@dataclass(frozen=True, slots=True)
+class Followers:
+    """What follows the containers that the runtime starts and stops.
+
+    Attributes:
+        containers: those that run, for metrics.
+        stopped: pods without a running container, whose cards the service may release.
+        claims: the files of prepared ResourceClaims.
+    """
+
+    containers: ContainerRegistry
+    stopped: StoppedPods
+    claims: ClaimFiles
+
+    def observe(self, event: ContainerEvent) -> None:
+        """Follow an event of the runtime."""
+        for follower in (self.containers, self.stopped, self.claims):
+            follower.observe(event)
+
+
+@dataclass(frozen=True, slots=True)
 class LedgerClient:
     """How the agent reaches the ledger.
 
@@ -66,69 +150,29 @@ async def run(config: AgentConfig) -> None:
         CredentialsError: the credentials for the cluster are invalid.
         OSError: the metrics server cannot use its address.
     """
-    name = node_name(config)
-    vendors = profiles(config)
-    grants = LedgerGrants()
-
-    source = hardware_source(config.inventory, name)
-    watcher = HardwareWatcher(source)
-    watcher.read_first()
-    if isinstance(source, NvmlInventory):
-        _start_xid_listener(source, watcher)
-    partitioner = _partitioner(config, grants, source, watcher)
-    equipment = EquipmentSource(grants, vendors, lambda: watcher.hardware, partitioner)
-
-    stopped = StoppedPods(grants)
-    claims = ClaimFiles(Path(config.dra.cdi), grants)
-    checkpoint = config.publish.checkpoint
-    assignments = KubeletAssignments(Path(checkpoint)) if checkpoint else None
-    devices = (
-        None
-        if assignments is None
-        else KubeletDevices(assignments, grants, lambda: watcher.hardware)
-    )
-    ledger = _ledger_client(
-        config, name, grants, watcher, devices, stopped, claims, mig_cut=partitioner is not None
-    )
-    reporter = ContainerReporter(emit=ledger.emit)
+    node, vendors, grants = node_name(config), profiles(config), LedgerGrants()
     caches = cache_root(vendors)
-    containers = ContainerRegistry(caches)
-    watchdog = Watchdog()
-    plugin = NriPlugin(
-        Path(config.socket),
-        config.plugin.name,
-        config.plugin.index,
-        Policy(
-            grants,
-            equipment.equipment,
-            frozenset(config.exempt),
-            none_assigned if assignments is None else assignments.given,
-            Path(config.dra.cdi),
-        ),
-        watchdog,
-        reporter,
-        configure=equipment.configure,
-        observe=lambda event: _observe(event, containers, stopped, claims),
+    hardware = NodeCards.of(config, node, grants)
+    kubelet = KubeletView.of(config, grants, hardware)
+    followers = Followers(
+        ContainerRegistry(caches), StoppedPods(grants), ClaimFiles(Path(config.dra.cdi), grants)
     )
-    collector = MetricsCollector(
-        name,
-        containers,
-        lambda: watcher.hardware,
-        dict if source is None else source.loads,
-        reporter.counters,
-        grants.lookup,
-    )
+    ledger = _ledger_client(config, node, grants, hardware, kubelet, followers)
+    reporter, watchdog = ContainerReporter(emit=ledger.emit), Watchdog()
+    plugin = _plugin(config, grants, hardware, kubelet, followers, reporter, watchdog)
 
-    work = [plugin.run(), watcher.run(), *ledger.work]
-    if partitioner is not None:
-        work.append(partitioner.run())
+    work = [plugin.run(), *hardware.work(), *ledger.work]
     if caches is not None:
         work.append(CacheCleaner(caches).run())
     if config.monitor.listen:
+        loads = dict if hardware.source is None else hardware.source.loads
+        collector = MetricsCollector(
+            node, followers.containers, hardware.found, loads, reporter.counters, grants.lookup
+        )
         metrics = MetricsServer(collector.families, lambda: reporter.counters.active)
         server = await metrics.start(config.monitor.listen)
         work.append(server.serve_forever())
-    log_event("agent.started", node=name, cards=len(watcher.hardware.cards))
+    log_event("agent.started", node=node, cards=len(hardware.found().cards))
     gc.collect()
     gc.freeze()  # everything built until now stays: no collection needs to traverse it again
     watchdog.start()
@@ -139,11 +183,33 @@ async def run(config: AgentConfig) -> None:
     log_event("agent.ended")
 
 
-def _observe(
-    event: ContainerEvent, *followers: ContainerRegistry | StoppedPods | ClaimFiles
-) -> None:
-    for each in followers:
-        each.observe(event)
+def _plugin(
+    config: AgentConfig,
+    grants: LedgerGrants,
+    hardware: NodeCards,
+    kubelet: KubeletView,
+    followers: Followers,
+    reporter: ContainerReporter,
+    watchdog: Watchdog,
+) -> NriPlugin:
+    equipment = EquipmentSource(grants, profiles(config), hardware.found, hardware.partitioner)
+    policy = Policy(
+        grants,
+        equipment.equipment,
+        frozenset(config.exempt),
+        none_assigned if kubelet.assignments is None else kubelet.assignments.given,
+        Path(config.dra.cdi),
+    )
+    return NriPlugin(
+        Path(config.socket),
+        config.plugin.name,
+        config.plugin.index,
+        policy,
+        watchdog,
+        reporter,
+        configure=equipment.configure,
+        observe=followers.observe,
+    )
 
 
 def _start_xid_listener(inventory: NvmlInventory, watcher: HardwareWatcher) -> None:
@@ -165,33 +231,13 @@ def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) ->
         loop.call_soon_threadsafe(function)
 
 
-def _partitioner(
-    config: AgentConfig,
-    grants: LedgerGrants,
-    source: HardwareSource | None,
-    watcher: HardwareWatcher,
-) -> MigPartitioner | None:
-    if not config.mig.cut or not isinstance(source, NvmlInventory):
-        return None
-    return MigPartitioner(
-        grants,
-        NvmlMigDriver(NvmlMigReader(source.nvml)),
-        lambda: watcher.hardware,
-        watcher.read,
-        config.mig.enable,
-    )
-
-
 def _ledger_client(
     config: AgentConfig,
     node: str,
     grants: LedgerGrants,
-    watcher: HardwareWatcher,
-    devices: KubeletDevices | None,
-    stopped: StoppedPods,
-    claims: ClaimFiles,
-    *,
-    mig_cut: bool,
+    hardware: NodeCards,
+    kubelet: KubeletView,
+    followers: Followers,
 ) -> LedgerClient:
     if config.ledger.file:
         file = LedgerFile(Path(config.ledger.file), grants)
@@ -200,24 +246,24 @@ def _ledger_client(
     kubeconfig = config.ledger.kubeconfig
     credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
     events = PodEvents(credentials, node)
-    if not config.publish.cards or watcher.source is None:
+    settings, devices = config.publish, kubelet.devices
+    if not settings.cards or hardware.source is None:
         watch = LedgerWatch(credentials, node, grants)
         return LedgerClient([watch.run(), events.run()], events.emit)
-    settings = config.publish
-    sharing = SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut)
+    mig_cut = hardware.partitioner is not None
     status = NodeStatusSource(
-        watcher,
-        sharing,
+        hardware.watcher,
+        SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut),
         tuple if devices is None else lambda: devices.found,
-        stopped.confirmed,
-        claims.deallocated,
+        followers.stopped.confirmed,
+        followers.claims.deallocated,
     )
     publisher = HardwarePublisher(credentials, node, status.desired)
     loop = asyncio.get_running_loop()
-    watcher.subscribers.append(publisher.wake)
-    stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
-    claims.subscribers.append(publisher.wake)
-    work = [publisher.run(), claims.run()]
+    hardware.watcher.subscribers.append(publisher.wake)
+    followers.stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
+    followers.claims.subscribers.append(publisher.wake)
+    work = [publisher.run(), followers.claims.run()]
     if devices is not None:
         devices.subscribers.append(publisher.wake)
         work.append(devices.run())
