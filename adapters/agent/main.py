@@ -47,7 +47,7 @@ Work = list[Coroutine[Any, Any, None]]
 
 
 @dataclass(frozen=True, slots=True)
-class NodeCards:
+class LocalCards:
     """The node's cards.
 
     Attributes:
@@ -61,7 +61,7 @@ class NodeCards:
     partitioner: MigPartitioner | None
 
     @classmethod
-    def of(cls, config: AgentConfig, node: str, grants: LedgerGrants) -> "NodeCards":
+    def of(cls, config: AgentConfig, node: str, grants: LedgerGrants) -> "LocalCards":
         """Read the cards once, and listen to their errors."""
         source = hardware_source(config.inventory, node)
         watcher = HardwareWatcher(source)
@@ -102,7 +102,7 @@ class KubeletView:
     devices: KubeletDevices | None = None
 
     @classmethod
-    def of(cls, config: AgentConfig, grants: LedgerGrants, hardware: NodeCards) -> "KubeletView":
+    def of(cls, config: AgentConfig, grants: LedgerGrants, hardware: LocalCards) -> "KubeletView":
         """The view of the checkpoint that the configuration names."""
         if not config.publish.checkpoint:
             return cls()
@@ -152,7 +152,7 @@ async def run(config: AgentConfig) -> None:
     """
     node, vendors, grants = node_name(config), profiles(config), LedgerGrants()
     caches = cache_root(vendors)
-    hardware = NodeCards.of(config, node, grants)
+    hardware = LocalCards.of(config, node, grants)
     kubelet = KubeletView.of(config, grants, hardware)
     followers = Followers(
         ContainerRegistry(caches), StoppedPods(grants), ClaimFiles(Path(config.dra.cdi), grants)
@@ -186,7 +186,7 @@ async def run(config: AgentConfig) -> None:
 def _plugin(
     config: AgentConfig,
     grants: LedgerGrants,
-    hardware: NodeCards,
+    hardware: LocalCards,
     kubelet: KubeletView,
     followers: Followers,
     reporter: ContainerReporter,
@@ -235,7 +235,7 @@ def _ledger_client(
     config: AgentConfig,
     node: str,
     grants: LedgerGrants,
-    hardware: NodeCards,
+    hardware: LocalCards,
     kubelet: KubeletView,
     followers: Followers,
 ) -> LedgerClient:

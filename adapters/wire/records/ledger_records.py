@@ -19,11 +19,12 @@ class ScopeRecord(Wire, frozen=True, gc=False):
     name: str
 
 
-class LayoutRecord(Wire, frozen=True, gc=False):
+class LayoutRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     """A ``core.hardware.mig.MigLayout``."""
 
     name: str
     slices: tuple[SliceRecord, ...]
+    configured: tuple[Memory, ...] = ()
 
 
 class GeometryRecord(Wire, frozen=True, gc=False, omit_defaults=True):
