@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from adapters.accounting.node_view import NodeView
-from adapters.accounting.repairs import Repair
 from adapters.dialects import allocation_record, choice_amounts
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Result
@@ -34,7 +33,7 @@ from core.hardware.quantity import FULL
 from core.ledger import node_ledger, usage
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
-from core.requests.grant import Grant
+from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
 from core.requests.request import Phase, Request, TaskClass
 
@@ -145,10 +144,10 @@ def _version() -> None:
 def _touch() -> None:
     """Cards are released without a change of the pod."""
 
-    async def unchanged(self: Reconciler, repairs: Sequence[Repair], view: NodeView) -> bool:  # noqa: ARG001
+    async def is_unbound(self: Reconciler, allocation: Allocation, view: NodeView) -> bool:  # noqa: ARG001
         return True
 
-    Reconciler._invalidate_bindings = unchanged  # type: ignore[method-assign]
+    Reconciler._is_invalidated = is_unbound  # type: ignore[method-assign]
 
 
 def _lost() -> None:

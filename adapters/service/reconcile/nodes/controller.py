@@ -7,6 +7,7 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from http import HTTPStatus
 
 from adapters.accounting import lost_ledger
 from adapters.accounting.bound_without_service import late_pods
@@ -48,8 +49,8 @@ GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
 
 RELEASED = "dragoman.dev/released"
-"""Annotation of a pod that was not bound in time: when the cards were released that it had, or may
-have had in a ledger that was deleted."""
+"""Annotation of a pod that was not bound in time, or its label where it has no room for one: when
+the cards were released that it had, or may have had in a ledger that was deleted."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -181,13 +182,18 @@ class Reconciler:
             return True
         before = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
         view = await self._reader.live_view(before, node, is_lost=is_lost)
-        repairs = reconcile(view, dialects)
-        while refused := await self._refused_by_quota(before, repairs):
-            view = replace(view, refused={**view.refused, **refused})
+        while True:
             repairs = reconcile(view, dialects)
+            if refused := await self._refused_by_quota(before, repairs):
+                view = replace(view, refused={**view.refused, **refused})
+                continue
+            unchanged = await self._invalidate_bindings(repairs, view)
+            if unchanged is None:
+                return False
+            if not unchanged:
+                break
+            view = replace(view, overdue=view.overdue - unchanged)
         ledger = repaired(before, repairs)
-        if not await self._invalidate_bindings(repairs, view):
-            return False
         if node is None and stored is not None and not ledger.allocations:
             await self._store.delete(name, stored.version)
             ledgers.remove(name)
@@ -247,7 +253,9 @@ class Reconciler:
                     refused[repair.allocation.uid] = reason
         return refused
 
-    async def _invalidate_bindings(self, repairs: Sequence[Repair], view: NodeView) -> bool:
+    async def _invalidate_bindings(
+        self, repairs: Sequence[Repair], view: NodeView
+    ) -> frozenset[str] | None:
         """Change each pod whose cards are released because it was not bound in time.
 
         Those of a ledger that was deleted may be any that are not bound.
@@ -258,29 +266,49 @@ class Reconciler:
         knows the new version, writes the ledger first.
 
         Returns:
-            whether none of the pods was bound meanwhile.
-
-        Raises:
-            OSError: a pod is gone, or the API server did not answer.
+            the uids of the allocations that must stay, because a pod was not changed: an admission
+            policy may deny it for ever, which must hold up no other repair. None where a pod was
+            bound meanwhile.
         """
+        unchanged: set[str] = set()
         for repair in repairs:
             if (
                 isinstance(repair, Release)
                 and repair.why is ReleaseCause.NEVER_BOUND
                 and repair.allocation.dialect != DRA
             ):
-                if repair.allocation.uid == lost_ledger.UID:
-                    dialects = self._service.pod_requests.dialects
-                    if not await self._unbound.invalidate(view, dialects):
-                        return False
-                elif (await self._invalidate(repair.allocation.pod_ref)).spec.node_name:
-                    return False
-        return True
+                try:
+                    if not await self._is_invalidated(repair.allocation, view):
+                        return None
+                except OSError:
+                    unchanged.add(repair.allocation.uid)
+        return frozenset(unchanged)
+
+    async def _is_invalidated(self, allocation: Allocation, view: NodeView) -> bool:
+        """Change the pods that may have an allocation; whether none was bound meanwhile.
+
+        Raises:
+            OSError: a pod is gone or cannot be changed, or the API server did not answer.
+        """
+        if allocation.uid == lost_ledger.UID:
+            return await self._unbound.invalidate(view, self._service.pod_requests.dialects)
+        return not (await self._invalidate(allocation.pod_ref)).spec.node_name
 
     async def _invalidate(self, pod: PodRef) -> Pod:
-        """Change a pod, so that no Binding for an earlier version of it binds it."""
+        """Change a pod, so that no Binding for an earlier version of it binds it.
+
+        An author can fill the 256 KiB that all annotations of a pod may have together, and labels
+        have no such limit. Source: k8s.io/apimachinery 0.37 pkg/api/validation/objectmeta.go,
+        ``TotalAnnotationSizeLimitB``.
+        """
         now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
-        return await self._live.annotate(pod, {RELEASED: now.isoformat(timespec="microseconds")})
+        try:
+            text = now.isoformat(timespec="microseconds")
+            return await self._live.annotate(pod, {RELEASED: text})
+        except OSError as error:
+            if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            return await self._live.annotate(pod, {}, {RELEASED: f"{now:%Y-%m-%dT%H.%M.%S.%f}"})
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:

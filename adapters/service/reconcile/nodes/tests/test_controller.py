@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from http import HTTPStatus
 
 import msgspec
 import pytest
 
+from adapters.cluster.api.error import ClusterError
 from adapters.dialects.adoption.adopt import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
@@ -35,6 +37,7 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import labels as labels_of
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
@@ -45,9 +48,16 @@ from core.tests.builders import a_grant, held
 
 @dataclass
 class FakePods:
-    """An API server's pods."""
+    """An API server's pods.
+
+    Attributes:
+        full: names of pods that have no room for another annotation.
+        frozen: names of pods that an admission policy lets no client change.
+    """
 
     there: dict[str, Pod] = field(default_factory=dict)
+    full: set[str] = field(default_factory=set)
+    frozen: set[str] = field(default_factory=set)
     reads: int = 0
     writes: int = 0
 
@@ -60,14 +70,22 @@ class FakePods:
         self,
         pod: PodRef,
         annotations: Mapping[str, str | None],
-        labels: Mapping[str, str | None] | None = None,  # noqa: ARG002
+        labels: Mapping[str, str | None] | None = None,
     ) -> Pod:
+        if pod.name in self.frozen:
+            raise ClusterError(HTTPStatus.FORBIDDEN, "Forbidden", "a policy denied the request")
+        if pod.name in self.full and annotations:
+            raise ClusterError(
+                HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "metadata.annotations: Too long"
+            )
         self.writes += 1
         values = {key: value for key, value in annotations.items() if value is not None}
         found = self.there[pod.name]
-        self.there[pod.name] = bound(
-            found, found.spec.node_name or "", values, found.status.phase or ""
+        changed = bound(found, found.spec.node_name or "", values, found.status.phase or "")
+        metadata = msgspec.structs.replace(
+            changed.metadata, labels={**labels_of(found), **(labels or {})}
         )
+        self.there[pod.name] = msgspec.structs.replace(changed, metadata=metadata)
         return self.there[pod.name]
 
 

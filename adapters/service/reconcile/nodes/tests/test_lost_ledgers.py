@@ -2,11 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from adapters.accounting import lost_ledger
 from adapters.service.decide.state.ledger_cache import REMEMBERED, LedgerCache
 from adapters.service.reconcile.nodes.controller import GRACE
-from adapters.service.reconcile.nodes.tests.pods import a_wish
-from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
+from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed, written
+from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig, committed
 from adapters.service.tests.builders import a_node
 from adapters.stores.store import Change
 from core.durations import SECOND
@@ -66,6 +68,53 @@ def test_one_change_of_a_pod_serves_all_ledgers_that_were_deleted_before() -> No
         dialects = rig.reconciler._service.pod_requests.dialects
         assert await rig.reconciler._unbound.invalidate(view, dialects)
         assert rig.pods.writes == 3
+
+    asyncio.run(tried())
+
+
+def test_a_pod_that_has_no_room_for_an_annotation_is_changed_by_a_label() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.see(a_wish(0))
+        rig.pods.full.add("p0")
+        await deleted(rig)
+        for _ in range(2):
+            await rig.reconciler.reconcile("n1")
+        rig.clock.time += GRACE * SECOND
+
+        assert await rig.reconciler.reconcile("n1")
+
+        assert (await is_closed(rig), rig.pods.writes) == (False, 1)
+        assert rig.pods.there["p0"].metadata.labels
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_pod_that_cannot_be_changed_holds_up_no_other_repair_of_its_node(
+    *, is_lost: bool
+) -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.see(a_wish(0))
+        if is_lost:
+            await deleted(rig)
+        else:
+            await committed(rig, a_wish(0))
+        for _ in range(2):
+            await rig.reconciler.reconcile("n1")
+        rig.clock.time += GRACE * SECOND
+        held = (await rig.ledger()).allocations.keys()
+        rig.pods.frozen.add("p0")
+        other = a_wish(1)
+        placement = placed(other, NodeLedger.of(NODE))
+        assert placement is not None
+        said = written(other, placement, NODE)
+        rig.see(bound(other, "n1", said.annotations))
+
+        assert not await rig.reconciler.reconcile("n1")
+
+        assert (await rig.ledger()).allocations.keys() == {*held, other.metadata.uid}
 
     asyncio.run(tried())
 
