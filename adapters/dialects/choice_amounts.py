@@ -7,13 +7,13 @@ request and from the geometry of the card.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from core.feasibility.suitability import required_memory
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.ledger.usage import concurrent_grants
 from core.requests.grant import Grant
 from core.requests.request import ContainerRequest, Request
+from core.requests.required_memory import required_memory
 
 
 class ChoiceError(ValueError):

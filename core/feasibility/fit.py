@@ -10,12 +10,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import product
 
 from core.feasibility.plugin import kubelet_chooses, kubelet_placement
-from core.feasibility.suitability import (
-    node_rejection,
-    required_memory,
-    slice_obstacle,
-    unsuitable,
-)
+from core.feasibility.suitability import node_rejection, slice_obstacle, unsuitable
 from core.hardware import mig
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
@@ -25,6 +20,7 @@ from core.placement.topology import LinkQuery, linked_groups
 from core.requests.grant import Grant, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import ContainerRequest, Request
+from core.requests.required_memory import required_memory
 
 TRIES = 1024
 """How many choices of one container's cards the search tries before it rejects the node."""

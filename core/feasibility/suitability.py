@@ -1,10 +1,10 @@
 """Whether a node and its cards suit a request at all, before anything is compared that changes."""
 
 from core.hardware import mig
-from core.hardware.card import Card, Mode
+from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.reason import Cause, Obstacle, Reason
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import Request
 
 
 def node_rejection(request: Request, node: Node) -> Reason | None:
@@ -37,25 +37,6 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     if request.allow_uuids is not None and card.uuid not in request.allow_uuids:
         return Cause.UUID
     return None if _type_allowed(request, card) else Cause.TYPE
-
-
-def required_memory(request: Request, container: ContainerRequest, card: Card) -> int:
-    """Bytes that a container of a request needs of a card.
-
-    Of a card in MIG mode a percentage is at most its largest slice, because 100 % of such a card
-    means all that one container can get. A request that takes slices by their configured size
-    needs what the smallest of these really has.
-    """
-    memory = container.memory_on(card.memory)
-    if card.mode is not Mode.MIG:
-        return memory
-    if request.by_configured_size:
-        slot = mig.smallest_configured(card.geometry, memory)
-        memory = memory if slot is None else min(memory, slot.memory)
-    if container.memory is not None:
-        return memory
-    largest = max((slot.memory for slot in mig.free_slices(card.geometry, ())), default=memory)
-    return min(memory, largest)
 
 
 def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:

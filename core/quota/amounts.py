@@ -9,6 +9,7 @@ from core.hardware.quantity import FULL, MIB, format_bytes
 from core.ledger.usage import CardShare, shares_of
 from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest, Phase, Request
+from core.requests.required_memory import required_memory
 
 CARD = 1000
 """Thousandths: one whole card."""
@@ -105,30 +106,34 @@ def amounts_of(allocation: Allocation, node: Node) -> QuotaAmounts:
     return total(_of_card(share, cards.get(uuid)) for uuid, share in shares_of(allocation).items())
 
 
-def least(request: Request, card_memory: Iterable[int]) -> QuotaAmounts:
+def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
     """The least that any allocation of a request counts.
 
     Args:
         request: of a pod.
-        card_memory: the sizes of the cards that it may get, in bytes; more sizes give less.
+        cards: those that it may get, equal ones once; more of them give less.
     """
-    sizes = sorted({size for size in card_memory if size > 0})
+    described = [card for card in cards if card.memory > 0]
+    largest = max((card.memory for card in described), default=0)
     running = peak = NOTHING
     for container in request.containers:
-        together = running.plus(_least_of(container, sizes))
+        together = running.plus(_least_of(request, container, described, largest))
         peak = peak.most(together)
         if container.phase is not Phase.INIT:
             running = together
     if len(request.containers) == 1:
         return peak
     # Containers of one pod may share a card, so the sum of their parts is no lower bound.
-    cards = max(peak.compute * _PER_PERCENT, _fraction(peak.memory, sizes[-1]) if sizes else 1)
-    return QuotaAmounts(cards, peak.memory, peak.compute)
+    part = max(peak.compute * _PER_PERCENT, _fraction(peak.memory, largest) if largest else 1)
+    return QuotaAmounts(part, peak.memory, peak.compute)
 
 
-def _least_of(container: ContainerRequest, sizes: Sequence[int]) -> QuotaAmounts:
-    memory = container.memory_on(sizes[0]) if sizes else container.memory or 0
-    part = max(_fraction(memory, sizes[-1]) if sizes else 1, container.compute * _PER_PERCENT, 1)
+def _least_of(
+    request: Request, container: ContainerRequest, cards: Sequence[Card], largest: int
+) -> QuotaAmounts:
+    needed = (required_memory(request, container, card) for card in cards)
+    memory = min(needed, default=container.memory or 0)
+    part = max(_fraction(memory, largest) if largest else 1, container.compute * _PER_PERCENT, 1)
     part = CARD if container.exclusive else min(part, CARD)
     count = container.count
     return QuotaAmounts(count * part, count * memory, count * container.compute)

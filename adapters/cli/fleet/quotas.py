@@ -1,11 +1,12 @@
 """The quotas of a cluster's namespaces, with what the pods have by the ledgers."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from adapters.cli.fleet.fleet import Fleet
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
+from core.hardware.card import Card
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import amounts_of, least
@@ -26,16 +27,20 @@ class NamespaceQuotas:
         self.by_namespace = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
         self._feasibility = FeasibilityCache()
         self._unreadable = fleet.unreadable()
-        self._sizes = (
-            {card.memory for state in fleet.nodes.values() for card in state.node.cards}
+        self._cards: dict[Hashable, Card] = (
+            {
+                (card.memory, card.mode, card.geometry): card
+                for state in fleet.nodes.values()
+                for card in state.node.cards
+            }
             if self.by_namespace
-            else set[int]()
+            else {}
         )
 
     def evaluate(self, request: Request, inventory: Inventory) -> NodeEvaluation:
         """The request against all nodes, as the service evaluates it."""
         quota = self.by_namespace.get(_namespace(request.pod))
-        short = quota and quota.shortage(request.uid, least(request, self._sizes))
+        short = quota and quota.shortage(request.uid, least(request, self._cards.values()))
         refusal = short.text() if short else None
         return self._feasibility.evaluate(request, inventory, self._unreadable, refusal)
 

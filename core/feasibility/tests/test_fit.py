@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from core.feasibility import fit as fit_module
 from core.feasibility.fit import distinct_choices, fit
-from core.feasibility.suitability import node_rejection, required_memory, unsuitable
+from core.feasibility.suitability import node_rejection, unsuitable
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
 from core.hardware.node import Node, Partition
@@ -24,6 +24,7 @@ from core.requests.request import (
     Request,
     TopologyConstraint,
 )
+from core.requests.required_memory import required_memory
 from core.tests.builders import (
     A30ISH,
     ONE_LAYOUT,

@@ -8,6 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feasibility.fit import fit
+from core.hardware.card import Mode
+from core.hardware.mig import Geometry
 from core.hardware.node import Node
 from core.hardware.quantity import GIB, MIB
 from core.quota.amounts import (
@@ -22,6 +24,7 @@ from core.quota.amounts import (
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.request import ContainerRequest, Phase
 from core.tests.builders import (
+    A30ISH,
     a_card,
     a_container,
     a_grant,
@@ -103,7 +106,9 @@ def test_a_card_of_which_a_pod_may_have_any_part_counts_whole() -> None:
 def test_what_a_request_counts_at_least(
     container: ContainerRequest, sizes: list[int], expected: QuotaAmounts
 ) -> None:
-    assert least(a_request(container), sizes) == expected
+    cards = [a_card("a", memory=size) for size in sizes]
+
+    assert least(a_request(container), cards) == expected
 
 
 @given(st.integers(0, 1 << 32))
@@ -117,7 +122,31 @@ def test_no_allocation_counts_less_than_its_request_at_least(number: int) -> Non
 
     if isinstance(placement, Placement):
         counted = amounts_of(Allocation.of(request, placement), node)
-        assert least(request, [card.memory for card in node.cards]).within(counted)
+        assert least(request, node.cards).within(counted)
+
+
+@pytest.mark.parametrize(
+    ("container", "slice_memory"),
+    [(a_container(GIB + 100), GIB), (ContainerRequest("main", 1, memory_percent=100), 4 * GIB)],
+)
+def test_a_request_counts_at_least_the_slice_that_has_less_than_it_asks_for(
+    container: ContainerRequest, slice_memory: int
+) -> None:
+    """Because of the slice's configured size, or because no slice is the whole card."""
+    configured = Geometry(
+        tuple(
+            replace(each, configured=tuple(slot.memory + 100 for slot in each.slices))
+            for each in A30ISH.layouts
+        )
+    )
+    card = replace(a_mig_card(), memory=4 * GIB + 1, geometry=configured)
+    request = replace(a_request(container), modes=frozenset({Mode.MIG}), by_configured_size=True)
+    placement = fit(request, empty(card))
+
+    assert isinstance(placement, Placement)
+    counted = amounts_of(Allocation.of(request, placement), a_node(card))
+    assert counted.memory == slice_memory
+    assert least(request, [card]).within(counted)
 
 
 def test_limits_name_what_is_exceeded() -> None:

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 
 from adapters.dialects.choice_amounts import ChoiceError, restate
-from core.feasibility.suitability import required_memory, unsuitable
+from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.request import ContainerRequest, Request
+from core.requests.required_memory import required_memory
 
 
 def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:

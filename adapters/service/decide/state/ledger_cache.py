@@ -3,12 +3,13 @@
 No I/O and no clock: the caller passes the records and the time.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from adapters.stores.store import Change, Stored
 from core.feasibility.inventory import Inventory
+from core.hardware.card import Card
 from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
@@ -23,7 +24,7 @@ class LedgerCache:
     Attributes:
         inventory: by node, committed allocations and this process's reservations.
         revision: number of changes to anything that a decision depends on.
-        card_memory: every size of a card in bytes that a record has had so far.
+        cards: one of each kind that a record has had so far: of each size, mode and geometry.
         lost: nodes whose record was deleted by another client, in this order. What was committed
             to it may still be bound.
     """
@@ -31,7 +32,7 @@ class LedgerCache:
     def __init__(self) -> None:
         self.inventory = Inventory()
         self.revision = 0
-        self.card_memory: set[int] = set()
+        self.cards: dict[Hashable, Card] = {}
         self.lost: dict[str, None] = {}
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
@@ -43,7 +44,7 @@ class LedgerCache:
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
         for record in self._stored.values():
-            self._note_sizes(record.ledger.node)
+            self._note_cards(record.ledger.node)
         for node in [*self._reservations]:
             if node not in self._stored:
                 del self._reservations[node]
@@ -219,13 +220,13 @@ class LedgerCache:
         known = self._stored.get(node)
         return node in self._problems if known is None else bool(known.ledger.node.cards)
 
-    def _note_sizes(self, node: Node) -> None:
-        self.card_memory.update(card.memory for card in node.cards)
+    def _note_cards(self, node: Node) -> None:
+        self.cards.update({(card.memory, card.mode, card.geometry): card for card in node.cards})
 
     def _same_node(self, stored: Stored) -> Stored:
         """The record with the cached node object if both are equal: identity compares fast."""
         known = self.inventory.get(stored.ledger.node.name)
         if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
-            self._note_sizes(stored.ledger.node)
+            self._note_cards(stored.ledger.node)
             return stored
         return replace(stored, ledger=replace(stored.ledger, node=known.node))

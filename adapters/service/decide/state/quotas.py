@@ -104,7 +104,7 @@ class Quotas:
         quota = self._uncounted(namespace) if stored is None else stored.quota
         if quota.bounds == NO_LIMITS:
             return None
-        amounts = least(request, self._ledgers.card_memory)
+        amounts = least(request, self._ledgers.cards.values())
         for name, limit, asked in quota.bounds.with_amounts(amounts):
             if limit is not None and asked > limit:
                 return Shortage(namespace, name, asked, 0, limit).text()
@@ -118,7 +118,7 @@ class Quotas:
         holder = PodRef.parse(request.pod, request.uid)
         if not self.limits(holder.namespace):
             return None
-        amounts = least(request, self._ledgers.card_memory)
+        amounts = least(request, self._ledgers.cards.values())
         is_committed = next(self._ledgers.committed(request.uid), None) is not None
         return self.refusal_of(holder, NOTHING if is_committed else amounts)
 
