@@ -8,7 +8,7 @@ from adapters.service.decide.commit.attempt import Decided, LedgerView
 from adapters.service.decide.commit.validate import answers, is_valid
 from core.feasibility.fit import fit
 from core.hardware.node import Node
-from core.requests.grant import Allocation, Grant, Placement
+from core.requests.grant import KUBELET, Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
@@ -85,9 +85,16 @@ def choose_cards(
     stored, own, choice = view.stored, view.own, tuple(choice)
     described, node = stored.node, stored.node.name
     earlier = stored.allocations.get(request.uid)
-    if earlier is not None and earlier.unread is not None and request.plugin is None:
-        return Reason(node, len(stored.node.cards), cause=Cause.BLOCKED)
-    if earlier is not None and earlier.unread is None:
+    if earlier is not None and earlier.unread is not None:
+        if request.plugin is None or earlier.dialect != KUBELET:
+            return Reason(node, len(stored.node.cards), cause=Cause.BLOCKED)
+        found = fit(request, view.reserved.release(request.uid))
+        if isinstance(found, Reason):
+            return found
+        if found.grants or not found.blocked <= earlier.blocked:
+            return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
+        return Committed(Placement(node, (), earlier.blocked), described, new=False)
+    if earlier is not None:
         if not answers(request, earlier.grants, stored.node):
             return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
         return Committed(Placement(node, earlier.grants), described, new=False)

@@ -19,6 +19,7 @@ is added here needs the same: who counts it, and what releases it.
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+from adapters.accounting import lost_ledger
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
 from adapters.service.decide.commit.card_choice import Committed, PodAttempt
@@ -283,7 +284,7 @@ class Committer:
         return frozenset(uid for uid, amounts in expected.items() if amounts == NOTHING)
 
     async def release(self, uid: str, node: str, since: int | None = None) -> bool:
-        """Release what a pod has on a node.
+        """Release what a pod has on a node; what closes a deleted ledger's cards stays.
 
         Args:
             uid: of the pod.
@@ -302,7 +303,7 @@ class Committer:
 
         def without(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
             found = ledger.allocations.get(uid)
-            if found is None or since not in (None, found.since):
+            if found is None or uid == lost_ledger.UID or since not in (None, found.since):
                 return ledger, False
             return ledger.release(uid), True
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from adapters.accounting import lost_ledger
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.card_choice import Committed
-from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
+from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -20,6 +21,10 @@ def pod_request_for(bench: Bench, name: str, memory: int, count: int = 1) -> Pod
     pod_request = bench.service.pod_requests.read(read_pod(a_pod(name, memory=memory, count=count)))
     assert pod_request is not None
     return pod_request
+
+
+def a_plain_pod(name: str, count: int = 1) -> Json:
+    return a_pod(name, limits={"nvidia.com/gpu": count})
 
 
 def test_cards_are_reserved_while_the_allocation_is_written_and_free_if_that_fails() -> None:
@@ -114,6 +119,50 @@ def test_a_pod_that_may_have_cards_as_unknown_gets_no_others_in_their_place() ->
     assert isinstance(found, Reason)
     assert found.cause is Cause.BLOCKED
     assert bench.service.ledgers.inventory.ledger("n1").allocations["uid-p"].unread == "no record"
+
+
+def test_no_pod_takes_the_place_of_the_allocation_that_closes_a_deleted_ledgers_cards() -> None:
+    """A client can send a pod of that uid, and a rejected Binding would open the cards."""
+
+    async def work() -> tuple[Committed | Reason, bool, NodeLedger]:
+        bench = await a_service(a_node("n1"))
+        ledger = bench.service.ledgers.inventory.ledger("n1")
+        await bench.store.write(ledger.adopt(lost_ledger.closing(ledger.node)), "1")
+        await bench.sync()
+        pod = a_plain_pod("p")
+        pod["metadata"]["uid"] = lost_ledger.UID
+        pod_request = bench.service.pod_requests.read(read_pod(pod))
+        assert pod_request is not None
+        committer = bench.service.committer
+        found = await committer.commit(pod_request, "n1")
+        released = await committer.release(lost_ledger.UID, "n1", 0)
+        return found, released, bench.service.ledgers.inventory.ledger("n1")
+
+    found, released, ledger = run(work())
+
+    assert (isinstance(found, Reason), released) == (True, False)
+    assert ledger.allocations == {lost_ledger.UID: lost_ledger.closing(ledger.node)}
+
+
+def test_what_the_kubelet_chooses_for_a_pod_stays_beside_a_second_commit_of_its_uid() -> None:
+    """Else a second Binding, which the API server rejects, releases what the pod has."""
+
+    async def work() -> tuple[list[Committed | Reason], list[Allocation]]:
+        bench = await a_service(a_node("n1"))
+        found: list[Committed | Reason] = []
+        held: list[Allocation] = []
+        for count in (1, 1, 2):
+            pod = a_plain_pod("p", count)
+            pod_request = bench.service.pod_requests.read(read_pod(pod))
+            assert pod_request is not None
+            found.append(await bench.service.committer.commit(pod_request, "n1"))
+            held.append(bench.service.ledgers.inventory.ledger("n1").allocations["uid-p"])
+        return found, held
+
+    found, held = run(work())
+
+    assert [isinstance(each, Committed) and each.new for each in found] == [True, False, False]
+    assert len({each.blocked for each in held}) == 1
 
 
 @pytest.mark.parametrize(("memory", "cards"), [(6000, 1), (3000, 2)])
