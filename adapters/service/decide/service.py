@@ -284,7 +284,7 @@ class Service:
         return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
 
     def check_age(self, began: int) -> None:
-        """Check that a pod is bound soon after its commit; this process may have been stopped.
+        """Check that a commit is used soon after it; this process may have been stopped.
 
         Args:
             began: nanoseconds of the service's clock before the commit.
@@ -296,7 +296,7 @@ class Service:
         if seconds > MAX_AGE:
             raise BindError(
                 binding.CONFLICT,
-                f"not bound: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
+                f"too late: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
             )
 
     async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:
