@@ -219,7 +219,7 @@ class Service:
             if committed.is_untouched:
                 await self._send_binding(pod, node, result)
             else:
-                self._check_age(began)
+                self.check_age(began)
                 await self._send_binding(pod, node, result, pod.metadata.resource_version)
         except BindError as error:
             if error.definite and committed.new:
@@ -283,17 +283,20 @@ class Service:
             return pod_request
         return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
 
-    def _check_age(self, began: int) -> None:
-        """Check that a Binding is sent soon after its commit; this process may have been stopped.
+    def check_age(self, began: int) -> None:
+        """Check that a commit is used soon after it; this process may have been stopped.
+
+        Args:
+            began: nanoseconds of the service's clock before the commit.
 
         Raises:
-            BindError: it would be sent too late.
+            BindError: it is too late: the cards may have been released since.
         """
         seconds = (self.ports.clock.now() - began) // SECOND
         if seconds > MAX_AGE:
             raise BindError(
                 binding.CONFLICT,
-                f"not sent: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
+                f"too late: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
             )
 
     async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:

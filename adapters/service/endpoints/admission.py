@@ -146,6 +146,7 @@ class Admission:
         )
         node = binding.target.name
         decision = DecisionRecord("binding", Outcome.ERROR, str(pod), pod.uid, node=node)
+        began = self._service.ports.clock.now()
         try:
             facts = await self._binding_facts(pod, binding)
             if facts is None:
@@ -159,15 +160,19 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
-            return await self._commit(review, facts, decision)
+            return await self._commit(review, facts, decision, began)
         except ERRORS as error:
             decision, status = failed(decision, error)
             return deny(self._decision_log, review.uid, status, decision)
 
     async def _commit(
-        self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord
+        self, review: AdmissionRequest, facts: _BindingFacts, decision: DecisionRecord, began: int
     ) -> bytes:
-        """Commit the pod's cards; what the Binding lacks of them is the answer's patch."""
+        """Commit the pod's cards; what the Binding lacks of them is the answer's patch.
+
+        Raises:
+            BindError: the review began, at ``began``, too long ago.
+        """
         uid, node = facts.pod_request.request.uid, facts.binding.target.name
         committed: Committed | Reason | None = self._service.binding_in_progress(uid, node)
         if committed is None:
@@ -177,6 +182,8 @@ class Admission:
             cause = main_cause((committed, 1))
             decision = replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
             return deny(self._decision_log, review.uid, CONFLICT, decision)
+        if not committed.is_untouched:
+            self._service.check_age(began)
         is_complete = False
         if committed.is_untouched:
             outcome, is_complete = Outcome.UNTOUCHED, True

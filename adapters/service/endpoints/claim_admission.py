@@ -85,9 +85,11 @@ class ClaimAdmission:
             log.record(replace(decision, outcome=Outcome.UNTOUCHED))
             return admission.allowed(review.uid)
         decision = replace(decision, node=answer.node)
+        began = self._service.ports.clock.now()
         try:
             if isinstance(answer, ClaimOption):
                 answer = await self._commit(facts, answer, dry_run=review.dry_run)
+                self._service.check_age(began)
         except ERRORS as error:
             decision, status = failed(decision, error)
             code = UNAVAILABLE if status == UNAVAILABLE else FORBIDDEN

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from adapters.service.decide.service import MAX_AGE
 from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.reviews import METAX, bind, bound, patch_of, response
@@ -23,6 +24,8 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.wire.decode.body import BodyError
+from core.durations import SECOND
+from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
 
 
@@ -73,6 +76,29 @@ def test_a_binding_that_does_not_fit_is_denied_with_the_reason() -> None:
     assert response(answer)["allowed"] is False
     assert "memory 808 MiB short" in response(answer)["status"]["message"]
     assert bench.store.writes == 0
+
+
+def test_a_binding_is_not_admitted_long_after_its_review_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The process stops after the commit; the reconciler may have released the cards meanwhile."""
+
+    async def work() -> Json:
+        bench = await a_service(pods=[a_pod()])
+        write = bench.store.write
+
+        async def stopped(ledger: NodeLedger, expected: str | None) -> str:
+            version = await write(ledger, expected)
+            bench.clock.time += (MAX_AGE + 1) * SECOND
+            return version
+
+        monkeypatch.setattr(bench.store, "write", stopped)
+        return await bind(bench, "p", "n1")
+
+    answer = response(run(work()))
+
+    assert answer["allowed"] is False
+    assert "31 s ago, at most 30 s may pass" in answer["status"]["message"]
 
 
 def test_our_own_binding_passes_without_another_write() -> None:

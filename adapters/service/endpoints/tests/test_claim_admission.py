@@ -10,11 +10,13 @@ import pytest
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
 from adapters.service.decide.ports import Outcome
+from adapters.service.decide.service import MAX_AGE
 from adapters.service.decide.state.readiness import NotReady
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.service.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review
 from adapters.wire.dra import ResourceSlice
+from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -62,6 +64,25 @@ def test_a_sound_allocation_is_committed_before_the_claim_is_written() -> None:
     assert stored is not None
     assert stored.ledger.allocations["u1"].since > 0
     assert rig.outcomes == [Outcome.ADOPTED]
+
+
+def test_an_allocation_is_not_admitted_long_after_its_review_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rig = Rig()
+    write, clock = rig.bench.store.write, rig.bench.clock
+
+    async def stopped(ledger: NodeLedger, expected: str | None) -> str:
+        version = await write(ledger, expected)
+        clock.time += (MAX_AGE + 1) * SECOND
+        return version
+
+    monkeypatch.setattr(rig.bench.store, "write", stopped)
+
+    answer = rig.ask(a_claim(a_share("gpu-0", memory="2Gi")))
+
+    assert not answer["allowed"]
+    assert "31 s ago, at most 30 s may pass" in answer["status"]["message"]
 
 
 def test_what_does_not_fit_is_rejected_with_403_and_a_reason() -> None:
