@@ -79,14 +79,15 @@ class ResourceClaims:
         pods = self._world.pods()
         if pods and self._dice.random() < 0.5:
             return self._forge_binding(self._dice.choice(pods))
-        rows = [*self._all(allocated=True), *self._all(allocated=False)]
+        allocated, others = self._all(allocated=True), self._all(allocated=False)
+        rows = allocated if allocated and self._dice.random() < 0.8 else others
         return self._forge_status(self._dice.choice(rows)) if rows else "nothing to forge"
 
     def _forge_status(self, claim: Object) -> str:
         forged = self._allocated(claim)
         for result in forged["status"]["allocation"]["devices"]["results"]:
-            if "consumedCapacity" in result:
-                result["consumedCapacity"]["memory"] = "1Mi"
+            if "consumedCapacity" in result and self._dice.random() < 0.5:
+                result["consumedCapacity"]["memory"] = "1Mi"  # less than its request
         before = {**claim, "status": {}}
         request = {"subResource": "status", "object": forged, "oldObject": before}
         allowed = self._forged("/admission/claims", "UPDATE", claim, request)
