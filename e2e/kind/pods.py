@@ -110,7 +110,7 @@ def granted(node: str = "") -> dict[str, list[dict[str, Any]]]:
     """The grants of each pod in the ledger of a node, or in all, by the pod's name."""
     ledgers = [get(f"nodeledger {node}")] if node else get("nodeledgers")
     return {
-        row["pod"].partition("/")[2]: row["grants"]
+        row["pod"].partition("/")[2]: row.get("grants", [])
         for ledger in ledgers
         for row in ledger["spec"].get("allocations", ())
     }
