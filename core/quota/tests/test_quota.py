@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 
 from core.hardware.quantity import GIB
 from core.quota.amounts import NOTHING, QuotaAmounts, QuotaLimits
-from core.quota.quota import Quota, QuotaHold, Shortage
+from core.quota.quota import Quota, QuotaHold, Shortage, holds_of
+from core.tests.builders import a_grant, a_ledger
+from core.tests.builders import held as allocation
 
 
 def a_quota(memory: int = 24 * GIB, cards: int | None = None) -> Quota:
@@ -152,3 +154,15 @@ def test_limits_of_the_cluster_bind_beside_those_of_the_quota() -> None:
     assert short is not None
     assert (short.resource, short.limit) == ("memory", 4 * GIB)
     assert quota.shortage("a", QuotaAmounts(1000, 4 * GIB)) is None
+
+
+def test_a_ledger_gives_a_hold_of_each_pod_without_a_number() -> None:
+    first = allocation(a_grant("n-0", 4 * GIB), uid="a")
+    second = allocation(a_grant("n-1", 8 * GIB), uid="b")
+
+    holds = [*holds_of(a_ledger().adopt(first).adopt(second))]
+
+    assert [(hold.uid, hold.node, hold.amounts, hold.number) for hold in holds] == [
+        ("a", "n", QuotaAmounts(250, 4 * GIB, 0), 0),
+        ("b", "n", QuotaAmounts(500, 8 * GIB, 0), 0),
+    ]
