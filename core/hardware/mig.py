@@ -76,7 +76,7 @@ class MigLayout:
         name: such as ``group1``.
         slices: by position.
         configured: bytes that a scheduler's settings state for each slice, by position: at least
-            what it has. Empty where no settings state them.
+            what it has. Empty where none states more than that.
     """
 
     name: str
@@ -115,6 +115,8 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
     slices = _placed(name, profiles, ())
     if slices is None:
         return None
+    if all(each.configured <= each.memory for each in profiles):
+        return MigLayout(name, slices)
     return MigLayout(name, slices, tuple(max(each.configured, each.memory) for each in profiles))
 
 
