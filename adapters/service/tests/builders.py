@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -29,6 +29,7 @@ from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
+from core.durations import SECOND
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota
@@ -209,13 +210,18 @@ class CountingCluster(LocalCluster):
 
 
 class CountingStore(MemoryStore):
-    """Counts writes; as many conflict, and as many fail, as a test sets."""
+    """Counts writes; as many conflict, and as many fail, as a test sets.
+
+    Attributes:
+        written: called after each write, before its answer arrives.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.writes = 0
         self.races = 0
         self.failures: list[OSError] = []
+        self.written: Callable[[], None] = lambda: None
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         if self.failures:
@@ -224,7 +230,9 @@ class CountingStore(MemoryStore):
             self.races -= 1
             raise Conflict("another replica was faster")
         self.writes += 1
-        return await super().write(ledger, expected)
+        version = await super().write(ledger, expected)
+        self.written()
+        return version
 
 
 @dataclass
@@ -241,6 +249,14 @@ class Bench:
         """Load all records of the store, and be ready."""
         self.service.ledgers.load(await self.store.load())
         self.service.readiness.mark_synced("ledgers")
+
+    def stop_after_writes(self, seconds: int) -> None:
+        """Let the process stop for some seconds after each write of a ledger."""
+
+        def stop() -> None:
+            self.clock.time += seconds * SECOND
+
+        self.store.written = stop
 
     async def see_quota(self) -> Quota:
         """The newest quota of namespace ``default``, which the watch reports to the service."""

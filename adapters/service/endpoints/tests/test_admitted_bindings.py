@@ -24,8 +24,6 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.wire.decode.body import BodyError
-from core.durations import SECOND
-from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
 
 
@@ -78,21 +76,12 @@ def test_a_binding_that_does_not_fit_is_denied_with_the_reason() -> None:
     assert bench.store.writes == 0
 
 
-def test_a_binding_is_not_admitted_long_after_its_review_began(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_binding_is_not_admitted_long_after_its_review_began() -> None:
     """The process stops after the commit; the reconciler may have released the cards meanwhile."""
 
     async def work() -> Json:
         bench = await a_service(pods=[a_pod()])
-        write = bench.store.write
-
-        async def stopped(ledger: NodeLedger, expected: str | None) -> str:
-            version = await write(ledger, expected)
-            bench.clock.time += (MAX_AGE + 1) * SECOND
-            return version
-
-        monkeypatch.setattr(bench.store, "write", stopped)
+        bench.stop_after_writes(MAX_AGE + 1)
         return await bind(bench, "p", "n1")
 
     answer = response(run(work()))

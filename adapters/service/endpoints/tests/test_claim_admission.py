@@ -16,7 +16,6 @@ from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.service.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review
 from adapters.wire.dra import ResourceSlice
-from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -66,18 +65,9 @@ def test_a_sound_allocation_is_committed_before_the_claim_is_written() -> None:
     assert rig.outcomes == [Outcome.ADOPTED]
 
 
-def test_an_allocation_is_not_admitted_long_after_its_review_began(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_allocation_is_not_admitted_long_after_its_review_began() -> None:
     rig = Rig()
-    write, clock = rig.bench.store.write, rig.bench.clock
-
-    async def stopped(ledger: NodeLedger, expected: str | None) -> str:
-        version = await write(ledger, expected)
-        clock.time += (MAX_AGE + 1) * SECOND
-        return version
-
-    monkeypatch.setattr(rig.bench.store, "write", stopped)
+    rig.bench.stop_after_writes(MAX_AGE + 1)
 
     answer = rig.ask(a_claim(a_share("gpu-0", memory="2Gi")))
 

@@ -7,8 +7,6 @@ from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import MAX_AGE
 from adapters.service.tests.builders import Bench, a_pod, a_service, read_pod, run
 from adapters.wire.kube import Pod
-from core.durations import SECOND
-from core.ledger.node_ledger import NodeLedger
 
 
 def at_version(version: str) -> Pod:
@@ -63,19 +61,12 @@ def test_a_pod_that_changes_again_and_again_keeps_no_cards() -> None:
     assert uids == set()
 
 
-def test_a_binding_is_not_sent_long_after_its_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_binding_is_not_sent_long_after_its_commit() -> None:
     """The process stops between the commit and the Binding."""
 
     async def work() -> tuple[Bench, set[str]]:
         bench = await a_bench(cached="1", now="1")
-        write = bench.store.write
-
-        async def stopped(ledger: NodeLedger, expected: str | None) -> str:
-            version = await write(ledger, expected)
-            bench.clock.time += (MAX_AGE + 1) * SECOND
-            return version
-
-        monkeypatch.setattr(bench.store, "write", stopped)
+        bench.stop_after_writes(MAX_AGE + 1)
         with pytest.raises(BindError, match="committed 31 s ago, at most 30 s may pass"):
             await bind(bench)
         return bench, await allocated(bench)
