@@ -89,6 +89,7 @@ class ClaimAdmission:
         try:
             if isinstance(answer, ClaimOption):
                 answer = await self._commit(facts, answer, dry_run=review.dry_run)
+            if isinstance(answer, ClaimOption):
                 self._service.check_age(began)
         except ERRORS as error:
             decision, status = failed(decision, error)
