@@ -159,7 +159,8 @@ async def run(config: AgentConfig) -> None:
     )
     ledger = _ledger_client(config, node, grants, hardware, kubelet, followers)
     reporter, watchdog = ContainerReporter(emit=ledger.emit), Watchdog()
-    plugin = _plugin(config, grants, hardware, kubelet, followers, reporter, watchdog)
+    equipment = EquipmentSource(grants, vendors, hardware.found, hardware.partitioner)
+    plugin = _plugin(config, grants, equipment, kubelet, followers, reporter, watchdog)
 
     work = [plugin.run(), *hardware.work(), *ledger.work]
     if caches is not None:
@@ -186,13 +187,12 @@ async def run(config: AgentConfig) -> None:
 def _plugin(
     config: AgentConfig,
     grants: LedgerGrants,
-    hardware: LocalCards,
+    equipment: EquipmentSource,
     kubelet: KubeletView,
     followers: Followers,
     reporter: ContainerReporter,
     watchdog: Watchdog,
 ) -> NriPlugin:
-    equipment = EquipmentSource(grants, profiles(config), hardware.found, hardware.partitioner)
     policy = Policy(
         grants,
         equipment.equipment,
