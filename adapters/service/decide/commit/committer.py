@@ -38,13 +38,14 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
+from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 
-RESERVED_NS = 60_000_000_000
+RESERVED_NS = 60 * SECOND
 """Nanoseconds after which a reservation expires whose allocation is still not written."""
 
 HOLDS = 4

@@ -323,7 +323,7 @@ class Reconciler:
                 self._reporter.repaired("described")
             case Adopt(Allocation(uid=lost_ledger.UID)):
                 self._reporter.repaired("closed")
-                text = f"No pod gets GPUs of node {node} for {self._grace} s: {lost_ledger.WHY}."
+                text = f"No pod gets cards of node {node} for {self._grace} s: {lost_ledger.WHY}."
                 self._reporter.of_node(node, "LedgerDeleted", text)
             case Release(Allocation(uid=lost_ledger.UID)):
                 self._reporter.repaired("opened")
