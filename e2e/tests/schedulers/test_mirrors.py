@@ -13,7 +13,7 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, cluster, node_of, pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import ALLOCATED, CORE, RATIO
+from e2e.harness.names import ALLOCATED, CORE, DEVICES, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import add_ready_nodes, prepare, wait_for_cards
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
@@ -58,9 +58,14 @@ def clean(service: Service) -> Iterator[None]:
 
 
 def touch(service: Service) -> None:
-    """Change the node: vc-scheduler 1.14.1 then forgets what it counted too much."""
+    """Change the node and its Device, as their components do all the time.
+
+    vc-scheduler 1.14.1 then forgets what it counted too much. koord-scheduler tries a waiting pod
+    again, which it may have tried before its plugin saw that a pod was deleted.
+    """
     labels = {"labels": {"touched": f"{time.time()}"}}
-    service.plane.api.merge(f"/api/v1/nodes/{NODE}", {"metadata": labels})
+    for path in (f"/api/v1/nodes/{NODE}", f"{DEVICES}/{NODE}"):
+        service.plane.api.merge(path, {"metadata": labels})
 
 
 def hold(service: Service, name: str = "holder") -> dict[str, str]:
