@@ -108,15 +108,16 @@ def test_a_peer_waits_for_what_a_pod_of_another_dialect_has_without_trying_to_bi
 ) -> None:
     written = hold(service)
 
-    create(service, "waits", scheduler)
-    within(30, lambda: is_unschedulable(service, "waits"))
+    waits = f"waits-for-{scheduler}"
+    create(service, waits, scheduler)
+    within(30, lambda: is_unschedulable(service, waits))
 
     assert written[VOLCANO_RECORD] == f"{CARDS[0].uuid},NVIDIA,60000,30:"
     assert '"koordinator.sh/gpu-memory-ratio":"74"' in written[ALLOCATED]
-    assert bindings(service, "waits") == []
+    assert bindings(service, waits) == []
     remove(service, "holder")
-    within(60, lambda: is_bound(service, "waits"))
-    assert [row["outcome"] for row in bindings(service, "waits")] == ["adopted"]
+    within(60, lambda: is_bound(service, waits))
+    assert [row["outcome"] for row in bindings(service, waits)] == ["adopted"]
 
 
 @pytest.mark.parametrize("first", PEERS)
@@ -127,10 +128,11 @@ def test_peers_see_each_other(service: Service, first: str) -> None:
     create(service, "two", second)
     within(30, lambda: is_bound(service, "two"))
 
-    create(service, "three", first)
-    within(30, lambda: is_unschedulable(service, "three"))
+    three = f"third-of-{first}"
+    create(service, three, first)
+    within(30, lambda: is_unschedulable(service, three))
 
-    assert bindings(service, "three") == []
+    assert bindings(service, three) == []
     assert held(service.plane, NODE).keys() == {"one", "two"}
 
 
