@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from adapters.accounting.pod_requests import PodRequest, read
-from adapters.dialects import allocation_record
+from adapters.dialects import registry
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.translation import conversion
 from adapters.dialects.translation.conversion import Inexact
@@ -98,7 +98,7 @@ class Admission:
         raw = admission.object_of(review)
         pod = _in_namespace(body.read(raw, _POD), review)
         dialects = self._service.pod_requests.dialects
-        forged = _forged(pod, dialects, converts=self._converter is not None)
+        forged = _forged(pod, converts=self._converter is not None)
         if forged is not None:
             text = f"{forged}: only the scheduler may write this; remove it"
             return self._deny_pod(pod, review, "forged", text)
@@ -202,7 +202,7 @@ class Admission:
         else:
             outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
-        patch = None if is_complete else self._patch(facts, committed)
+        patch = self._mirrored(facts, committed) if is_complete else self._patch(facts, committed)
         return admission.allowed(review.uid, patch)
 
     def _dry_run(
@@ -288,6 +288,12 @@ class Admission:
         plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
         return pod_request, replace(added, annotations={**added.annotations, **plugins})
 
+    def _mirrored(self, facts: _BindingFacts, committed: Committed) -> Patch | None:
+        """The mirrored records that a Binding with the right result lacks; None without one."""
+        mirrored = self._service.mirrors(facts.pod_request, committed)
+        brought = facts.binding.metadata.annotations
+        return admission.add_entries("annotations", brought, mirrored) if mirrored else None
+
     def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
         """What the Binding lacks of the result, and the results in it that are no longer true."""
         pod_request, meta = facts.pod_request, facts.binding.metadata
@@ -323,11 +329,9 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
+def _forged(pod: Pod, *, converts: bool) -> str | None:
     """The field in which a pod's author wrote what only a scheduler or admission may write."""
-    keys = frozenset((allocation_record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
-    if not converts:
-        keys |= {conversion.KEY}
+    keys = registry.service_keys() if converts else registry.service_keys() | {conversion.KEY}
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"
