@@ -56,7 +56,8 @@ class _BindingFacts:
     Attributes:
         binding: as it was sent.
         pod_request: what the pod requests.
-        merged: the pod with the annotations that the Binding brings.
+        merged: the pod with the annotations that the Binding brings, but for copies of a choice
+            that is older than the pod's.
         choice: the cards that the scheduler chose; empty where no choice is readable.
             It is in the Binding, or on the pod if the scheduler wrote it there before.
         has_choice: whether there is one, readable or not.
@@ -67,6 +68,12 @@ class _BindingFacts:
     merged: Pod
     choice: tuple[Grant, ...]
     has_choice: bool
+
+    @property
+    def has_older_copy(self) -> bool:
+        """Whether the Binding would write an older choice over the pod's."""
+        brought, merged = self.binding.metadata.annotations or {}, annotations(self.merged)
+        return any(merged.get(key) != value for key, value in brought.items())
 
 
 class Admission:
@@ -201,6 +208,7 @@ class Admission:
             outcome = Outcome.ADOPTED if committed.choice_accepted else Outcome.BOUND
             # Beside a slice the record states what was requested, which no grant has.
             is_complete = not any(grant.slice for grant in facts.choice)
+            is_complete = is_complete and not facts.has_older_copy
         else:
             outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
@@ -246,27 +254,35 @@ class Admission:
 
         Schedulers write the choice on the pod just before they bind it, so the watch may not have
         reported it yet: the pod is read from the API server, unless this process made the choice or
-        the Binding itself has it. So is one that is bound by the watch: it may have been created
-        again.
+        the ledger has it. So is one that is bound by the watch: it may have been created again.
+
+        What the API server's pod has of a choice counts before what the Binding has: vc-scheduler
+        copies into it the annotations that the pod had before its plugin chose again. Source:
+        volcano.sh/volcano 1.14.1 pkg/scheduler/cache/cache.go (DefaultBinder.Bind), vgpu/utils.go
+        (patchPodAnnotations).
         """
         service, node = self._service, binding.target.name
         pod_request = service.pod_requests.read(await service.find(pod))
         if pod_request is None:
             return None
-        brought = with_annotations(pod_request.pod, binding.metadata.annotations or {})
+        brought = binding.metadata.annotations or {}
+        uid = pod_request.request.uid
         is_newest = not pod_request.pod.spec.node_name and (
-            service.chose_cards(pod_request.request.uid, node)
+            service.chose_cards(uid, node)
             or service.feasibility.evaluate(pod_request).is_untouched(node)
-            or pod_request.dialect.has_result(brought)
+            or (
+                pod_request.dialect.has_result(with_annotations(pod_request.pod, brought))
+                and any(name == node for name, _ in service.ledgers.committed(uid))
+            )
         )
         if not is_newest:
             pod_request = service.pod_requests.read(await service.newest(pod))
             if pod_request is None:
                 return None
-        merged = with_annotations(
-            pod_request.pod,
-            {**annotations(pod_request.pod), **(binding.metadata.annotations or {})},
-        )
+            if pod_request.dialect.has_result(pod_request.pod):
+                keys = pod_request.dialect.result_keys
+                brought = {key: value for key, value in brought.items() if key not in keys}
+        merged = with_annotations(pod_request.pod, {**annotations(pod_request.pod), **brought})
         has_choice = pod_request.dialect.has_result(merged)
         choice = self._choice(pod_request, merged, node) if has_choice else ()
         return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
