@@ -27,10 +27,8 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
         if any(isinstance(each, dict) and each.get("name") == "DeviceShare" for each in enabled):
             problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"
             raise InputError(found.name, f"{'.'.join(field)}: DeviceShare is {problem}")
-    if options.other_dialects is not None:
-        raise InputError(
-            "--other-dialects", "is for --mode native of other schedulers; leave it out"
-        )
+    if options.ask is not None:
+        raise InputError("--ask", "is for --mode native of other schedulers; leave it out")
     extender.set_common(found, options)
     extender.set_extenders(found, options, binds=True)
     host = urlsplit(extender.own_url(found) or "").hostname

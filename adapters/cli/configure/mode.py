@@ -14,3 +14,16 @@ class Mode(Enum):
 
     EXTENDER = "extender"
     """Dragoman chooses the cards of all dialects; the scheduler's own plugin is out."""
+
+
+class Asked(Enum):
+    """About pods of which dialects a scheduler in native mode asks Dragoman."""
+
+    ALL = "all"
+    """Of its own too: where no mirrored records show its plugin what others hold."""
+
+    OTHERS = "others"
+    """Of all but its own."""
+
+    NONE = "none"
+    """Of none: it places pods of its own dialect alone."""

@@ -13,8 +13,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adapters.cli.configure.document import Configuration, Kind
-from adapters.cli.configure.mode import Mode
-from adapters.cli.configure.native import MIRRORS, choose_others, is_alone
+from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.native import MIRRORS, choose_asked, is_alone
 from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.resources import NAMES, PLAIN, RESOURCES, SHARES
 from adapters.cli.input.source import InputError
@@ -51,7 +51,13 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     tiers = _tiers(found)
     own = _taken(found, tiers)
     native = (options.mode or _present_mode(found, own)) is Mode.NATIVE
-    if choose_others(found, options, native=native):
+    if native and options.ask is Asked.ALL:
+        raise InputError(
+            "--ask",
+            "'all' is not for vc-scheduler: deviceshare and Dragoman would each reserve cards for"
+            " Volcano's pods; give others or none, or --mode extender",
+        )
+    if choose_asked(found, options, native=native) is not Asked.NONE:
         names = _resources(options, own, native=native)
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
         made = _plugin(service_url(options, PATH, url), names)
