@@ -216,12 +216,15 @@ class Dialect(ABC):
     Attributes:
         name: that requests and cards carry.
         result_keys: annotations and labels that only a scheduler may write.
+        keeps_choice: whether the ecosystem's scheduler goes on counting the cards that it chose
+            where the Binding brings others.
     """
 
     __slots__ = ()
 
     name: ClassVar[str]
     result_keys: ClassVar[frozenset[str]]
+    keeps_choice: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

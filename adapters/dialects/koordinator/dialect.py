@@ -49,6 +49,9 @@ class Koordinator(Dialect):
 
     name = keys.NAME
     result_keys = keys.RESULT_KEYS
+    # pkg/scheduler/plugins/deviceshare/device_cache.go:211-251: it holds what Reserve chose, and
+    # skips the record of another card.
+    keeps_choice = True
 
     scheduling: KoordinatorScheduling
     ranking: Ranking

@@ -5,6 +5,7 @@ of cards that comes with it is adopted if it is valid, corrected on the same nod
 rejected if nothing fits there.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -17,6 +18,7 @@ from adapters.dialects.translation import conversion
 from adapters.dialects.translation.conversion import Inexact
 from adapters.dialects.unread_keys import advice
 from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
@@ -42,6 +44,9 @@ from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
 _POD = Decoder(Pod)
+
+REMEMBERED = 4096
+"""Pods whose scheduler was asked for another choice of cards; the oldest are forgotten."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,7 @@ class Admission:
         self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
         self._converter = converter
+        self._choosing_again: OrderedDict[str, None] = OrderedDict()
 
     async def pods(self, content: bytes) -> bytes:
         """A pod is to be created: reject invalid requests, write defaults, void the devices."""
@@ -167,6 +173,10 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
+            if self._may_choose_again(facts):
+                text = f"{node}: the chosen cards are in use; choose again"
+                decision = replace(decision, outcome=Outcome.REFUSED, cause="choice", text=text)
+                return deny(self._decision_log, review.uid, CONFLICT, decision)
             return await self._commit(review, facts, decision, began)
         except ERRORS as error:
             decision, status = failed(decision, error)
@@ -219,6 +229,25 @@ class Admission:
         text = rejection.reason.text()
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
         return deny(self._decision_log, review.uid, CONFLICT, decision)
+
+    def _may_choose_again(self, facts: _BindingFacts) -> bool:
+        """Whether a scheduler should choose other cards by itself; at most once for each pod.
+
+        One that goes on counting what it chose would miscount if the Binding brought others. It
+        sees who has the cards where its records are mirrored. Where it insists, it gets others.
+        """
+        request, dialect = facts.pod_request.request, facts.pod_request.dialect
+        ledger = self._service.ledgers.ledger(facts.binding.target.name)
+        if not facts.choice or ledger is None or request.uid in self._choosing_again:
+            return False
+        if not dialect.keeps_choice or dialect not in self._service.mirrored:
+            return False
+        if request.uid in ledger.allocations or is_valid(request, facts.choice, ledger):
+            return False
+        self._choosing_again[request.uid] = None
+        if len(self._choosing_again) > REMEMBERED:
+            self._choosing_again.popitem(last=False)
+        return True
 
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
         """What the answer depends on; None where the pod requests no share.

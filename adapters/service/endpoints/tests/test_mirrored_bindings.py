@@ -1,6 +1,7 @@
 """Bindings bring the records by which other schedulers count what the pod has."""
 
 import json
+from dataclasses import replace
 
 from adapters.service.decide.ports import Outcome
 from adapters.service.endpoints.admission import Admission
@@ -10,6 +11,7 @@ from adapters.service.endpoints.tests.reviews import bind, bound
 from adapters.service.tests.builders import (
     Bench,
     Json,
+    a_binding,
     a_pod,
     a_service,
     decoded,
@@ -17,8 +19,14 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.wire.kube import KubeNode, Metadata, annotations
+from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant
+from core.tests.builders import a_card, a_node
 
 CARD = "GPU-n1-0"
+DIALECTS = frozenset({"koordinator", "hami"})
+CARDS = (a_card("k0", 0, 8 * GIB), a_card("k1", 1, 8 * GIB))
 BOTH = KubeNode(
     Metadata(
         name="n1",
@@ -85,6 +93,41 @@ def test_a_pod_of_the_peers_own_dialect_gets_none() -> None:
         return await bind(bench, "p", "n1", chosen)
 
     assert "patch" not in run(work())["response"]
+
+
+def test_a_scheduler_that_keeps_counting_its_choice_is_asked_once_for_another() -> None:
+    half = {"koordinator.sh/gpu-core": 60, "koordinator.sh/gpu-memory-ratio": 60}
+    chosen = {
+        "scheduling.koordinator.sh/device-allocated": json.dumps(
+            {
+                "gpu": [
+                    {
+                        "minor": 0,
+                        "id": "k0",
+                        "resources": {
+                            "koordinator.sh/gpu-core": "60",
+                            "koordinator.sh/gpu-memory": str(8 * GIB * 60 // 100),
+                            "koordinator.sh/gpu-memory-ratio": "60",
+                        },
+                    }
+                ]
+            }
+        )
+    }
+
+    async def work(*mirrored: str) -> list[tuple[Outcome, str]]:
+        bench = await a_service(pods=[a_pod("p", limits=half)], mirrored=mirrored)
+        ledger = NodeLedger.of(a_node(*(replace(card, dialects=DIALECTS) for card in CARDS)))
+        taken = Allocation("other", "d/o", "hami", "n", (Grant("c", "k0", 4 * GIB, 60),))
+        await bench.store.write(ledger.adopt(taken), None)
+        await bench.sync()
+        admission = Admission(bench.service)
+        for _ in range(2):
+            await admission.bindings(review(a_binding("p", "n", chosen), sub="binding"))
+        return [(each.outcome, each.cause) for each in bench.decision_log.decisions]
+
+    assert run(work("koordinator")) == [(Outcome.REFUSED, "choice"), (Outcome.CORRECTED, "")]
+    assert run(work("volcano"))[0][0] is Outcome.CORRECTED
 
 
 def test_an_author_writes_neither_a_mirror_nor_a_mark() -> None:

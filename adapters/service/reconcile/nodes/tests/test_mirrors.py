@@ -11,8 +11,7 @@ from adapters.service.reconcile.nodes.tests.pods import NODE, bound
 from adapters.service.reconcile.nodes.tests.test_claims import slices
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
-from adapters.wire.dra_pod import PodClaim
-from adapters.wire.kube import Metadata, Pod, PodSpec, UnreadPod, annotations
+from adapters.wire.kube import Metadata, Pod, PodClaim, PodSpec, UnreadPod, annotations
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
