@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import STDIN
 
@@ -67,7 +67,7 @@ def configure(
         ),
     ] = None,
     mode: Annotated[
-        Mode | None,
+        SchedulerMode | None,
         typer.Option(
             metavar="MODE",
             help="native: its own plugin chooses cards, the webhook decides; or extender.",

@@ -8,7 +8,7 @@ the other dialects alone.
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
 from adapters.cli.configure.entries import Role, managed
-from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.native import MIRRORS, choose_asked, is_alone
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
@@ -32,7 +32,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     if chosen is None:
         keep = is_alone(found) if own is None else not own.get("bindVerb")
     else:
-        keep = chosen is Mode.NATIVE
+        keep = chosen is SchedulerMode.NATIVE
     notes = found.record.rewind(found.body)
     asked = choose_asked(found, options, native=keep, present=_present(own))
     asks, left_out = asked is not Asked.NONE, "" if asked is Asked.ALL else FAMILY
@@ -62,12 +62,12 @@ def _present(own: Body | None) -> Asked:
     return Asked.ALL if any(name.startswith(FAMILY) for name in managed(own)) else Asked.OTHERS
 
 
-def _chosen(options: ConfigureOptions) -> Mode | None:
+def _chosen(options: ConfigureOptions) -> SchedulerMode | None:
     """The mode that the options ask for; None for the one that the file has."""
     keep = options.keep_deviceshare
     if keep is None:
         return options.mode
-    by_flag = Mode.NATIVE if keep else Mode.EXTENDER
+    by_flag = SchedulerMode.NATIVE if keep else SchedulerMode.EXTENDER
     if options.mode not in (None, by_flag):
         flag = "--keep-deviceshare" if keep else "--no-keep-deviceshare"
         raise InputError(flag, f"means --mode {by_flag.value}; leave one of the two out")

@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
 
@@ -19,7 +19,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     """
     if options.keep_deviceshare is not None:
         raise InputError("--keep-deviceshare", "is only for koord-scheduler; leave it out")
-    if options.mode is Mode.NATIVE:
+    if options.mode is SchedulerMode.NATIVE:
         raise InputError(
             "--mode", "'native' is not for kube-scheduler, which has no device plugin; leave it out"
         )

@@ -3,14 +3,14 @@
 from enum import Enum
 
 
-class Mode(Enum):
+class SchedulerMode(Enum):
     """How a scheduler that has a device plugin of its own works with Dragoman.
 
     In either mode the webhook for Bindings commits the cards.
     """
 
     NATIVE = "native"
-    """Its own plugin chooses the cards of its own dialect; Dragoman serves the other dialects."""
+    """The own plugin chooses the cards of its own dialect; Dragoman serves the other dialects."""
 
     EXTENDER = "extender"
     """Dragoman chooses the cards of all dialects; the scheduler's own plugin is out."""
@@ -20,10 +20,10 @@ class Asked(Enum):
     """About pods of which dialects a scheduler in native mode asks Dragoman."""
 
     ALL = "all"
-    """Of its own too: where no mirrored records show its plugin what others hold."""
+    """Pods of its own dialect too: where no mirrored records show its plugin what others hold."""
 
     OTHERS = "others"
-    """Of all but its own."""
+    """Pods of all dialects but its own."""
 
     NONE = "none"
-    """Of none: it places pods of its own dialect alone."""
+    """No pods: it places those of its own dialect alone."""

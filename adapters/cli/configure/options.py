@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.input.source import InputError
 
 PORT = 9595
@@ -38,7 +38,7 @@ class ConfigureOptions:
     kubeconfig: str | None = None
     scheduler_name: str | None = None
     preemption: bool | None = None
-    mode: Mode | None = None
+    mode: SchedulerMode | None = None
     keep_deviceshare: bool | None = None
     plain_pods: bool | None = None
     ask: Asked | None = None

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, is_alone, own_url, unconfigure
-from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.resources import NAMES
 from adapters.cli.configure.scheduler import Scheduler
@@ -51,7 +51,7 @@ def run(scheduler: Scheduler, text: Source, **options: Any) -> Source:
 
 
 def native(scheduler: Scheduler, text: Source, **options: Any) -> Source:
-    return run(scheduler, text, mode=Mode.NATIVE, **options)
+    return run(scheduler, text, mode=SchedulerMode.NATIVE, **options)
 
 
 def plugins(text: Source) -> list[list[Any]]:
@@ -142,14 +142,15 @@ def test_the_older_name_of_native_mode_means_the_same() -> None:
 
     assert run(KOORD, of_koordinator(), keep_deviceshare=True).text == once.text
     assert (
-        run(KOORD, once, keep_deviceshare=False).text == run(KOORD, once, mode=Mode.EXTENDER).text
+        run(KOORD, once, keep_deviceshare=False).text
+        == run(KOORD, once, mode=SchedulerMode.EXTENDER).text
     )
 
 
 def test_koord_scheduler_may_ask_about_its_own_pods_too_as_earlier_versions_had_it() -> None:
     """Where no mirrored records show DeviceShare what others hold."""
     once = native(KOORD, of_koordinator(), ask=Asked.ALL)
-    of_before = run(KOORD, of_koordinator(), mode=Mode.EXTENDER).text.replace(
+    of_before = run(KOORD, of_koordinator(), mode=SchedulerMode.EXTENDER).text.replace(
         "  bindVerb: bind # the Binding writes the cards too, in one step\n", ""
     )
     shares, _ = made = yaml.safe_load(once.text)["extenders"]
@@ -159,7 +160,7 @@ def test_koord_scheduler_may_ask_about_its_own_pods_too_as_earlier_versions_had_
     shares["weight"] = 9
     given_before = source(yaml.safe_dump(yaml.safe_load(once.text) | {"extenders": made}))
     assert run(KOORD, given_before).text == given_before.text
-    assert configure(KOORD, once, ConfigureOptions(mode=Mode.NATIVE)).notes == []
+    assert configure(KOORD, once, ConfigureOptions(mode=SchedulerMode.NATIVE)).notes == []
 
     others_alone = native(KOORD, given_before, ask=Asked.OTHERS)
     assert asked(KOORD, others_alone) == others(KOORD)
@@ -183,7 +184,7 @@ def test_a_second_run_changes_nothing_whether_it_names_the_mode_or_not(
 def test_each_mode_leads_to_the_other_and_back(scheduler: Scheduler) -> None:
     here, there = native(scheduler, given(scheduler)), run(scheduler, given(scheduler))
 
-    changed = run(scheduler, here, mode=Mode.EXTENDER)
+    changed = run(scheduler, here, mode=SchedulerMode.EXTENDER)
     back = native(scheduler, changed)
 
     assert yaml.safe_load(changed.text) == yaml.safe_load(there.text)
@@ -211,7 +212,7 @@ def test_without_the_other_dialects_the_scheduler_asks_nothing_until_it_is_to(
     assert not is_alone(scheduler, once)
     again = run(scheduler, alone, ask=Asked.OTHERS, **address)
     assert yaml.safe_load(again.text) == yaml.safe_load(once.text)
-    assert asked(scheduler, run(scheduler, alone, mode=Mode.EXTENDER)) == {*NAMES}
+    assert asked(scheduler, run(scheduler, alone, mode=SchedulerMode.EXTENDER)) == {*NAMES}
 
 
 @pytest.mark.parametrize("before", [None, 30])
@@ -238,7 +239,7 @@ def test_undo_restores_what_native_mode_found(scheduler: Scheduler) -> None:
 
 @BOTH
 def test_native_mode_says_what_the_plugin_does_not_see(scheduler: Scheduler) -> None:
-    options = ConfigureOptions(mode=Mode.NATIVE)
+    options = ConfigureOptions(mode=SchedulerMode.NATIVE)
 
     (note,) = configure(scheduler, given(scheduler), options).notes
 
@@ -254,13 +255,13 @@ WITHOUT_PREDICATES = source("tiers:\n- plugins:\n  - name: gang\n")
         (
             VOLCANO,
             WITHOUT_PREDICATES,
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "needs the plugin predicates, in which Volcano has deviceshare allocate; add it",
         ),
         (
             VOLCANO,
             of_volcano(**{"deviceshare.GPUSharingEnable": True}),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "deviceshare.GPUSharingEnable: True excludes deviceshare.VGPUEnable",
         ),
         (
@@ -278,37 +279,37 @@ WITHOUT_PREDICATES = source("tiers:\n- plugins:\n  - name: gang\n")
         (
             VOLCANO,
             of_volcano(),
-            {"mode": Mode.NATIVE, "ask": Asked.NONE, "plain_pods": True},
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.NONE, "plain_pods": True},
             "--plain-pods: is for an extender, and there is none with --ask none",
         ),
         (
             KOORD,
             of_koordinator(),
-            {"mode": Mode.NATIVE, "ask": Asked.NONE, "url": "http://10.0.0.1:1"},
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.NONE, "url": "http://10.0.0.1:1"},
             "--url: is for an extender, and there is none with --ask none",
         ),
         (
             KOORD,
             source(of_koordinator().text.replace("DeviceShare", "Reservation")),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "--mode native: no profile enables DeviceShare; enable it, or give --mode extender",
         ),
         (
             VOLCANO,
             of_volcano(),
-            {"mode": Mode.NATIVE, "ask": Asked.ALL},
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.ALL},
             "--ask: 'all' is not for vc-scheduler",
         ),
         (
             KOORD,
             of_koordinator(),
-            {"mode": Mode.EXTENDER, "keep_deviceshare": True},
+            {"mode": SchedulerMode.EXTENDER, "keep_deviceshare": True},
             "--keep-deviceshare: means --mode native; leave one of the two out",
         ),
         (
             Scheduler.KUBE,
             default(Scheduler.KUBE),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "--mode: 'native' is not for kube-scheduler, which has no device plugin",
         ),
         (

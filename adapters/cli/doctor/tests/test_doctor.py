@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from adapters.cli.configure.command import default
-from adapters.cli.configure.mode import Asked, Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import exit_status
@@ -382,7 +382,7 @@ def test_a_scheduler_in_native_mode_is_sound_whether_it_asks_or_not(
     scheduler: Scheduler, ask: Asked
 ) -> None:
     cluster = only()
-    add_scheduler(cluster, scheduler, ConfigureOptions(mode=Mode.NATIVE, ask=ask))
+    add_scheduler(cluster, scheduler, ConfigureOptions(mode=SchedulerMode.NATIVE, ask=ask))
 
     assert texts(cluster) == []
 
