@@ -5,6 +5,7 @@ begins with ``at once``.
 """
 
 import asyncio
+import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,11 +14,13 @@ import pytest
 
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.tests.builders import run
+from adapters.service.tests.builders import Json, a_node, a_pod, a_service, run
 from adapters.service.web import fast_path, server
 from adapters.service.web.app import Answer, App, Call, Route
 from adapters.service.web.body_budget import SMALL
 from adapters.service.web.limits import PortLimits
+from adapters.service.web.tests.calls import app_of
+from core.hardware.quantity import MIB
 
 BODY = b"at once"
 
@@ -109,10 +112,10 @@ class Wire:
 
 
 @asynccontextmanager
-async def serving(asked: Asked, limits: PortLimits | None = None) -> AsyncIterator[int]:
+async def serving(app: App, limits: PortLimits | None = None) -> AsyncIterator[int]:
     listener = server.listener("127.0.0.1:0")
     started = asyncio.Event()
-    web = server.server(asked.app(), None, started.set, limits or PortLimits())
+    web = server.server(app, None, started.set, limits or PortLimits())
     task = asyncio.create_task(web.serve([listener]))
     await started.wait()
     try:
@@ -140,7 +143,7 @@ def asked_with(*requests: bytes) -> tuple[Asked, Answers]:
 
     async def work() -> tuple[Asked, Answers]:
         asked = Asked()
-        async with serving(asked) as port, wire(port) as one:
+        async with serving(asked.app()) as port, wire(port) as one:
             return asked, [await one.ask(each) for each in requests]
 
     return run(work())
@@ -166,7 +169,7 @@ def test_both_paths_count_calls_and_bytes() -> None:
 def test_a_head_is_known_on_every_connection_of_a_port() -> None:
     async def work() -> Asked:
         asked = Asked()
-        async with serving(asked) as port:
+        async with serving(asked.app()) as port:
             for _ in range(3):
                 async with wire(port) as one:
                     await one.ask(request())
@@ -204,7 +207,7 @@ def test_a_head_is_known_on_every_connection_of_a_port() -> None:
 def test_what_differs_takes_the_usual_path_each_time(parts: tuple[bytes, ...]) -> None:
     async def work() -> Asked:
         asked = Asked()
-        async with serving(asked) as port:
+        async with serving(asked.app()) as port:
             async with wire(port) as one:
                 await one.ask(request())
             for _ in range(2):
@@ -219,7 +222,7 @@ def test_what_differs_takes_the_usual_path_each_time(parts: tuple[bytes, ...]) -
 def test_requests_in_a_row_are_answered_in_their_order() -> None:
     async def work() -> tuple[Asked, Answers]:
         asked = Asked()
-        async with serving(asked) as port, wire(port) as one:
+        async with serving(asked.app()) as port, wire(port) as one:
             await one.ask(request())
             await one.send(request(BODY + b"1") + request(BODY + b"2"), request(b"slow"), request())
             answers = [await one.answer() for _ in range(2)]
@@ -237,7 +240,7 @@ def test_the_rest_of_a_body_that_was_not_read_is_no_request() -> None:
     async def work() -> tuple[Asked, Answers]:
         asked = Asked()
         unread = request(request(), path="/nothing")[: -len(request())]
-        async with serving(asked) as port, wire(port) as one:
+        async with serving(asked.app()) as port, wire(port) as one:
             await one.ask(request())
             answers = [await one.ask(unread)]
             await one.send(request())
@@ -254,7 +257,7 @@ def test_a_connection_that_was_answered_at_once_is_not_the_one_that_is_idle_long
     async def work() -> bytes:
         asked = Asked()
         limits = PortLimits(connections=2)
-        async with serving(asked, limits) as port, wire(port) as one, wire(port) as two:
+        async with serving(asked.app(), limits) as port, wire(port) as one, wire(port) as two:
             for each in (one, two, one):
                 await each.ask(request())
             async with wire(port) as three:
@@ -268,7 +271,7 @@ def test_a_connection_that_was_answered_at_once_is_not_the_one_that_is_idle_long
 def test_a_full_port_answers_no_known_head() -> None:
     async def work() -> tuple[Asked, bytes]:
         asked = Asked()
-        async with serving(asked, PortLimits(connections=1)) as port, wire(port) as one:
+        async with serving(asked.app(), PortLimits(connections=1)) as port, wire(port) as one:
             await one.ask(request())
             await one.send(request(b"slow"))
             async with wire(port) as two:
@@ -298,7 +301,7 @@ def test_a_connection_that_is_answered_at_once_again_and_again_is_kept_open(
 
     async def work() -> list[bytes]:
         asked = Asked()
-        async with serving(asked) as port, wire(port) as one:
+        async with serving(asked.app()) as port, wire(port) as one:
             bodies = []
             for _ in range(5):
                 bodies.append((await one.ask(request()))[1])
@@ -307,3 +310,43 @@ def test_a_connection_that_is_answered_at_once_again_and_again_is_kept_open(
             return bodies
 
     assert run(work()) == [b"{}at once"] * 5
+
+
+def test_a_predicate_is_answered_at_once_from_the_ledger_of_now() -> None:
+    """Another pod takes the card and returns it in between; then the ledgers are not known."""
+    pod = a_pod("p", memory=800)
+
+    def task(of: Json, node: str = "", status: int = 1) -> Json:
+        uid = of["metadata"]["uid"]
+        return {"UID": uid, "NodeName": node, "Status": status, "Pod": of}
+
+    def asks(path: str, content: Json) -> bytes:
+        text = json.dumps(content, separators=(",", ":"))  # as Go writes it
+        return request(text.encode(), path=f"/volcano/{path}")
+
+    async def work() -> tuple[list[Json], list[bool], bytes]:
+        bench = await a_service(a_node("n1", cards=1, memory=1000 * MIB))
+        app = await app_of(bench)
+        plain, at_once = app.fast_path.answer, list[bool]()
+
+        def spied(data: bytes) -> bytes | None:
+            found = plain(data)
+            at_once.append(found is not None)
+            return found
+
+        app.fast_path.answer = spied  # type: ignore[method-assign]
+        predicate = asks("predicate", {"task": task(pod), "node": {"Name": "n1"}})
+        other = a_pod("other", memory=800)
+        taken = asks("allocate", {"task": task(other, "n1", status=2)})
+        returned = asks("deallocate", {"task": task(other, "n1")})
+        async with serving(app) as port, wire(port) as one:
+            order = (predicate, predicate, taken, predicate, returned, predicate)
+            answers = [json.loads((await one.ask(each))[1]) for each in order]
+            bench.service.readiness.mark_unsynced("ledgers")
+            return answers, at_once, (await one.ask(predicate))[0]
+
+    answers, at_once, unready = run(work())
+
+    assert [answer.get("code") for answer in answers] == [0, 0, None, 2, None, 0]
+    assert at_once == [False, True, False, True, False, True, False]
+    assert unready.startswith(b"HTTP/1.1 503")
