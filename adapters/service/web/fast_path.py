@@ -123,6 +123,16 @@ class FastPath:
                 timing.status, timing.size = 200, head.length
         return found
 
+    def awaits_more(self, data: bytes) -> bool:
+        """Whether a known head arrived with the begin of its body.
+
+        Go's client writes the first 4 KiB of a request, then the rest, and these may arrive apart.
+        """
+        head = _split(data) if self._heads else None
+        if head is None or len(data) >= head.end + head.length:
+            return False
+        return (head.before, head.after) in self._heads
+
 
 def _split(data: bytes) -> _Head | None:
     """The head of a request; None where it is too long, or announces no small body."""

@@ -88,6 +88,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = refused
         self._fast_path = None if for_probes else fast_path
         self._arrived = b""
+        self._begun = b""
         self._is_between_messages = True
         self._in_head = True
         self._is_last = False
@@ -100,6 +101,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
+        self._begun = b""
         self._connections.remove(self)
         # Both refer to this connection. In a circle the body of its last request would stay until a
         # garbage collection, and these are rare (``runtime.settle``): 300 MiB in a minute.
@@ -112,9 +114,12 @@ class LimitedProtocol(HttpToolsProtocol):
         parser: httptools.HttpRequestParser | None = self.parser
         if parser is None or self._is_last:  # the connection was lost, or ends
             return
-        if self._is_between_messages and self._answer_at_once(data):
+        begun, self._begun = self._begun, b""
+        if begun:
+            data = begun + data
+        if self._is_between_messages and self._answer_at_once(data, may_wait=not begun):
             return
-        if self._connections.phase(self) is ConnectionPhase.IDLE:
+        if begun or self._connections.phase(self) is ConnectionPhase.IDLE:
             self._bytes = 0
             self._in_head = True
             self._update_phase()
@@ -140,13 +145,17 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(_malformed())
 
-    def _answer_at_once(self, data: bytes) -> bool:
-        """Answer what arrived between two requests, if it is a request of the fast path."""
+    def _answer_at_once(self, data: bytes, *, may_wait: bool) -> bool:
+        """Answer a request of the fast path, or await its rest; False where ``data`` has none."""
         self._arrived = b""
-        if self._fast_path is None or self._connections.phase(self) not in _BETWEEN:
+        if self._fast_path is None or self._phase() not in _BETWEEN:
             return False
         answer = self._fast_path.answer(data)
         if answer is None:
+            if may_wait and self._fast_path.awaits_more(data):
+                self._begun = data
+                self._update_phase()
+                return True
             self._arrived = data
             return False
         more = b"".join(b"%b: %b\r\n" % field for field in self.server_state.default_headers)
@@ -255,6 +264,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _phase(self) -> ConnectionPhase:
         if self.flow.write_paused or self.transport.is_closing():
             return ConnectionPhase.CLOSING
+        if self._begun:
+            return ConnectionPhase.BODY
         if not self._is_answered:
             return ConnectionPhase.BODY if self.cycle.more_body else ConnectionPhase.HANDLING
         return ConnectionPhase.HEAD if self._in_head else ConnectionPhase.IDLE

@@ -103,6 +103,10 @@ class Wire:
         await self.send(*parts)
         return await self.answer()
 
+    async def end(self) -> None:
+        """Send no more."""
+        self._writer.write_eof()
+
     async def line(self) -> bytes:
         """The first line of the next response."""
         return await self._reader.readline()
@@ -199,8 +203,10 @@ def test_a_head_is_known_on_every_connection_of_a_port() -> None:
         (request(BODY.ljust(100_000)),),
         (request(path="/asked?" + "a" * fast_path.LONGEST_HEAD),),
         (request()[:40], request()[40:]),
-        (request()[:-3], request()[-3:]),
-        (request()[: -len(BODY)], BODY),
+        (request(b"not at once")[:-3], request(b"not at once")[-3:]),
+        (request()[:-3], request()[-3:] + request()),
+        (request()[:-3], request()[-3:-1], request()[-1:]),
+        (request()[:-3] + b"  ", request()[-1:] + b"!"),
         (b"\r\n", request(b"not at once")),
     ],
 )
@@ -217,6 +223,44 @@ def test_what_differs_takes_the_usual_path_each_time(parts: tuple[bytes, ...]) -
         return asked
 
     assert run(work()).fast == []
+
+
+def test_a_body_in_two_parts_is_answered_at_once_when_it_is_complete() -> None:
+    async def work() -> tuple[Asked, Answers]:
+        asked = Asked()
+        async with serving(asked.app()) as port:
+            answers: Answers = []
+            async with wire(port) as one:
+                await one.ask(request())
+                answers.append(await one.ask(request()[:-3], request()[-3:]))
+            async with wire(port) as one:
+                answers.append(await one.ask(request()[: -len(BODY)], BODY))
+                answers.append(await one.ask(request(b"other")[:-1], b"r"))
+        return asked, answers
+
+    asked, answers = run(work())
+
+    assert [body for _, body in answers] == [b"{}at once", b"{}at once", b"{}other"]
+    assert asked.fast == [BODY, BODY]
+    assert asked.usual == [BODY, b"other"]
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_a_body_that_does_not_arrive_has_the_deadline_of_every_body(ends: bool) -> None:
+    async def work() -> tuple[Asked, bytes]:
+        asked = Asked()
+        limits = PortLimits(body_seconds=0.2)
+        async with serving(asked.app(), limits) as port, wire(port) as one:
+            await one.ask(request())
+            await one.send(request()[:-3])
+            if ends:
+                await one.end()
+            return asked, await one.rest()
+
+    asked, rest = run(work())
+
+    assert asked.fast == []
+    assert rest.startswith(b"" if ends else b"HTTP/1.1 408")
 
 
 def test_requests_in_a_row_are_answered_in_their_order() -> None:
