@@ -16,11 +16,11 @@ from e2e.harness.cluster.ready_cluster import PODS, pod, turn
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.configured import CONFIGS, configured
+from e2e.harness.schedulers.native import known_to_peers
 from e2e.harness.schedulers.schedulers import start_volcano_scheduler
 from e2e.harness.schedulers.service import Service, volcano_like, webhooks
-from e2e.harness.schedulers.stock_sharing import HANDSHAKE
 from e2e.harness.schedulers.volcano import GROUPS
-from e2e.harness.workloads.inventory import add_inventory, described, gpus, volcano
+from e2e.harness.workloads.inventory import add_inventory, gpus, volcano
 
 SHARE = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "8000"}
 CHOSEN = "volcano.sh/vgpu-ids-new"
@@ -56,12 +56,11 @@ class Round:
 
 
 def grow(plane: ControlPlane, size: int) -> None:
-    """Grow to ``size`` nodes with eight cards, ready from the start."""
+    """Grow to ``size`` nodes with eight cards that Volcano's plugin reads too, ready at once."""
     there = {node["metadata"]["name"] for node in plane.api.get("/api/v1/nodes")["items"]}
     names = [f"node-{number:05}" for number in range(size)]
-    rows = [described(name, volcano(gpus(name, 8))) for name in names if name not in there]
+    rows = [known_to_peers(name, volcano(gpus(name, 8))) for name in names if name not in there]
     for row in rows:
-        row.node["metadata"]["annotations"].update(HANDSHAKE)
         row.node["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     add_inventory(plane.api, rows)
 
