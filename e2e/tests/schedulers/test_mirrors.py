@@ -6,6 +6,7 @@ Nothing of Dragoman is in their configuration: they decide on what they read fro
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -178,5 +179,5 @@ def test_the_records_stay_right_without_the_service(service: Service) -> None:
         for scheduler in PEERS:
             create(service, f"waits-{scheduler}", scheduler)
         for scheduler in PEERS:
-            within(30, lambda name=f"waits-{scheduler}": is_unschedulable(service, name))
+            within(30, partial(is_unschedulable, service, f"waits-{scheduler}"))
         assert all(node_of(service.plane.api, f"waits-{each}") == "" for each in PEERS)
