@@ -118,7 +118,7 @@ def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
     """
     if pod.status.phase not in (None, "Pending") or any(map(is_reported, resource_names(pod))):
         return None
-    if annotations(pod).keys() & registry.allocation_annotations():
+    if registry.own_records(annotations(pod).keys()):
         return None
     try:
         dialect = dialect_of(pod, dialects)

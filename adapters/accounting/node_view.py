@@ -47,6 +47,7 @@ class NodeView:
         refused: by uid, why the quota of its namespace has no room for a pod that was bound and
             has no cards yet.
         is_lost: whether the ledger replaces one that was deleted.
+        consumers: pods that are bound to it and name ResourceClaims.
     """
 
     ledger: NodeLedger
@@ -65,3 +66,4 @@ class NodeView:
     deallocated: Sequence[DeallocatedClaim] = ()
     refused: Mapping[str, str] = field(default_factory=lambda: NOT_REFUSED)
     is_lost: bool = False
+    consumers: Sequence[Pod] = ()

@@ -11,6 +11,7 @@ import msgspec
 
 from adapters.accounting import lost_ledger
 from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.accounting.mirrored_records import unmirrored
 from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
 from adapters.accounting.repairs import (
     Adopt,
@@ -39,12 +40,15 @@ from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import KUBELET, Allocation, Grant, Placement
 
 
-def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]:
+def reconcile(
+    view: NodeView, dialects: Sequence[Dialect], mirrored: Sequence[Dialect] = ()
+) -> tuple[Repair, ...]:
     """Return the repairs of a node in the order to make them; none where all agrees.
 
     Args:
         view: of the node.
         dialects: all dialects.
+        mirrored: those whose records pods of other dialects get too.
     """
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
@@ -70,7 +74,12 @@ def reconcile(view: NodeView, dialects: Sequence[Dialect]) -> tuple[Repair, ...]
     repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
     if late:
         repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
-    return (*repairs, *annotated)
+    after = repaired(view.ledger, repairs)
+    return (
+        *repairs,
+        *annotated,
+        *unmirrored(after, view.pods, view.consumers, dialects, mirrored),
+    )
 
 
 def _allocated_late(

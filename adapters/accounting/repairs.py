@@ -1,6 +1,6 @@
 """The repairs that make a node's ledger and its pods agree, and what they do to a ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -76,7 +76,22 @@ class Annotate:
     result: Result
 
 
-Repair = Describe | Adopt | Allocate | Release | Keep | Annotate
+@dataclass(frozen=True, slots=True)
+class Mirror:
+    """Write on a bound pod what it has, in the words of other ecosystems.
+
+    Attributes:
+        pod: before the write.
+        holders: uids of the allocations that it states, of the pod and of its ResourceClaims.
+        annotations: to write.
+    """
+
+    pod: Pod
+    holders: tuple[str, ...]
+    annotations: Mapping[str, str]
+
+
+Repair = Describe | Adopt | Allocate | Release | Keep | Annotate | Mirror
 
 
 def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
@@ -91,6 +106,6 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
                 ledger = ledger.release(allocation.uid)
             case Keep(allocation):
                 ledger = ledger.adopt(allocation)
-            case Annotate():
+            case Annotate() | Mirror():
                 continue
     return ledger

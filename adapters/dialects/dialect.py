@@ -177,6 +177,25 @@ NO_ALLOCATION = AdoptedAllocation(())
 
 
 @dataclass(frozen=True, slots=True)
+class HeldShare:
+    """What the holders that have a part of one card leave no room for on it.
+
+    Attributes:
+        card: the card.
+        memory: bytes; all of the card where nothing of it is left for others.
+        compute: percent; ``FULL`` where nothing of the card is left for others.
+        slots: sharing slots.
+        whole: nothing of the card is left for others.
+    """
+
+    card: Card
+    memory: int
+    compute: int
+    slots: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class QuotaUnit:
     """What one unit of a key of a ResourceQuota limits.
 
@@ -197,12 +216,15 @@ class Dialect(ABC):
     Attributes:
         name: that requests and cards carry.
         result_keys: annotations and labels that only a scheduler may write.
+        keeps_choice: whether the ecosystem's scheduler goes on counting the cards that it chose
+            where the Binding brings others.
     """
 
     __slots__ = ()
 
     name: ClassVar[str]
     result_keys: ClassVar[frozenset[str]]
+    keeps_choice: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
@@ -328,3 +350,19 @@ class Dialect(ABC):
             node: the node of the placement.
             now: nanoseconds since 1970.
         """
+
+    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:  # noqa: ARG002
+        """Write what a pod of another dialect has, as a record for the ecosystem's scheduler.
+
+        It states at least what the shares leave no room for, so that this scheduler gives no part
+        of them to its own pods. Empty where the dialect describes none of the cards, or where its
+        scheduler counts no record of other pods.
+
+        Args:
+            pod: bound, or about to be.
+            shares: of cards of one node, each once.
+
+        Returns:
+            annotations, by key.
+        """
+        return {}

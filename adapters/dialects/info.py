@@ -62,6 +62,8 @@ class DialectInfo:
         uses_node_lock: whether the ecosystem's device plugin finds its pods by a lock on the
             node; see ``Dialect.needs_node_lock``.
         runtime_hook: the ecosystem's own hook on the node; None where there is none.
+        mirror: the annotation in which the ecosystem's scheduler counts what pods of other dialects
+            have (``adapters.dialects.mirrors``); None where it counts no such record.
         pod_annotations: annotations that authors of pods may set.
         pod_resources: resources that pods may request, by their default names.
         resources_beside: resources that the ecosystem's scheduler allocates beside the cards, and
@@ -79,6 +81,7 @@ class DialectInfo:
     vendor: str | None = None
     uses_node_lock: bool = False
     runtime_hook: RuntimeHook | None = None
+    mirror: str | None = None
     pod_annotations: frozenset[str] = frozenset()
     pod_resources: frozenset[str] = frozenset()
     resources_beside: frozenset[str] = frozenset()

@@ -22,6 +22,10 @@ Read it as ``registry.DIALECTS`` or by the functions below, when it is needed an
 """
 
 
+MIRROR = "dragoman.dev/mirror-"
+"""Prefix of the annotations that mark a record as a mirror, before the name of its dialect."""
+
+
 def named(name: str) -> DialectInfo | None:
     """The entry of a dialect; None where no dialect has this name."""
     return next((info for info in DIALECTS if info.name == name), None)
@@ -39,6 +43,37 @@ def allocation_annotations() -> frozenset[str]:
     )
 
 
+def own_records(annotations: Collection[str]) -> frozenset[str]:
+    """The annotations by which a scheduler recorded a pod's cards; mirrored records are not theirs.
+
+    Args:
+        annotations: the keys of all annotations of the pod.
+    """
+    mirrored = {
+        info.mirror
+        for info in DIALECTS
+        if info.mirror is not None and mirror_mark(info.name) in annotations
+    }
+    return allocation_annotations().intersection(annotations) - mirrored
+
+
+def mirror_mark(name: str) -> str:
+    """The annotation that marks the record of a dialect as a mirror."""
+    return f"{MIRROR}{name}"
+
+
+def mirror_targets() -> tuple[str, ...]:
+    """The names of the dialects whose schedulers count mirrored records."""
+    return tuple(info.name for info in DIALECTS if info.mirror is not None)
+
+
+def service_keys() -> frozenset[str]:
+    """Annotations and labels of pods that only schedulers and the service may write."""
+    return frozenset((allocation_record.KEY, *map(mirror_mark, mirror_targets()))).union(
+        *(info.result_keys for info in DIALECTS)
+    )
+
+
 def documents() -> frozenset[Document]:
     """The settings files that any dialect reads."""
     return frozenset[Document]().union(*(info.documents for info in DIALECTS))
@@ -46,8 +81,7 @@ def documents() -> frozenset[Document]:
 
 def annotations() -> frozenset[str]:
     """Every annotation of a pod that a dialect reads or writes."""
-    own = (info.pod_annotations | info.result_keys for info in DIALECTS)
-    return frozenset((allocation_record.KEY,)).union(*own)
+    return service_keys().union(*(info.pod_annotations for info in DIALECTS))
 
 
 def resources() -> frozenset[str]:

@@ -145,7 +145,9 @@ class ServiceRuntime:
             cluster.quotas,
             self.recorder,
         )
-        self.service = Service(self._dialects(settings), ports, settings.hold_seconds)
+        self.service = Service(
+            self._dialects(settings), ports, settings.hold_seconds, settings.mirrors
+        )
         self.ledger_deleted = NodeEvents()
         self.ledger_written = NodeEvents()
         self.leads: Callable[[], bool] = lambda: True

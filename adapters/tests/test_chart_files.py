@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.dialects import allocation_record, registry
+from adapters.dialects import registry
 from adapters.dialects.device_plugins.resources import WHOLE_CARDS
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.formats.nvidia_words import SHARED
@@ -69,9 +69,7 @@ def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
 
 
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:
-    keys = frozenset((allocation_record.KEY, conversion.KEY)).union(
-        *(info.result_keys for info in registry.DIALECTS)
-    )
+    keys = registry.service_keys() | {conversion.KEY}
 
     assert (FILES / "result-keys.txt").read_text().split() == sorted(keys)
 
@@ -91,7 +89,8 @@ def test_the_values_accept_every_dialect() -> None:
 
     lists = [choices for choices in enums(schema) if "koordinator" in choices]
 
-    assert lists == [[*registry.names()]] * 2
+    described = [*registry.names()]
+    assert lists == [described, [*registry.mirror_targets()], described]
 
 
 def test_a_pod_that_requests_a_share_by_any_name_reaches_the_webhook() -> None:

@@ -70,9 +70,9 @@ class ContainerFacts(Struct, frozen=True):
     def has_result(self) -> bool:
         """Whether the pod has an annotation by which a scheduler reports an allocation.
 
-        The agent does not read its value.
+        The agent does not read its value. A mirrored record is no such annotation.
         """
-        return not registry.allocation_annotations().isdisjoint(self.pod.annotation_keys)
+        return bool(registry.own_records(self.pod.annotation_keys))
 
     @property
     def admitted(self) -> bool:

@@ -55,12 +55,20 @@ class InjectorConflictError(ValueError):
 def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | None:
     """The minor numbers that a runtime hook has set; None where no hook has acted.
 
+    Beside a mirrored record the minors are text of the image or of the pod's author. Where the hook
+    acts on it too, the runtime rejects the container, because two plugins set the variable.
+
     Args:
         pod: of the container.
         env: of the container.
     """
-    hooks = (info.runtime_hook for info in registry.DIALECTS)
-    hook = next((hook for hook in hooks if hook and hook.annotation in pod.annotation_keys), None)
+    keys = pod.annotation_keys
+    hooks = (
+        info.runtime_hook
+        for info in registry.DIALECTS
+        if registry.mirror_mark(info.name) not in keys
+    )
+    hook = next((hook for hook in hooks if hook and hook.annotation in keys), None)
     if hook is None:
         return None
     value = names_and_values(env).get(VISIBLE_DEVICES, "")

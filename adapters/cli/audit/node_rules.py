@@ -10,6 +10,7 @@ from adapters.accounting.repairs import (
     Annotate,
     Describe,
     Keep,
+    Mirror,
     Release,
     Repair,
 )
@@ -96,7 +97,7 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
             text = "was bound while the service was away, and waits for its cards"
             rule = RULES["bound-without-cards"]
             return Finding(rule, text, node=node, pod=allocation.pod)
-        case Keep():
+        case Keep() | Mirror():
             return None
         case Annotate(pod):
             text = "its annotations name other cards than the NodeLedger, which will repair them"

@@ -16,7 +16,7 @@ from core.hardware.quantity import format_gib
 
 def has_record(pod: Pod) -> bool:
     """Whether a pod has any annotation by which some scheduler records cards."""
-    return not registry.allocation_annotations().isdisjoint(annotations(pod))
+    return bool(registry.own_records(annotations(pod).keys()))
 
 
 def edited_record(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Iterator[Finding]:
@@ -32,7 +32,7 @@ def record_without_request(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[Fi
             return
     except DialectError:
         return
-    keys = sorted(registry.allocation_annotations() & annotations(pod).keys())
+    keys = sorted(registry.own_records(annotations(pod).keys()))
     yield Finding(
         RULES["record-without-request"],
         f"has {', '.join(keys)} and requests no share",

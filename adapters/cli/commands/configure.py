@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.configure.mode import Mode
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import STDIN
 
@@ -65,11 +66,18 @@ def configure(
             show_default=False,
         ),
     ] = None,
+    mode: Annotated[
+        Mode | None,
+        typer.Option(
+            metavar="MODE",
+            help="native: its own plugin chooses cards, the webhook decides; or extender.",
+        ),
+    ] = None,
     keep_deviceshare: Annotated[
         bool | None,
         typer.Option(
             "--keep-deviceshare/--no-keep-deviceshare",
-            help="koord-scheduler chooses cards and binds; the webhook decides.",
+            help="Of koord-scheduler, the same as --mode native or extender.",
             show_default=False,
         ),
     ] = None,
@@ -78,6 +86,14 @@ def configure(
         typer.Option(
             "--plain-pods/--no-plain-pods",
             help="vc-scheduler asks about pods of only a device plugin, and waits for the answer.",
+            show_default=False,
+        ),
+    ] = None,
+    other_dialects: Annotated[
+        bool | None,
+        typer.Option(
+            "--other-dialects/--no-other-dialects",
+            help="In native mode, places pods of the other dialects too.",
             show_default=False,
         ),
     ] = None,
@@ -104,7 +120,7 @@ def configure(
             authorities = read_authorities(ca_data) if ca_data is not None else None
             options = ConfigureOptions(
                 url, namespace, ca_file, authorities, kubeconfig, scheduler_name, preemption,
-                keep_deviceshare, plain_pods,
+                mode, keep_deviceshare, plain_pods, other_dialects,
             )  # fmt: skip
             outcome = command.configure(scheduler, source, options, key)
     for note in outcome.notes:

@@ -7,7 +7,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters.cli.configure import extender, koord_scheduler, kube_scheduler, vc_scheduler
+from adapters.cli.configure import extender, koord_scheduler, kube_scheduler, native, vc_scheduler
 from adapters.cli.configure.document import Configuration, Kind, read
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
@@ -117,6 +117,15 @@ def own_url(scheduler: Scheduler, source: Source) -> str | None:
     """
     adapter = _ADAPTERS[scheduler]
     return adapter.own_url(read(source, adapter.kind))
+
+
+def is_alone(scheduler: Scheduler, source: Source) -> bool:
+    """Whether a scheduler is in native mode and asks Dragoman about no pod, as the user chose.
+
+    Raises:
+        InputError: the text is no such configuration.
+    """
+    return native.is_alone(read(source, _ADAPTERS[scheduler].kind))
 
 
 def difference(outcome: ConfigureResult, name: str) -> str:

@@ -1,18 +1,18 @@
-"""The two entries of ``extenders`` that ask Dragoman, one by one: for shares, for plain resources.
+"""The entries of ``extenders`` that are ours, one by one: for shares, for plain resources.
 
-Two, because an entry is ignorable as a whole: pods with shares wait for Dragoman, pods with the
-plain resources of a device plugin do not. Source: k8s.io/kubernetes 1.37
-pkg/scheduler/extender.go makeTransport (``enableHTTPS`` without an authority verifies nothing, so
-it is written with one only).
+Two ask, because an entry is ignorable as a whole: pods with shares wait for Dragoman, pods with
+the plain resources of a device plugin do not. A third one asks nothing. Source:
+k8s.io/kubernetes 1.37 pkg/scheduler/extender.go makeTransport (``enableHTTPS`` without an authority
+verifies nothing, so it is written with one only).
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from enum import Enum
 from typing import cast
 from urllib.parse import urlsplit
 
 from adapters.cli.configure.options import ConfigureOptions, base64_text
-from adapters.cli.configure.resources import NAMES, PLAIN, SHARES
+from adapters.cli.configure.resources import NAMES, PLAIN, SHARES, ManagedResource
 from adapters.cli.input.yaml_text import Body, load
 
 PATH = "/extender"
@@ -26,33 +26,35 @@ _LIMITS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Own:
-    """The entries of a configuration that ask Dragoman.
+class Role(Enum):
+    """What one entry of ours is for."""
 
-    Attributes:
-        shares: for resources of shares; earlier versions had the plain ones in it too. None where
-            there is no such entry.
-        plain: only for the resources of device plugins; None where there is no such entry.
-    """
+    SHARES = "shares"
+    """Resources of shares; earlier versions had the plain ones in it too."""
 
-    shares: Body | None
-    plain: Body | None
+    UNCOUNTED = "uncounted"
+    """Resources that the scheduler must not look for on nodes, and does not ask about."""
 
-    @property
-    def url(self) -> str | None:
-        """The address at which the scheduler asks; None where it does not."""
-        found = self.shares if self.shares is not None else self.plain
-        return None if found is None else str(found["urlPrefix"])
+    PLAIN = "plain"
+    """Only resources of device plugins."""
+
+
+Own = Mapping[Role, Body]
+"""The entries of a configuration that are ours, the first of each role."""
 
 
 def own_entries(extenders: Iterable[Body]) -> Own:
-    """The first entry of each kind."""
-    own = [each for each in extenders if is_own(each)]
-    return Own(
-        next((each for each in own if is_for_shares(each)), None),
-        next((each for each in own if not is_for_shares(each)), None),
-    )
+    """The first entry of each role."""
+    found: dict[Role, Body] = {}
+    for each in extenders:
+        if is_own(each):
+            found.setdefault(role(each), each)
+    return found
+
+
+def asking(own: Own) -> Body | None:
+    """The entry by which the scheduler asks Dragoman; None where it does not."""
+    return own.get(Role.SHARES, own.get(Role.PLAIN))
 
 
 def is_own(extender: Body) -> bool:
@@ -63,9 +65,11 @@ def is_own(extender: Body) -> bool:
     )
 
 
-def is_for_shares(own: Body) -> bool:
-    """Whether an entry that asks Dragoman is the one for shares, not the one for the rest."""
-    return bool(managed(own) & _SHARES)
+def role(own: Body) -> Role:
+    """What an entry that is ours is for."""
+    if not any(str(key).endswith("Verb") for key in own):
+        return Role.UNCOUNTED
+    return Role.SHARES if managed(own) & _SHARES else Role.PLAIN
 
 
 def counts(extender: Body, resource: str) -> bool:
@@ -80,11 +84,14 @@ def managed(extender: Body) -> set[str]:
     return {str(row.get("name")) for row in _rows(extender)}
 
 
-def share_entry(url: str, *, counts: bool, binds: bool) -> Body:
-    """The entry for shares, without which no pod with a share is bound.
+def share_entry(
+    url: str, resources: Iterable[ManagedResource], *, counts: bool, binds: bool
+) -> Body:
+    """The entry for shares, without which no pod with such a share is bound.
 
     Args:
         url: with the path.
+        resources: that it manages.
         counts: whether the scheduler counts what nodes state, and so asks for victims.
         binds: whether it has Dragoman bind.
     """
@@ -100,7 +107,7 @@ def share_entry(url: str, *, counts: bool, binds: bool) -> Body:
             f"  - {{name: {each.name}"
             + ("" if counts and each.countable else ", ignoredByScheduler: true")
             + "}\n"
-            for each in SHARES
+            for each in resources
         )
     )
 
@@ -121,6 +128,23 @@ def plain_entry(url: str) -> Body:
         + "ignorable: true # while Dragoman is away these pods are scheduled without it\n"
         "managedResources: # the scheduler adds them up, because nodes state them\n"
         + "".join(f"  - {{name: {each.name}}}\n" for each in PLAIN)
+    )
+
+
+def uncounted_entry(url: str, resources: Iterable[ManagedResource]) -> Body:
+    """The entry that asks nothing: the scheduler does not look for its resources on nodes.
+
+    Source: k8s.io/kubernetes 1.37 pkg/scheduler/scheduler.go buildExtenders (NodeResourcesFit
+    ignores the resource), pkg/scheduler/extender.go (an extender without a verb is not called).
+
+    Args:
+        url: with the path.
+        resources: that no component states by default.
+    """
+    return _loaded(
+        f"urlPrefix: {url} # not called, since it has no verb\n"
+        "managedResources: # the scheduler's own plugin counts them, and no node states them\n"
+        + "".join(f"  - {{name: {each.name}, ignoredByScheduler: true}}\n" for each in resources)
     )
 
 

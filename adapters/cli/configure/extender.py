@@ -5,27 +5,30 @@ pkg/scheduler/apis/config/validation/validation.go validateExtenders (one extend
 resource under one extender only).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from adapters.cli.configure.document import Configuration, Kind
 from adapters.cli.configure.entries import (
     PATH,
     Own,
+    Role,
+    asking,
     counts,
-    is_for_shares,
     is_own,
     keep_choices,
     keep_resources,
     managed,
     own_entries,
     plain_entry,
+    role,
     set_authority,
     share_entry,
+    uncounted_entry,
 )
 from adapters.cli.configure.options import ConfigureOptions, service_url
-from adapters.cli.configure.record import DEFAULT_PROFILE
-from adapters.cli.configure.resources import NAMES
+from adapters.cli.configure.record import DEFAULT_PROFILE, is_number_of_nodes
+from adapters.cli.configure.resources import NAMES, SHARES
 from adapters.cli.input.source import InputError
 from adapters.cli.input.yaml_text import Body, plain
 
@@ -71,7 +74,7 @@ def name_of(profile: Body) -> str:
 
 def asks_for_victims(found: Configuration) -> bool:
     """Whether the scheduler counts shares itself, and so asks for pods to evict."""
-    own = own_extenders(found).shares
+    own = own_extenders(found).get(Role.SHARES)
     return own is not None and counts(own, NAMES[0])
 
 
@@ -90,11 +93,17 @@ def own_url(found: Configuration) -> str | None:
     Raises:
         InputError: a field has another shape than it must have.
     """
-    return own_extenders(found).url
+    own = asking(own_extenders(found))
+    return None if own is None else str(own["urlPrefix"])
 
 
-def set_common(found: Configuration, options: ConfigureOptions) -> None:
-    """Set what is outside of the extender: the profile's name, the kubeconfig, the nodes asked.
+def set_common(found: Configuration, options: ConfigureOptions, *, asks: bool = True) -> None:
+    """Set what is outside of the extenders: the profile's name, the kubeconfig, the nodes asked.
+
+    Args:
+        found: changed.
+        options: what the user asked for.
+        asks: whether the scheduler asks Dragoman about any pod.
 
     Raises:
         InputError: a field has another shape than it must have, a name is given to several
@@ -119,6 +128,9 @@ def set_common(found: Configuration, options: ConfigureOptions) -> None:
         if not isinstance(connection, dict | None):
             raise _bad(found, "clientConnection", connection, "must be a mapping with kubeconfig")
         found.record.set(found.body, ("clientConnection", "kubeconfig"), options.kubeconfig)
+    if not asks:
+        found.record.rewind(found.body, is_number_of_nodes)
+        return
     absent = "percentageOfNodesToScore" not in found.body
     found.record.set(found.body, ("percentageOfNodesToScore",), EVERY_NODE)
     if absent:
@@ -129,19 +141,37 @@ def set_common(found: Configuration, options: ConfigureOptions) -> None:
             found.record.set(found.body, ("profiles", name, "percentageOfNodesToScore"), EVERY_NODE)
 
 
-def set_extenders(found: Configuration, options: ConfigureOptions, *, binds: bool) -> None:
+def set_extenders(
+    found: Configuration,
+    options: ConfigureOptions,
+    *,
+    binds: bool,
+    asks: bool = True,
+    left_out: str = "",
+) -> None:
     """Add the extenders, or bring those that are there up to date.
 
     What the user chose in them stays: weight, timeout, further resources and fields, and the
     address and its authorities where no option gives them. Where there is one extender for all
     resources, as earlier versions wrote it, its choices count for both.
 
+    Args:
+        found: changed.
+        options: what the user asked for.
+        binds: whether the scheduler has Dragoman bind.
+        asks: whether it asks Dragoman about any pod.
+        left_out: the family of resources, such as ``koordinator.sh/``, that the scheduler's own
+            plugin serves, so that it does not ask about them; empty for none.
+
     Raises:
         InputError: an option does not fit, or another extender excludes these.
     """
     own = own_extenders(found)
     _refuse_rivals(found, binds=binds)
-    url = service_url(options, PATH, own.url)
+    present_url = own_url(found)
+    if present_url is None and Role.UNCOUNTED in own:
+        present_url = own[Role.UNCOUNTED]["urlPrefix"]
+    url = service_url(options, PATH, present_url)
     if options.has_ca and not url.startswith("https:"):
         raise InputError(
             "--ca-file, --ca-data", f"need an address with https, and it is {url}; give --url"
@@ -149,15 +179,27 @@ def set_extenders(found: Configuration, options: ConfigureOptions, *, binds: boo
     counts_shares = options.preemption
     if counts_shares is None:
         counts_shares = asks_for_victims(found)
-    shares, rest = share_entry(url, counts=counts_shares, binds=binds), plain_entry(url)
-    for present, other, made in ((own.shares, own.plain, shares), (own.plain, own.shares, rest)):
-        chosen = present if present is not None else other
+    asked = [each for each in SHARES if not left_out or not each.is_of(left_out)]
+    unstated = [each for each in SHARES if each not in asked and not each.countable]
+    wanted: dict[Role, Body] = {}
+    if asks:
+        wanted[Role.SHARES] = share_entry(url, asked, counts=counts_shares, binds=binds)
+    if unstated:
+        wanted[Role.UNCOUNTED] = uncounted_entry(url, unstated)
+    if asks:
+        wanted[Role.PLAIN] = plain_entry(url)
+    for each, made in wanted.items():
+        present = own.get(each)
+        chosen = present
+        if chosen is None and each is not Role.UNCOUNTED:
+            chosen = asking(own)
         if chosen is not None:
             keep_choices(chosen, made)
         if present is not None:
             keep_resources(present, made)
-        set_authority(made, options)
-    _place(found, shares, rest)
+        if each is not Role.UNCOUNTED:
+            set_authority(made, options)
+    _place(found, wanted)
 
 
 def remove_extenders(found: Configuration) -> bool:
@@ -191,29 +233,29 @@ def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
             )
 
 
-def _place(found: Configuration, shares: Body, rest: Body) -> None:
-    """Put both where the present ones are, side by side where there is one, else at the end.
+def _place(found: Configuration, wanted: Mapping[Role, Body]) -> None:
+    """Put each where the present one of its role is, else beside its neighbour, else at the end.
 
     An entry that says the same already stays, with its comments.
     """
     if not found.body.get("extenders"):
         found.record.set(found.body, ("extenders",), [])
     rows: list[Body] = found.body["extenders"]
-    own = [at for at, row in enumerate(rows) if is_own(row)]
-    at_shares = next((at for at in own if is_for_shares(rows[at])), None)
-    at_rest = next((at for at in own if not is_for_shares(rows[at])), None)
-    for at, made in ((at_shares, shares), (at_rest, rest)):
-        if at is not None and plain(rows[at]) != plain(made):
-            rows[at] = made
-    for at in reversed(own):
-        if at not in {at_shares, at_rest}:
+    own = [(at, role(row)) for at, row in enumerate(rows) if is_own(row)]
+    first = {each: at for at, each in reversed(own)}
+    for at, each in reversed(own):
+        made = wanted.get(each)
+        if made is None or at != first[each]:
             del rows[at]
-    if at_shares is not None and at_rest is None:
-        rows.insert(at_shares + 1, rest)
-    elif at_rest is not None and at_shares is None:
-        rows.insert(at_rest, shares)
-    elif at_rest is None:
-        rows += [shares, rest]
+        elif plain(rows[at]) != plain(made):
+            rows[at] = made
+    roles = list(wanted)
+    for index, each in enumerate(roles):
+        where = {role(row): at for at, row in enumerate(rows) if is_own(row)}
+        if each not in where:
+            after = [where[other] for other in roles[index + 1 :] if other in where]
+            at = where[roles[index - 1]] + 1 if index else min(after, default=len(rows))
+            rows.insert(at, wanted[each])
 
 
 def _mappings(found: Configuration, key: str) -> list[Body]:

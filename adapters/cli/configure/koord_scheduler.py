@@ -1,11 +1,15 @@
 """koord-scheduler: extenders as kube-scheduler's, and DeviceShare out of the profiles.
 
-DeviceShare allocates the same cards from a ledger of its own. It can stay where the webhook
-decides in the end; then koord-scheduler binds, not an extender.
+DeviceShare allocates the same cards from a cache of its own. In native mode it stays, and the
+webhook decides in the end; then koord-scheduler binds, not an extender, and asks Dragoman about
+the other dialects alone.
 """
 
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
+from adapters.cli.configure.entries import Role
+from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.native import MIRRORS, choose_others, is_alone
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
 from adapters.cli.input.yaml_text import Body
@@ -14,6 +18,7 @@ KIND = extender.KIND
 PLUGIN = "DeviceShare"
 PREEMPTION = "DefaultPreemption"
 GANGS = "Coscheduling"
+FAMILY = "koordinator.sh/"
 
 
 def add(found: Configuration, options: ConfigureOptions) -> list[str]:
@@ -22,18 +27,24 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     Raises:
         InputError: the configuration or an option does not allow it.
     """
-    own = extender.own_extenders(found).shares
-    keep = options.keep_deviceshare
-    if keep is None:
-        keep = own is not None and not own.get("bindVerb")
-    problems = found.record.rewind(found.body)
-    extender.set_common(found, options)
-    extender.set_extenders(found, options, binds=not keep)
+    own = extender.own_extenders(found).get(Role.SHARES)
+    chosen = _chosen(options)
+    if chosen is None:
+        keep = is_alone(found) if own is None else not own.get("bindVerb")
+    else:
+        keep = chosen is Mode.NATIVE
+    notes = found.record.rewind(found.body)
+    asks = choose_others(found, options, native=keep)
+    extender.set_common(found, options, asks=asks)
+    own_family = FAMILY if keep else ""
+    extender.set_extenders(found, options, asks=asks, binds=not keep, left_out=own_family)
     if keep and not _has_plugin(found):
         raise InputError(
             found.name,
-            f"--keep-deviceshare: no profile enables {PLUGIN}; enable it, or leave the option out",
+            f"--mode native: no profile enables {PLUGIN}; enable it, or give --mode extender",
         )
+    if keep:
+        notes.append(MIRRORS.format(plugin=PLUGIN))
     if not keep:
         for field, enabled in extender.plugin_lists(found):
             while _is_in(enabled):
@@ -41,7 +52,19 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
                 found.record.remove(enabled, field, at)
     if extender.asks_for_victims(found):
         _ask_for_victims(found)
-    return problems
+    return notes
+
+
+def _chosen(options: ConfigureOptions) -> Mode | None:
+    """The mode that the options ask for; None for the one that the file has."""
+    keep = options.keep_deviceshare
+    if keep is None:
+        return options.mode
+    by_flag = Mode.NATIVE if keep else Mode.EXTENDER
+    if options.mode not in (None, by_flag):
+        flag = "--keep-deviceshare" if keep else "--no-keep-deviceshare"
+        raise InputError(flag, f"means --mode {by_flag.value}; leave one of the two out")
+    return by_flag
 
 
 def remove(found: Configuration) -> list[str]:

@@ -4,6 +4,7 @@ from urllib.parse import urlsplit
 
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
+from adapters.cli.configure.mode import Mode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
 
@@ -18,10 +19,18 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     """
     if options.keep_deviceshare is not None:
         raise InputError("--keep-deviceshare", "is only for koord-scheduler; leave it out")
+    if options.mode is Mode.NATIVE:
+        raise InputError(
+            "--mode", "'native' is not for kube-scheduler, which has no device plugin; leave it out"
+        )
     for field, enabled in extender.plugin_lists(found):
         if any(isinstance(each, dict) and each.get("name") == "DeviceShare" for each in enabled):
             problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"
             raise InputError(found.name, f"{'.'.join(field)}: DeviceShare is {problem}")
+    if options.other_dialects is not None:
+        raise InputError(
+            "--other-dialects", "is for --mode native of other schedulers; leave it out"
+        )
     extender.set_common(found, options)
     extender.set_extenders(found, options, binds=True)
     host = urlsplit(extender.own_url(found) or "").hostname

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from adapters.cli.configure.mode import Mode
 from adapters.cli.input.source import InputError
 
 PORT = 9595
@@ -24,8 +25,10 @@ class ConfigureOptions:
         kubeconfig: path on the scheduler's machine.
         scheduler_name: the name of the only profile.
         preemption: whether the scheduler counts resources itself, and so asks for victims.
-        keep_deviceshare: whether Koordinator's DeviceShare stays and koord-scheduler binds.
+        mode: of a scheduler that has a device plugin of its own.
+        keep_deviceshare: the same of koord-scheduler by an older name: true for native mode.
         plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
+        other_dialects: whether a scheduler in native mode asks about pods of other dialects.
     """
 
     url: str | None = None
@@ -35,8 +38,10 @@ class ConfigureOptions:
     kubeconfig: str | None = None
     scheduler_name: str | None = None
     preemption: bool | None = None
+    mode: Mode | None = None
     keep_deviceshare: bool | None = None
     plain_pods: bool | None = None
+    other_dialects: bool | None = None
 
     @property
     def has_ca(self) -> bool:

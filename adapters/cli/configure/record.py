@@ -6,7 +6,7 @@ shows it.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -58,18 +58,37 @@ class ItemInserted(msgspec.Struct, frozen=True, tag="inserted", tag_field="did")
     value: Any
 
 
+class Chosen(msgspec.Struct, frozen=True, tag="chosen", tag_field="did"):
+    """A choice of the user's that no field shows."""
+
+    option: str
+    value: str
+
+
 Change = FieldAdded | FieldReplaced | ItemRemoved | ItemInserted
 
 
 class Record:
     """The changes of all runs, in order; each method changes a configuration and notes it."""
 
-    def __init__(self, changes: Sequence[Change] = ()) -> None:
-        self._changes = list(changes)
+    def __init__(self, rows: Sequence[Change | Chosen] = ()) -> None:
+        self._changes = [row for row in rows if not isinstance(row, Chosen)]
+        self._chosen = {row.option: row for row in rows if isinstance(row, Chosen)}
 
     def render(self) -> str:
-        """One comment line for a change."""
-        return "".join(f"{MARK}{msgspec.json.encode(row).decode()}\n" for row in self._changes)
+        """One comment line for a choice or a change."""
+        rows = (*self._chosen.values(), *self._changes)
+        return "".join(f"{MARK}{msgspec.json.encode(row).decode()}\n" for row in rows)
+
+    def chosen(self, option: str) -> str:
+        """What the user chose for an option; empty where no run noted a choice."""
+        return self._chosen[option].value if option in self._chosen else ""
+
+    def choose(self, option: str, value: str) -> None:
+        """Note what the user chose for an option; empty to note no choice."""
+        self._chosen.pop(option, None)
+        if value:
+            self._chosen[option] = Chosen(option, value)
 
     def set(self, body: Body, field: Field, value: Any) -> None:
         """Set a field, where it has another value; mappings above it are made."""
@@ -99,20 +118,25 @@ class Record:
         self._changes.append(ItemInserted(field, plain(value)))
         items.append(value)
 
-    def rewind(self, body: Body) -> list[str]:
-        """Undo what the choice of plugins changed, so that a run with other options can choose.
+    def rewind(self, body: Body, which: Callable[[Field], bool] | None = None) -> list[str]:
+        """Undo some changes, so that a run with other options can choose.
+
+        Args:
+            body: changed.
+            which: the fields; None for those of the choice of plugins.
 
         Returns:
             What could not be undone, as sentences.
         """
-        again = [row for row in self._changes if _is_plugin_choice(row.field)]
-        self._changes = [row for row in self._changes if not _is_plugin_choice(row.field)]
+        chosen = which or _is_plugin_choice
+        again = [row for row in self._changes if chosen(row.field)]
+        self._changes = [row for row in self._changes if not chosen(row.field)]
         return [problem for row in reversed(again) for problem in _undo(body, row)]
 
     def undo(self, body: Body) -> list[str]:
         """Undo every change, the latest first; what could not be undone, as sentences."""
         problems = [problem for row in reversed(self._changes) for problem in _undo(body, row)]
-        self._changes = []
+        self._changes, self._chosen = [], {}
         return problems
 
 
@@ -122,15 +146,15 @@ def split_record(text: str, name: str) -> tuple[Record, str]:
     Raises:
         InputError: a line of the record is damaged.
     """
-    changes = []
+    rows = []
     for match in _LINE.finditer(text):
         try:
-            changes.append(msgspec.json.decode(match[1], type=Change))
+            rows.append(msgspec.json.decode(match[1], type=Change | Chosen))
         except (msgspec.DecodeError, RecursionError) as error:
             line = match[0].strip()[:_SHOWN]
             remedy = "restore it, or delete it and undo that change by hand"
             raise InputError(name, f"the line {line!r} is damaged ({error}); {remedy}") from error
-    return Record(changes), _LINE.sub("", text)
+    return Record(rows), _LINE.sub("", text)
 
 
 def child(parent: Any, step: str | int) -> Any:
@@ -155,6 +179,11 @@ def path(field: Field) -> str:
     return steps.removeprefix(".")
 
 
+def is_number_of_nodes(field: Field) -> bool:
+    """Whether a field says of how many nodes a scheduler finds out whether a pod fits."""
+    return field[-1] == "percentageOfNodesToScore"
+
+
 def _name(item: Any) -> object:
     if not isinstance(item, dict):
         return None
@@ -162,8 +191,11 @@ def _name(item: Any) -> object:
 
 
 def _is_plugin_choice(field: Field) -> bool:
-    others = {"schedulerName", "percentageOfNodesToScore"}
-    return field[0] in {"profiles", "tiers"} and field[-1] not in others
+    return (
+        field[0] in {"profiles", "tiers"}
+        and field[-1] != "schedulerName"
+        and not is_number_of_nodes(field)
+    )
 
 
 def _undo(body: Body, row: Change) -> list[str]:

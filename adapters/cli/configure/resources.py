@@ -20,6 +20,10 @@ class ManagedResource:
     countable: bool = True
     plain: bool = False
 
+    def is_of(self, family: str) -> bool:
+        """Whether its name begins with a family's, such as ``volcano.sh/``."""
+        return self.name.startswith(family)
+
 
 RESOURCES = (
     ManagedResource("volcano.sh/vgpu-number"),

@@ -1,9 +1,11 @@
-"""vc-scheduler: the plugin ``extender`` in the first tier, and ``deviceshare`` out.
+"""vc-scheduler: the plugin ``extender`` in the first tier, and ``deviceshare`` out or in.
 
 In a later tier Volcano does not ask the plugin which pods it may evict. deviceshare allocates the
-same cards from a ledger of its own. Source of the arguments: volcano.sh/volcano 1.14.1
+same cards from a cache of its own; in native mode it stays, or is added, and the webhook decides in
+the end. Source of the arguments: volcano.sh/volcano 1.14.1
 pkg/scheduler/plugins/extender/extender.go; ``managedResources`` must be a list, or the scheduler
-ends at its start.
+ends at its start. Of deviceshare: pkg/scheduler/plugins/deviceshare/deviceshare.go; the plugin
+``predicates`` has it allocate (predicates.go, AllocateFunc).
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,14 +13,20 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adapters.cli.configure.document import Configuration, Kind
+from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.native import MIRRORS, choose_others, is_alone
 from adapters.cli.configure.options import ConfigureOptions, service_url
-from adapters.cli.configure.resources import NAMES, PLAIN, SHARES
+from adapters.cli.configure.resources import NAMES, PLAIN, RESOURCES, SHARES
 from adapters.cli.input.source import InputError
 from adapters.cli.input.yaml_text import Body, load, plain
 
 PATH = "/volcano"
 PLUGIN = "extender"
-REPLACED = "deviceshare"
+DEVICES = "deviceshare"
+ALLOCATES = "predicates"
+VGPU = "deviceshare.VGPUEnable"
+RIVALS = ("deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable")
+FAMILY = "volcano.sh/"
 MANAGED = "extender.managedResources"
 
 _PLAIN = tuple(each.name for each in PLAIN)
@@ -33,7 +41,7 @@ KIND = Kind(
 
 
 def add(found: Configuration, options: ConfigureOptions) -> list[str]:
-    """Add what Dragoman needs, and remove deviceshare; notes for the user.
+    """Add what Dragoman needs, and remove deviceshare unless it stays; notes for the user.
 
     Raises:
         InputError: the configuration or an option does not allow it.
@@ -41,31 +49,21 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     _refuse_options(options)
     notes = found.record.rewind(found.body)
     tiers = _tiers(found)
-    present = [(tier, plugin) for tier in tiers for plugin in tier if plugin.get("name") == PLUGIN]
-    own = None
-    for tier, plugin in present:
-        if not _is_own(plugin):
-            url = plain(_arguments(plugin).get("extender.urlPrefix"))
-            raise InputError(
-                found.name,
-                f"tiers: a plugin {PLUGIN} calls {url!r}, and Volcano takes one plugin of a name;"
-                " remove it",
-            )
-        own = plugin
-        tier.remove(plugin)
-    url = _arguments(own).get("extender.urlPrefix") if own is not None else None
-    asks = options.plain_pods
-    if asks is None:
-        present_names = [] if own is None else _managed(own)
-        asks = not present_names or any(name in _PLAIN for name in present_names)
-    names = NAMES if asks else tuple(each.name for each in SHARES)
-    made = _plugin(service_url(options, PATH, url), names)
-    if own is not None:
-        _keep(own, made)
-    tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
+    own = _taken(found, tiers)
+    native = (options.mode or _present_mode(found, own)) is Mode.NATIVE
+    if choose_others(found, options, native=native):
+        names = _resources(options, own, native=native)
+        url = None if own is None else _arguments(own).get("extender.urlPrefix")
+        made = _plugin(service_url(options, PATH, url), names)
+        if own is not None:
+            _keep(own, made)
+        tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
+    if native:
+        _share(found, tiers)
+        return [*notes, MIRRORS.format(plugin=DEVICES)]
     for index, tier in enumerate(tiers):
         for at in reversed(range(len(tier))):
-            if tier[at].get("name") == REPLACED:
+            if tier[at].get("name") == DEVICES:
                 notes += _lost(tier[at])
                 found.record.remove(tier, ("tiers", index, "plugins"), at)
     return notes
@@ -92,11 +90,12 @@ def remove(found: Configuration) -> list[str]:
 
 def _refuse_options(options: ConfigureOptions) -> None:
     same_flag = "vc-scheduler takes it as a flag of the same name"
+    keeps = "give --mode native or extender instead"
     for flag, value, problem in (
         ("--kubeconfig", options.kubeconfig, same_flag),
         ("--scheduler-name", options.scheduler_name, same_flag),
         ("--preemption", options.preemption, "Volcano asks for victims in preempt and reclaim"),
-        ("--keep-deviceshare", options.keep_deviceshare, "Volcano's deviceshare cannot stay"),
+        ("--keep-deviceshare", options.keep_deviceshare, keeps),
     ):
         if value is not None:
             raise InputError(flag, f"is not for vc-scheduler: {problem}; leave it out")
@@ -106,6 +105,79 @@ def _refuse_options(options: ConfigureOptions) -> None:
             "Volcano's plugin cannot verify TLS; give an address with http, such as the sidecar's"
             " http://127.0.0.1:9595",
         )
+
+
+def _taken(found: Configuration, tiers: list[list[Any]]) -> Body | None:
+    """The plugin that asks Dragoman, out of its tier; None where there is none.
+
+    Raises:
+        InputError: the plugin asks another extender.
+    """
+    own: Body | None = None
+    for tier in tiers:
+        for plugin in [each for each in tier if each.get("name") == PLUGIN]:
+            if not _is_own(plugin):
+                url = plain(_arguments(plugin).get("extender.urlPrefix"))
+                raise InputError(
+                    found.name,
+                    f"tiers: a plugin {PLUGIN} calls {url!r}, and Volcano takes one plugin of a"
+                    " name; remove it",
+                )
+            own = plugin
+            tier.remove(plugin)
+    return own
+
+
+def _present_mode(found: Configuration, own: Body | None) -> Mode:
+    """The mode of an earlier run: in native mode there is no extender for Volcano's dialect."""
+    if own is None:
+        return Mode.NATIVE if is_alone(found) else Mode.EXTENDER
+    asked = [name for name in _managed(own) if name in NAMES]
+    is_native = bool(asked) and not any(name.startswith(FAMILY) for name in asked)
+    return Mode.NATIVE if is_native else Mode.EXTENDER
+
+
+def _resources(options: ConfigureOptions, own: Body | None, *, native: bool) -> list[str]:
+    """The names of the resources about which vc-scheduler asks."""
+    asks_plain = options.plain_pods
+    if asks_plain is None:
+        present = [] if own is None else _managed(own)
+        asks_plain = not present or any(name in _PLAIN for name in present)
+    asked = RESOURCES if asks_plain else SHARES
+    return [each.name for each in asked if not (native and each.is_of(FAMILY))]
+
+
+def _share(found: Configuration, tiers: list[list[Any]]) -> None:
+    """Keep deviceshare, or add it beside the plugin that has it allocate, and let it share cards.
+
+    Raises:
+        InputError: no plugin would have it allocate, or it shares cards in another way.
+    """
+    names = [[plugin.get("name") for plugin in tier] for tier in tiers]
+    beside = next((at for at, tier in enumerate(names) if ALLOCATES in tier), None)
+    if beside is None:
+        raise InputError(
+            found.name,
+            f"tiers: --mode native needs the plugin {ALLOCATES}, in which Volcano has {DEVICES}"
+            " allocate; add it, or give --mode extender",
+        )
+    at = next((at for at, tier in enumerate(names) if DEVICES in tier), None)
+    if at is None:
+        at = beside
+        added, _ = load(f"name: {DEVICES} # Volcano's own plugin; the webhook decides\n", str)
+        found.record.insert(tiers[at], ("tiers", at, "plugins"), added)
+    (plugin, *_) = (each for each in tiers[at] if each.get("name") == DEVICES)
+    for rival in RIVALS:
+        if _arguments(plugin).get(rival) is True:
+            raise InputError(
+                found.name,
+                f"tiers: {rival}: True excludes {VGPU}, and Volcano ends at its start with both;"
+                " remove it, or give --mode extender",
+            )
+    field = ("tiers", at, "plugins", DEVICES, "arguments")
+    if not isinstance(plugin.get("arguments"), dict):
+        found.record.set(found.body, field, {})
+    found.record.set(found.body, (*field, VGPU), value=True)
 
 
 def _tiers(found: Configuration) -> list[list[Any]]:

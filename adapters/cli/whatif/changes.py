@@ -7,7 +7,7 @@ import msgspec
 
 from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
 from adapters.cli.input.source import InputError
-from adapters.dialects import allocation_record
+from adapters.dialects import registry
 from adapters.wire.kube import Pod, PodStatus, full_name
 from core.ledger.node_ledger import NodeLedger
 
@@ -50,7 +50,7 @@ def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
     """
     for name in names:
         _node(fleet, name, "--remove")
-    keys = frozenset((allocation_record.KEY,)).union(*(each.result_keys for each in fleet.dialects))
+    keys = registry.service_keys()
     moved = {
         full_name(pod): _unbound(pod, keys) for name in names for pod in fleet.nodes[name].pods
     }

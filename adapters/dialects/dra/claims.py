@@ -17,7 +17,7 @@ from adapters.wire.dra import (
     NodeTerm,
     ResourceClaim,
 )
-from adapters.wire.kube import Metadata, Wire
+from adapters.wire.kube import Metadata, Pod, Wire
 from core.requests.pod_ref import PodRef
 
 NAME_FIELD = "metadata.name"
@@ -85,6 +85,17 @@ class Claim:
     def ref(self) -> PodRef:
         """Name and identity, as requests to the API server name it."""
         return PodRef.parse(self.name, self.uid)
+
+
+def claims_of(pod: Pod) -> Iterator[str | None]:
+    """The names of a pod's claims, its own and those that were made for it.
+
+    None stands for one that has no name yet.
+    """
+    extended = pod.status.extended_resource_claim_status
+    yield None if extended is None else extended.resource_claim_name
+    yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())
+    yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
 
 
 def allocated(claim: ResourceClaim) -> Claim | None:

@@ -11,6 +11,7 @@ from adapters.dialects.dialect import (
     Defaults,
     Dialect,
     Documents,
+    HeldShare,
     NodeDescription,
     Result,
 )
@@ -24,6 +25,7 @@ from adapters.dialects.formats.koordinator_scheduling import (
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.adopted import read_adopted
+from adapters.dialects.koordinator.mirror import write_mirror
 from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import matches, read_pod_request
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
@@ -47,6 +49,9 @@ class Koordinator(Dialect):
 
     name = keys.NAME
     result_keys = keys.RESULT_KEYS
+    # pkg/scheduler/plugins/deviceshare/device_cache.go:211-251: it holds what Reserve chose, and
+    # skips the record of another card.
+    keeps_choice = True
 
     scheduling: KoordinatorScheduling
     ranking: Ranking
@@ -121,3 +126,7 @@ class Koordinator(Dialect):
     ) -> Result:
         """Write the record of a placement; see ``Dialect``."""
         return result.write_result(pod, request, placement, node, now)
+
+    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:
+        """Write what a pod of another dialect has, for koord-scheduler's DeviceShare."""
+        return write_mirror(pod, shares)

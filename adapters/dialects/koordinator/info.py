@@ -18,4 +18,5 @@ INFO = DialectInfo(
     node_sources=("object Device",),
     # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
     runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),
+    mirror=keys.ALLOCATED,
 )

@@ -9,12 +9,14 @@ from adapters.dialects.dialect import (
     Defaults,
     Dialect,
     Documents,
+    HeldShare,
     NodeDescription,
     Result,
 )
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
 from adapters.dialects.volcano.adopted import read_adopted
+from adapters.dialects.volcano.mirror import write_mirror
 from adapters.dialects.volcano.pod import VolcanoPodReader
 from adapters.dialects.volcano.settings import ranking, read_device_config, read_scheduling
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
@@ -97,3 +99,7 @@ class Volcano(Dialect):
     ) -> Result:
         """Write the record of a placement."""
         return result.write_result(pod, request, placement, node, self.pods.config.unit, now)
+
+    def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:  # noqa: ARG002
+        """Write what a pod of another dialect has, for vc-scheduler's own plugin."""
+        return write_mirror(shares, self.pods.config.unit)

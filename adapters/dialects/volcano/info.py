@@ -12,6 +12,7 @@ INFO = DialectInfo(
     implementation="adapters.dialects.volcano.dialect:Volcano",
     writer="adapters.dialects.volcano.writer:WRITER",
     vendor=keys.VENDOR,
+    mirror=keys.ASSIGNED,
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=keys.POD_RESOURCES,
     node_sources=(f"annotation {keys.REGISTER}",),

@@ -4,18 +4,28 @@ No I/O: reflectors feed it through ``ClusterCacheHandler``. Of a pod that reques
 resource it keeps only name, namespace, uid, node, claims and status.
 """
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects import allocation_record
+from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
+from adapters.dialects.dra.claims import claims_of
 from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.service.cluster_state.unbound_pods import UnboundPods
-from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod, PodSpec, Unreadable, UnreadPod
+from adapters.wire.kube import (
+    DeviceObject,
+    KubeNode,
+    Metadata,
+    Pod,
+    PodSpec,
+    Unreadable,
+    UnreadPod,
+    annotations,
+)
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
 from adapters.wire.records.hardware import NodeHardware
 from core.requests.pod_ref import PodRef
@@ -106,9 +116,14 @@ class ClusterCache:
         return any(
             pod.metadata.namespace == claim.namespace
             and may_use_cards(pod)
-            and claim.name in _claims_of(pod)
+            and claim.name in claims_of(pod)
             for pod in pods
         )
+
+    def consumers(self, node: str) -> list[Pod]:
+        """Return the pods that are bound to a node, name ResourceClaims and may use cards."""
+        pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
+        return [pod for pod in pods if _names_claims(pod) and may_use_cards(pod)]
 
     def unbound(self) -> list[Pod]:
         """Return the pods that no scheduler has bound, that go on, and that may request a share."""
@@ -129,7 +144,7 @@ class ClusterCache:
         node = pod.spec.node_name
         if node:
             self._pods_of_node.setdefault(node, set()).add(key)
-            if self._pods[key].spec.containers:
+            if self._pods[key].spec.containers or _names_claims(pod):
                 self._notify(node)
         elif self._pods[key].spec.containers:
             self._unbound[key] = None
@@ -221,22 +236,28 @@ def _may_request(pod: Pod) -> bool:
     return bool(pod.spec.containers) or isinstance(pod, UnreadPod)
 
 
+def _names_claims(pod: Pod) -> bool:
+    return any(name is not None for name in claims_of(pod))
+
+
 def _trimmed(pod: Pod) -> Pod:
-    """Return what the reconciler reads of a pod: no containers where none may request a share."""
+    """Return what the reconciler reads of a pod: no containers where none may request a share.
+
+    Of the annotations of a pod with ResourceClaims only the records stay.
+    """
     if any("/" in name for name in resource_names(pod)):
         return _with_marks_only(pod)
     meta = pod.metadata
-    bare = Metadata(name=meta.name, namespace=meta.namespace, uid=meta.uid)
+    records = (
+        {key: text for key, text in annotations(pod).items() if key in registry.service_keys()}
+        if _names_claims(pod)
+        else None
+    )
+    bare = Metadata(
+        name=meta.name, namespace=meta.namespace, uid=meta.uid, annotations=records or None
+    )
     spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
     return Pod(metadata=bare, spec=spec, status=pod.status)
-
-
-def _claims_of(pod: Pod) -> Iterator[str | None]:
-    """The names of a pod's claims, its own and those that were made for it."""
-    extended = pod.status.extended_resource_claim_status
-    yield None if extended is None else extended.resource_claim_name
-    yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())
-    yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
 
 
 def _with_marks_only(pod: Pod) -> Pod:

@@ -4,14 +4,15 @@ The endpoints of each kind of scheduler (``adapters.service.endpoints``) and the
 built on what is here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import Dialect, Result
+from adapters.dialects.dialect import NO_RESULT, Dialect, Result
+from adapters.dialects.mirrors import mirrors
 from adapters.service.decide.advice.expected_pods import ExpectedPods
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit import binding
@@ -26,7 +27,7 @@ from adapters.service.decide.state.readiness import Readiness
 from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
-from core.requests.grant import Grant
+from core.requests.grant import Allocation, Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 
@@ -73,8 +74,20 @@ class Service:
     """
 
     def __init__(
-        self, dialects: Sequence[Dialect], ports: Ports, hold_seconds: int = HOLD_SECONDS
+        self,
+        dialects: Sequence[Dialect],
+        ports: Ports,
+        hold_seconds: int = HOLD_SECONDS,
+        mirrored: Collection[str] = (),
     ) -> None:
+        """Know no node and no pod yet.
+
+        Args:
+            dialects: all dialects.
+            ports: the world.
+            hold_seconds: see the attribute.
+            mirrored: names of the dialects whose records pods of other dialects get too.
+        """
         self.ledgers = LedgerCache()
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
@@ -90,7 +103,13 @@ class Service:
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
         self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
+        self._mirrored = frozenset(mirrored)
         self._binding: dict[str, tuple[str, Committed]] = {}
+
+    @property
+    def mirrored(self) -> list[Dialect]:
+        """The dialects whose records pods of other dialects get too, as they are configured now."""
+        return [each for each in self.pod_requests.dialects if each.name in self._mirrored]
 
     @property
     def revision(self) -> tuple[int, int]:
@@ -146,14 +165,23 @@ class Service:
     def result(self, pod_request: PodRequest, committed: Committed) -> Result:
         """The annotations and labels by which the node learns a pod's allocation.
 
-        None where the ledger chose no card: only the kubelet knows what the pod has.
+        No record of its own where the ledger chose no card: only the kubelet knows what the pod
+        has. The records of ``mirrors`` are beside it.
         """
-        placement = committed.placement
-        if not placement.grants:
-            return Result({}, {})
-        pod, request, wall = pod_request.pod, pod_request.request, self.ports.clock.wall()
-        result = pod_request.dialect.write_result(pod, request, placement, committed.node, wall)
-        return allocation_record.update(pod_request.pod, result, placement.grants)
+        placement, pod = committed.placement, pod_request.pod
+        result = NO_RESULT
+        if placement.grants:
+            request, wall = pod_request.request, self.ports.clock.wall()
+            result = pod_request.dialect.write_result(pod, request, placement, committed.node, wall)
+            result = allocation_record.update(pod, result, placement.grants)
+        mirrored = self.mirrors(pod_request, committed)
+        return replace(result, annotations={**result.annotations, **mirrored})
+
+    def mirrors(self, pod_request: PodRequest, committed: Committed) -> dict[str, str]:
+        """The records by which schedulers of other dialects count what a pod has."""
+        held = Allocation.of(pod_request.request, committed.placement)
+        pod, own = pod_request.pod, pod_request.dialect
+        return mirrors(pod, own, (held,), committed.node, self.mirrored) if held.cards else {}
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()

@@ -5,18 +5,20 @@ of cards that comes with it is adopted if it is valid, corrected on the same nod
 rejected if nothing fits there.
 """
 
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from adapters.accounting.pod_requests import PodRequest, read
-from adapters.dialects import allocation_record
+from adapters.dialects import registry
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
 from adapters.dialects.translation import conversion
 from adapters.dialects.translation.conversion import Inexact
 from adapters.dialects.unread_keys import advice
 from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
@@ -43,6 +45,9 @@ from core.requests.reason import Reason
 
 _POD = Decoder(Pod)
 
+REMEMBERED = 4096
+"""Pods whose scheduler was asked for another choice of cards; the oldest are forgotten."""
+
 
 @dataclass(frozen=True, slots=True)
 class _BindingFacts:
@@ -51,7 +56,8 @@ class _BindingFacts:
     Attributes:
         binding: as it was sent.
         pod_request: what the pod requests.
-        merged: the pod with the annotations that the Binding brings.
+        merged: the pod with the annotations that the Binding brings, but for copies of a choice
+            that is older than the pod's.
         choice: the cards that the scheduler chose; empty where no choice is readable.
             It is in the Binding, or on the pod if the scheduler wrote it there before.
         has_choice: whether there is one, readable or not.
@@ -62,6 +68,12 @@ class _BindingFacts:
     merged: Pod
     choice: tuple[Grant, ...]
     has_choice: bool
+
+    @property
+    def has_older_copy(self) -> bool:
+        """Whether the Binding would write an older choice over the pod's."""
+        brought, merged = self.binding.metadata.annotations or {}, annotations(self.merged)
+        return any(merged.get(key) != value for key, value in brought.items())
 
 
 class Admission:
@@ -82,6 +94,7 @@ class Admission:
         self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
         self._converter = converter
+        self._choosing_again: OrderedDict[str, None] = OrderedDict()
 
     async def pods(self, content: bytes) -> bytes:
         """A pod is to be created: reject invalid requests, write defaults, void the devices."""
@@ -91,7 +104,7 @@ class Admission:
         raw = admission.object_of(review)
         pod = _in_namespace(body.read(raw, _POD), review)
         dialects = self._service.pod_requests.dialects
-        forged = _forged(pod, dialects, converts=self._converter is not None)
+        forged = _forged(pod, converts=self._converter is not None)
         if forged is not None:
             text = f"{forged}: only the scheduler may write this; remove it"
             return self._deny_pod(pod, review, "forged", text)
@@ -160,6 +173,10 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
+            if self._may_choose_again(facts):
+                text = f"{node}: the chosen cards are in use; choose again"
+                decision = replace(decision, outcome=Outcome.REFUSED, cause="choice", text=text)
+                return deny(self._decision_log, review.uid, CONFLICT, decision)
             return await self._commit(review, facts, decision, began)
         except ERRORS as error:
             decision, status = failed(decision, error)
@@ -191,10 +208,11 @@ class Admission:
             outcome = Outcome.ADOPTED if committed.choice_accepted else Outcome.BOUND
             # Beside a slice the record states what was requested, which no grant has.
             is_complete = not any(grant.slice for grant in facts.choice)
+            is_complete = is_complete and not facts.has_older_copy
         else:
             outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
-        patch = None if is_complete else self._patch(facts, committed)
+        patch = self._mirrored(facts, committed) if is_complete else self._patch(facts, committed)
         return admission.allowed(review.uid, patch)
 
     def _dry_run(
@@ -212,32 +230,59 @@ class Admission:
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
         return deny(self._decision_log, review.uid, CONFLICT, decision)
 
+    def _may_choose_again(self, facts: _BindingFacts) -> bool:
+        """Whether a scheduler should choose other cards by itself; at most once for each pod.
+
+        One that goes on counting what it chose would miscount if the Binding brought others. It
+        sees who has the cards where its records are mirrored. Where it insists, it gets others.
+        """
+        request, dialect = facts.pod_request.request, facts.pod_request.dialect
+        ledger = self._service.ledgers.ledger(facts.binding.target.name)
+        if not facts.choice or ledger is None or request.uid in self._choosing_again:
+            return False
+        if not dialect.keeps_choice or dialect not in self._service.mirrored:
+            return False
+        if request.uid in ledger.allocations or is_valid(request, facts.choice, ledger):
+            return False
+        self._choosing_again[request.uid] = None
+        if len(self._choosing_again) > REMEMBERED:
+            self._choosing_again.popitem(last=False)
+        return True
+
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
         """What the answer depends on; None where the pod requests no share.
 
         Schedulers write the choice on the pod just before they bind it, so the watch may not have
         reported it yet: the pod is read from the API server, unless this process made the choice or
-        the Binding itself has it. So is one that is bound by the watch: it may have been created
-        again.
+        the ledger has it. So is one that is bound by the watch: it may have been created again.
+
+        What the API server's pod has of a choice counts before what the Binding has: vc-scheduler
+        copies into it the annotations that the pod had before its plugin chose again. Source:
+        volcano.sh/volcano 1.14.1 pkg/scheduler/cache/cache.go (DefaultBinder.Bind), vgpu/utils.go
+        (patchPodAnnotations).
         """
         service, node = self._service, binding.target.name
         pod_request = service.pod_requests.read(await service.find(pod))
         if pod_request is None:
             return None
-        brought = with_annotations(pod_request.pod, binding.metadata.annotations or {})
+        brought = binding.metadata.annotations or {}
+        uid = pod_request.request.uid
         is_newest = not pod_request.pod.spec.node_name and (
-            service.chose_cards(pod_request.request.uid, node)
+            service.chose_cards(uid, node)
             or service.feasibility.evaluate(pod_request).is_untouched(node)
-            or pod_request.dialect.has_result(brought)
+            or (
+                pod_request.dialect.has_result(with_annotations(pod_request.pod, brought))
+                and any(name == node for name, _ in service.ledgers.committed(uid))
+            )
         )
         if not is_newest:
             pod_request = service.pod_requests.read(await service.newest(pod))
             if pod_request is None:
                 return None
-        merged = with_annotations(
-            pod_request.pod,
-            {**annotations(pod_request.pod), **(binding.metadata.annotations or {})},
-        )
+            if pod_request.dialect.has_result(pod_request.pod):
+                keys = pod_request.dialect.result_keys
+                brought = {key: value for key, value in brought.items() if key not in keys}
+        merged = with_annotations(pod_request.pod, {**annotations(pod_request.pod), **brought})
         has_choice = pod_request.dialect.has_result(merged)
         choice = self._choice(pod_request, merged, node) if has_choice else ()
         return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
@@ -271,6 +316,12 @@ class Admission:
             return pod_request, added
         plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
         return pod_request, replace(added, annotations={**added.annotations, **plugins})
+
+    def _mirrored(self, facts: _BindingFacts, committed: Committed) -> Patch | None:
+        """The mirrored records that a Binding with the right result lacks; None without one."""
+        mirrored = self._service.mirrors(facts.pod_request, committed)
+        brought = facts.binding.metadata.annotations
+        return admission.add_entries("annotations", brought, mirrored) if mirrored else None
 
     def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
         """What the Binding lacks of the result, and the results in it that are no longer true."""
@@ -307,11 +358,9 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _forged(pod: Pod, dialects: tuple[Dialect, ...], *, converts: bool) -> str | None:
+def _forged(pod: Pod, *, converts: bool) -> str | None:
     """The field in which a pod's author wrote what only a scheduler or admission may write."""
-    keys = frozenset((allocation_record.KEY,)).union(*(dialect.result_keys for dialect in dialects))
-    if not converts:
-        keys |= {conversion.KEY}
+    keys = registry.service_keys() if converts else registry.service_keys() | {conversion.KEY}
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"

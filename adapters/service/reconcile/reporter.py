@@ -20,6 +20,7 @@ KINDS = (
     *(cause.name.lower() for cause in ReleaseCause),
     "kept",
     "annotated",
+    "mirrored",
 )
 """Kinds of repairs, as values of a metric's label."""
 

@@ -51,7 +51,18 @@ def _registered(name: str) -> str:
     return name
 
 
+def _counts_mirrors(name: str) -> str:
+    """Check that the scheduler of a dialect of this name counts mirrored records."""
+    names = registry.mirror_targets()
+    if name not in names:
+        raise PydanticCustomError(
+            "mirror", "Input should be one of {names}", {"names": ", ".join(names)}
+        )
+    return name
+
+
 _DialectName = Annotated[str, AfterValidator(_registered)]
+_MirrorName = Annotated[str, AfterValidator(_counts_mirrors)]
 _NamespaceName = Annotated[str, Field(min_length=1)]
 
 
@@ -119,6 +130,8 @@ class Settings(Section):
         hold_seconds: seconds for which vc-scheduler's plan reserves cards without a Binding.
         publish: dialects whose extended resources the service writes to the status of nodes, where
             no device plugin does it.
+        mirrors: dialects whose records pods of other dialects get too, so that the device plugins
+            of their schedulers count what these pods have.
         node_lock: ``auto`` takes the lock that names to MetaX's device plugin the pod being bound,
             on nodes that the plugin describes, unless ``metax`` is published; ``never`` does not.
         confirm_stop: ``always``: a pod that was deleted by force keeps its cards until an agent
@@ -158,6 +171,7 @@ class Settings(Section):
     )
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
+    mirrors: Annotated[tuple[_MirrorName, ...], SPLIT_AT_COMMAS] = ()
     node_lock: Literal["auto", "never"] = "auto"
     confirm_stop: Literal["always", "agents"] = "always"
     required_plugin: Annotated[str, Field(pattern=r"^[A-Za-z0-9._+-]*$")] = ""

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -273,6 +273,7 @@ async def a_service(
     budgets: BudgetReader | None = None,
     quotas: MemoryQuotas | None = None,
     recorder: Recorder | None = None,
+    mirrored: Collection[str] = (),
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -292,7 +293,7 @@ async def a_service(
         quotas or MemoryQuotas(),
         recorder or NoRecorder(),
     )
-    bench = Bench(Service(DIALECTS, ports), store, cluster, clock, journal)
+    bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()
     return bench
 

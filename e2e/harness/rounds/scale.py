@@ -142,7 +142,7 @@ def bind_all(
     delete_all(plane.api, PODS, [each["metadata"]["name"] for each in asked])
     within(300, lambda: not plane.api.get(f"{PODS}?limit=1")["items"])
     if service is not None:
-        within(300, lambda: not _allocations(plane.api))
+        within(300, lambda: not allocations(plane.api))
     return SchedulerRound(
         scheduler=scheduler,
         served=service is not None,
@@ -221,5 +221,6 @@ def _resident(run: Run, service: Service) -> float:
     return int(pages) * resource.getpagesize() / (1 << 20)
 
 
-def _allocations(api: Api) -> list[Object]:
+def allocations(api: Api) -> list[Object]:
+    """What all ledgers say is held."""
     return [row for one in api.get(LEDGERS)["items"] for row in one["spec"].get("allocations", ())]

@@ -61,12 +61,13 @@ def starter(service: Service, usual: str, *, name: str = "", file: str = "") -> 
         service: that it asks.
         usual: which one.
         name: by which pods name it, if not the one that it has on this cluster.
-        file: of ``configs``, if not the scheduler's usual one; not for Volcano's.
+        file: of ``configs``, if not the scheduler's usual one.
     """
     plane = service.plane
     called = name or plane.scheduler(usual)
     if usual == VOLCANO:
-        return partial(start_volcano_scheduler, plane, volcano_like(service), called)
+        configuration = volcano_like(service, file or "volcano-scheduler-configmap.yaml")
+        return partial(start_volcano_scheduler, plane, configuration, called)
     if usual == KOORD:
         configuration = kube_like(service, file or "koord-scheduler-config.yaml", called)
         return partial(start_koord_scheduler_alone, plane, configuration)

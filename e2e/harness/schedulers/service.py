@@ -242,10 +242,9 @@ def kube_like(service: Service, file: str, name: str = "") -> str:
     return configured(scheduler, CONFIGS / file, *options)
 
 
-def volcano_like(service: Service) -> str:
-    """The file of ``configs`` for vc-scheduler, as this service needs it."""
-    file = CONFIGS / "volcano-scheduler-configmap.yaml"
-    return configured("vc-scheduler", file, "--url", service.url)
+def volcano_like(service: Service, file: str = "volcano-scheduler-configmap.yaml") -> str:
+    """A file of ``configs`` for vc-scheduler, as this service needs it."""
+    return configured("vc-scheduler", CONFIGS / file, "--url", service.url)
 
 
 def example(name: str) -> list[Object]:

@@ -25,7 +25,8 @@ from core.hardware.card import Card
 from core.requests.limits import GrantError, Limits
 
 HOOKS = [info.runtime_hook.annotation for info in registry.DIALECTS if info.runtime_hook]
-KEYS = [*sorted(registry.allocation_annotations()), *HOOKS, "example.com/other"]
+MARKS = [*map(registry.mirror_mark, registry.mirror_targets())]
+KEYS = [*sorted(registry.allocation_annotations()), *HOOKS, *MARKS, "example.com/other"]
 ENV = [
     "A=1",
     f"{allocation_record.MARK}=1",
@@ -51,7 +52,7 @@ pods = st.builds(
     PodSandbox,
     uid=st.just("uid-1"),
     namespace=st.sampled_from(["ai", *EXEMPT]),
-    annotation_keys=st.frozensets(st.sampled_from(KEYS), max_size=2),
+    annotation_keys=st.frozensets(st.sampled_from(KEYS), max_size=3),
 )
 containers = st.lists(st.sampled_from(ENV), max_size=3).map(lambda env: container(*env))
 
@@ -96,7 +97,12 @@ def ordered(
     marked = any(line.startswith(f"{allocation_record.MARK}=") for line in to.env)
     named = visible_words(to.env)
     plugged = bool(named) and named <= gave.visible | gave.passed
-    promised = not registry.allocation_annotations().isdisjoint(pod.annotation_keys)
+    mirrors = {
+        info.mirror
+        for info in registry.DIALECTS
+        if registry.mirror_mark(info.name) in pod.annotation_keys
+    }
+    promised = bool(registry.allocation_annotations() & pod.annotation_keys - mirrors)
     if answer is GrantStatus.NOT_RECORDED and promised:
         return NoGrantYet.GRANT
     if answer is GrantStatus.NOT_RECORDED and marked:

@@ -130,6 +130,14 @@ def test_a_record_of_a_pod_that_requests_no_share_is_found() -> None:
     assert one(node(), strange)["rule"] == "record-without-request"
 
 
+def test_a_mirrored_record_needs_no_request() -> None:
+    shown = recorded("a", f"{uuid(0)},NVIDIA,1000,0:")
+    shown["metadata"]["annotations"]["dragoman.dev/mirror-volcano"] = "true"
+    shown["spec"]["containers"][0]["resources"] = {}
+
+    assert findings(node(), shown) == []
+
+
 def test_two_components_that_advertise_one_card_are_found() -> None:
     both = advertising("volcano.sh/vgpu-number", "koordinator.sh/gpu-core")
 

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, unconfigure
+from adapters.cli.configure.mode import Mode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import Source
@@ -17,16 +18,15 @@ from adapters.cli.input.source import Source
 GOLDEN = Path(__file__).parent / "golden"
 CONFIGS = Path(__file__).parents[4] / "configs"
 PRESENT = ConfigureOptions()
+NATIVE = ConfigureOptions(mode=Mode.NATIVE)
 STATIC = {
     "kube-scheduler-config": (Scheduler.KUBE, PRESENT),
     "kube-scheduler-preemption-config": (Scheduler.KUBE, ConfigureOptions(preemption=True)),
     "koord-scheduler-config": (Scheduler.KOORD, PRESENT),
     "koord-scheduler-preemption-config": (Scheduler.KOORD, ConfigureOptions(preemption=True)),
-    "koord-scheduler-config-with-deviceshare": (
-        Scheduler.KOORD,
-        ConfigureOptions(keep_deviceshare=True),
-    ),
+    "koord-scheduler-config-with-deviceshare": (Scheduler.KOORD, NATIVE),
     "volcano-scheduler-configmap": (Scheduler.VOLCANO, PRESENT),
+    "volcano-scheduler-configmap-native": (Scheduler.VOLCANO, NATIVE),
 }
 
 CASES = sorted(path.name.removesuffix(".in.yaml") for path in GOLDEN.glob("*.in.yaml"))

@@ -10,6 +10,7 @@ from ruamel.yaml import YAML
 
 from adapters.cli.configure.command import configure, unconfigure
 from adapters.cli.configure.entries import PATH
+from adapters.cli.configure.mode import Mode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import InputError, Source
@@ -84,7 +85,7 @@ def kube_like(draw: st.DrawFn) -> dict[str, Any]:
 @st.composite
 def volcano(draw: st.DrawFn) -> dict[str, Any]:
     plugin = st.fixed_dictionaries(
-        {"name": st.sampled_from(["gang", "deviceshare", "drf", "binpack"])},
+        {"name": st.sampled_from(["gang", "deviceshare", "drf", "binpack", "predicates"])},
         optional={"arguments": st.dictionaries(words, scalars, max_size=2)},
     )
     rows = st.lists(plugin, max_size=4, unique_by=lambda row: str(row["name"]))
@@ -179,6 +180,32 @@ def test_any_change_of_mind_can_be_undone(
     back = unconfigure(Scheduler.KOORD, Source("it", again.after, named=True))
 
     assert yaml.safe_load(back.after) == yaml.safe_load(text.text)
+
+
+choices = st.builds(
+    ConfigureOptions,
+    mode=st.none() | st.sampled_from(Mode),
+    other_dialects=st.none() | st.booleans(),
+    url=st.none() | st.just("http://10.0.0.1:9595"),
+)
+
+
+@few
+@given(kube_like() | volcano(), st.lists(choices, min_size=1, max_size=3), st.booleans())
+def test_any_way_through_the_modes_can_be_undone(
+    body: dict[str, Any], ways: list[ConfigureOptions], style: bool
+) -> None:
+    scheduler = Scheduler.VOLCANO if "tiers" in body else Scheduler.KOORD
+    text = written(body, style)
+    now = text
+    for way in ways:
+        with contextlib.suppress(InputError):  # a choice that does not fit changes nothing
+            now = Source("it", configure(scheduler, now, way).after, named=True)
+            assert configure(scheduler, now, ConfigureOptions()).after == now.text
+
+    back = unconfigure(scheduler, now)
+
+    assert yaml.safe_load(back.after) == body
 
 
 @few

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.command import configure, own_url
+from adapters.cli.configure.command import configure, is_alone, own_url
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.doctor.checks.reachability import unreachable
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
@@ -88,6 +88,9 @@ def _configuration(seen: Observed, found: SchedulerPod, source: Source) -> Itera
     namespace, name = found.pod.metadata.namespace, found.source.config_map if found.source else ""
     command = f"kubectl -n {namespace} get configmap {name} -o yaml | dragoman configure {program}"
     url = own_url(found.scheduler, source)
+    if url is None and is_alone(found.scheduler, source):
+        yield ok(CHECK, f"{who} decides by its own plugin, and the webhook for Bindings commits")
+        return
     if url is None:
         yield warning(
             CHECK,

@@ -9,6 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from adapters.cli.configure.command import default
+from adapters.cli.configure.mode import Mode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import exit_status
@@ -373,6 +374,17 @@ def test_a_scheduler_that_does_not_ask_and_is_the_only_one_is_an_error() -> None
     assert first[0] is WARNING
     assert "vc-scheduler (kube-system/vc-scheduler) does not ask Dragoman" in first[1]
     assert second == (ERROR, "no scheduler asks Dragoman as it must")
+
+
+@pytest.mark.parametrize("scheduler", [Scheduler.VOLCANO, Scheduler.KOORD])
+@pytest.mark.parametrize("others", [True, False])
+def test_a_scheduler_in_native_mode_is_sound_whether_it_asks_or_not(
+    scheduler: Scheduler, others: bool
+) -> None:
+    cluster = only()
+    add_scheduler(cluster, scheduler, ConfigureOptions(mode=Mode.NATIVE, other_dialects=others))
+
+    assert texts(cluster) == []
 
 
 @pytest.mark.parametrize(

@@ -48,6 +48,26 @@ def test_a_choice_on_the_pod_is_read_past_a_stale_watch() -> None:
         assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
 
 
+def test_the_choice_on_the_pod_counts_where_the_binding_has_a_copy_of_an_earlier_one() -> None:
+    """vc-scheduler copies the annotations that the pod had before its plugin chose cards again."""
+    key = "volcano.sh/vgpu-ids-new"
+    stale = {key: "GPU-n1-1,NVIDIA,4000,0:", "volcano.sh/vgpu-node": "n2"}
+    chosen = {key: "GPU-n1-0,NVIDIA,4000,0:", "volcano.sh/vgpu-node": "n1"}
+
+    async def work() -> tuple[Json, Bench]:
+        bench = await a_service(pods=[a_pod(annotations=chosen)])
+        bench.cluster.late["default/p"] = read_pod(a_pod(annotations=stale))
+        return await bind(bench, "p", "n1", stale), bench
+
+    answer, bench = run(work())
+
+    ledger = bench.service.ledgers.inventory.ledger("n1")
+    assert ledger.allocations["uid-p"].grants[0].card == "GPU-n1-0"
+    meta = bound(a_pod(annotations=chosen), "n1", answer, stale)["metadata"]
+    assert chosen.items() <= meta["annotations"].items()
+    assert bench.decision_log.decisions[-1].outcome is Outcome.ADOPTED
+
+
 @pytest.mark.parametrize(
     "choice",
     [

@@ -19,6 +19,7 @@ from adapters.accounting.repairs import (
     Annotate,
     Describe,
     Keep,
+    Mirror,
     Release,
     ReleaseCause,
     Repair,
@@ -183,7 +184,7 @@ class Reconciler:
         before = NodeLedger.of(node or Node("")) if stored is None else stored.ledger
         view = await self._reader.live_view(before, node, is_lost=is_lost)
         while True:
-            repairs = reconcile(view, dialects)
+            repairs = reconcile(view, dialects, self._service.mirrored)
             if refused := await self._refused_by_quota(before, repairs):
                 view = replace(view, refused={**view.refused, **refused})
                 continue
@@ -223,7 +224,7 @@ class Reconciler:
         if stored is None or node is None:
             return None
         view = self._reader.cached_view(stored.ledger, node)
-        if view is None or reconcile(view, dialects):
+        if view is None or reconcile(view, dialects, self._service.mirrored):
             return None
         self._report_drift(name, drift(stored.ledger, view.pods, dialects, view.read, view.compare))
         return "" not in view.bound.values()
@@ -349,8 +350,11 @@ class Reconciler:
                     self._reporter.of_node(node, "StopUnconfirmed", text)
             case Keep():
                 self._reporter.repaired("kept")
-            case Annotate(cached):
-                pod = await self._annotator.annotate(cached, node)
+            case Mirror():
+                if await self._annotator.mirror(repair, node):
+                    self._reporter.repaired("mirrored")
+            case Annotate():
+                pod = await self._annotator.annotate(repair, node)
                 if pod is not None:
                     self._reporter.repaired("annotated")
                     text = "Restored the annotations that name the cards allocated to this pod."

@@ -135,6 +135,7 @@ class NodeReader:
             compare=read.compare,
             has_agent=self._has_agent(node),
             claims=claims,
+            consumers=self._cache.consumers(node.name) if claims else (),
         )
 
     async def live_view(
@@ -202,6 +203,7 @@ class NodeReader:
             claims.held,
             agent.claims,
             is_lost=is_lost,
+            consumers=self._cache.consumers(name) if claims.held else (),
         )
 
     def _is_unbound(self, allocation: Allocation) -> bool:

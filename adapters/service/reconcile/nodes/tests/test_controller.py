@@ -1,7 +1,7 @@
 """The reconciler over a store, with a cluster cache that may be late."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 
@@ -130,8 +130,12 @@ class Rig:
         return stored.ledger
 
 
-async def a_rig(node: KubeNode | None = None, quotas: MemoryQuotas | None = None) -> Rig:
-    bench = await a_service(a_node("n1"), quotas=quotas)
+async def a_rig(
+    node: KubeNode | None = None,
+    quotas: MemoryQuotas | None = None,
+    mirrored: Collection[str] = (),
+) -> Rig:
+    bench = await a_service(a_node("n1"), quotas=quotas, mirrored=mirrored)
     cache = ClusterCache()
     pods, reporter = FakePods(), RecordingReporter()
     made = Reconciler(

@@ -1,0 +1,97 @@
+"""Which bound pods of a node lack a mirrored record, or have another than the ledger says.
+
+A Binding brings the mirrors of what is committed then. The rest is written later: of pods that were
+adopted, or got their cards late, and of pods that have cards by a ResourceClaim.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from adapters.accounting.repairs import Mirror
+from adapters.dialects import registry
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.claims import claims_of
+from adapters.dialects.matching import dialect_of
+from adapters.dialects.mirrors import mirrors
+from adapters.wire.kube import Pod, UnreadPod, annotations
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+
+
+def unmirrored(
+    ledger: NodeLedger,
+    pods: Sequence[Pod],
+    consumers: Sequence[Pod],
+    dialects: Sequence[Dialect],
+    targets: Sequence[Dialect],
+) -> Iterator[Mirror]:
+    """Return the mirrored records to write.
+
+    Args:
+        ledger: of the node.
+        pods: bound to it, and may use its cards.
+        consumers: bound to it, and name ResourceClaims.
+        dialects: all dialects.
+        targets: those whose records are mirrored.
+    """
+    if not targets:
+        return
+    shown = _by_pod(ledger, consumers)
+    by_uid = {pod.metadata.uid: pod for pod in (*consumers, *pods)}
+    for uid, pod in by_uid.items():
+        own = ledger.allocations.get(uid)
+        held = (*(() if own is None else (own,)), *shown.get(uid, ()))
+        lacking = mirror_of(pod, held, ledger, dialects, targets)
+        if lacking is not None:
+            yield lacking
+
+
+def mirror_of(
+    pod: Pod,
+    held: Sequence[Allocation],
+    ledger: NodeLedger,
+    dialects: Sequence[Dialect],
+    targets: Sequence[Dialect],
+) -> Mirror | None:
+    """Return the mirrored records that a bound pod lacks; None where it lacks none.
+
+    A record without a mark on a pod that requests nothing of a dialect is another component's, and
+    a pod that cannot be decoded may have one: both stay as they are.
+
+    Args:
+        pod: bound to the node of the ledger.
+        held: what it has there, itself and by ResourceClaims.
+        ledger: of the node.
+        dialects: all dialects.
+        targets: those whose records are mirrored.
+    """
+    try:
+        own = dialect_of(pod, dialects)
+    except DialectError:
+        return None
+    if not held or isinstance(pod, UnreadPod):
+        return None
+    has = annotations(pod)
+    if own is None:
+        others = registry.own_records(has.keys())
+        targets = [each for each in targets if others.isdisjoint(each.result_keys)]
+    wanted = mirrors(pod, own, held, ledger.node, targets)
+    lacking = {key: text for key, text in wanted.items() if has.get(key) != text}
+    return Mirror(pod, tuple(each.uid for each in held), lacking) if lacking else None
+
+
+def _by_pod(ledger: NodeLedger, consumers: Sequence[Pod]) -> dict[str, list[Allocation]]:
+    """What claims have, by the uid of the pod that shows it: one of those that name the claim."""
+    shown: dict[str, list[Allocation]] = {}
+    for held in ledger.allocations.values():
+        if held.dialect != DRA:
+            continue
+        claim = held.pod_ref
+        uids = [
+            pod.metadata.uid
+            for pod in consumers
+            if pod.metadata.namespace == claim.namespace and claim.name in claims_of(pod)
+        ]
+        if uids:
+            shown.setdefault(min(uids), []).append(held)
+    return shown

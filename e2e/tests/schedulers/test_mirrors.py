@@ -1,0 +1,183 @@
+"""Stock vc-scheduler and koord-scheduler with their own device plugins count mirrored records.
+
+Nothing of Dragoman is in their configuration: they decide on what they read from pods.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+import pytest
+
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.node_ledgers import held, wait_until_free
+from e2e.harness.cluster.ready_cluster import PODS, bind, clear, cluster, node_of, pod
+from e2e.harness.doubles.webhook import CONFIGURATIONS
+from e2e.harness.names import ALLOCATED, CORE, DEVICES, RATIO
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import add_ready_nodes, prepare, wait_for_cards
+from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.service import Service, start_service, webhooks
+from e2e.harness.schedulers.stock_sharing import HANDSHAKE, peers
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
+from e2e.harness.workloads.inventory import described, gpus, hami, koordinator, volcano
+
+pytestmark = pytest.mark.local("its nodes tell vc-scheduler's own plugin that they are alive")
+
+NODE = "one-card"
+CARDS = gpus(NODE, 1)
+VOLCANO_RECORD = "volcano.sh/vgpu-ids-new"
+HALF = {
+    "volcano": {NUMBER: "1", MEMORY: "40000", "volcano.sh/vgpu-cores": "40"},
+    "koord": {CORE: "40", RATIO: "50"},
+}
+LARGE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "60000", "nvidia.com/gpucores": "30"}
+PEERS = sorted(HALF)
+
+
+@pytest.fixture(scope="module")
+def service() -> Iterator[Service]:
+    """One node with one card, which three ecosystems describe, and both peers."""
+    with cluster([]) as plane:
+        prepare(plane)
+        row = described(NODE, volcano(CARDS), koordinator(CARDS), hami(CARDS))
+        row.node["metadata"]["annotations"].update(HANDSHAKE)
+        add_ready_nodes(plane, [row])
+        start_volcano_controllers(plane)
+        made = start_service(plane, mirrors=["volcano", "koordinator"])
+        wait_for_cards(plane, [NODE])
+        with webhooks(made), peers(plane, [NODE]):
+            yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(service: Service) -> Iterator[None]:
+    yield
+    clear(service.plane.api, GROUPS)
+    wait_until_free(service.plane, NODE)
+
+
+def touch(service: Service) -> None:
+    """Change the node and its Device, as their components do all the time.
+
+    vc-scheduler 1.14.1 then forgets what it counted too much. koord-scheduler tries a waiting pod
+    again, which it may have tried before its plugin saw that a pod was deleted.
+    """
+    labels = {"labels": {"touched": f"{time.time()}"}}
+    for path in (f"/api/v1/nodes/{NODE}", f"{DEVICES}/{NODE}"):
+        service.plane.api.merge(path, {"metadata": labels})
+
+
+def hold(service: Service, name: str = "holder") -> dict[str, str]:
+    """Bind a pod of HAMi's dialect, as any scheduler may; its annotations."""
+    api = service.plane.api
+    api.create(PODS, pod(name, "nobody", LARGE))
+    bind(api, name, NODE)
+    found: dict[str, str] = api.get(f"{PODS}/{name}")["metadata"]["annotations"]
+    return found
+
+
+def create(service: Service, name: str, scheduler: str) -> None:
+    touch(service)
+    service.plane.api.create(PODS, pod(name, scheduler, HALF[scheduler]))
+
+
+def is_unschedulable(service: Service, name: str) -> bool:
+    found = service.plane.api.get(f"{PODS}/{name}")["status"].get("conditions", ())
+    return any(row.get("reason") == "Unschedulable" for row in found)
+
+
+def is_bound(service: Service, name: str) -> bool:
+    touch(service)
+    return node_of(service.plane.api, name) == NODE
+
+
+def bindings(service: Service, name: str) -> list[Object]:
+    rows = service.get("/api/decisions")
+    return [r for r in rows if r["verb"] == "binding" and r["pod"].endswith(f"/{name}")]
+
+
+def remove(service: Service, name: str) -> None:
+    service.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+    within(30, lambda: name not in held(service.plane, NODE))
+
+
+@pytest.mark.parametrize("scheduler", PEERS)
+def test_a_peer_waits_for_what_a_pod_of_another_dialect_has_without_trying_to_bind(
+    service: Service, scheduler: str
+) -> None:
+    written = hold(service)
+
+    waits = f"waits-for-{scheduler}"
+    create(service, waits, scheduler)
+    within(30, lambda: is_unschedulable(service, waits))
+
+    assert written[VOLCANO_RECORD] == f"{CARDS[0].uuid},NVIDIA,60000,30:"
+    assert '"koordinator.sh/gpu-memory-ratio":"74"' in written[ALLOCATED]
+    assert bindings(service, waits) == []
+    remove(service, "holder")
+    within(60, lambda: is_bound(service, waits))
+    assert [row["outcome"] for row in bindings(service, waits)] == ["adopted"]
+
+
+@pytest.mark.parametrize("first", PEERS)
+def test_peers_see_each_other(service: Service, first: str) -> None:
+    (second,) = set(PEERS) - {first}
+    create(service, "one", first)
+    within(30, lambda: is_bound(service, "one"))
+    create(service, "two", second)
+    within(30, lambda: is_bound(service, "two"))
+
+    three = f"third-of-{first}"
+    create(service, three, first)
+    within(30, lambda: is_unschedulable(service, three))
+
+    assert bindings(service, three) == []
+    assert held(service.plane, NODE).keys() == {"one", "two"}
+
+
+@pytest.mark.parametrize("record", [VOLCANO_RECORD, ALLOCATED])
+def test_a_mirror_that_is_edited_or_deleted_comes_back_and_counts(
+    service: Service, record: str
+) -> None:
+    written = hold(service)
+    scheduler = "volcano" if record == VOLCANO_RECORD else "koord"
+    less = {VOLCANO_RECORD: f"{CARDS[0].uuid},NVIDIA,1,0:", ALLOCATED: '{"gpu":[]}'}[record]
+
+    for text in (less, None):
+        service.plane.api.merge(f"{PODS}/holder", {"metadata": {"annotations": {record: text}}})
+        within(30, lambda: annotation(service, "holder", record) == written[record])
+
+    create(service, "waits", scheduler)
+    within(30, lambda: is_unschedulable(service, "waits"))
+
+
+def annotation(service: Service, name: str, key: str) -> str | None:
+    found: str | None = service.plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"].get(key)
+    return found
+
+
+@contextmanager
+def removed(service: Service) -> Iterator[None]:
+    """The service and its webhooks are away for a block, as after an uninstall."""
+    api = service.plane.api
+    (hooks,) = api.get(CONFIGURATIONS)["items"]
+    name = hooks["metadata"]["name"]
+    api.delete(f"{CONFIGURATIONS}/{name}")
+    service.stop()
+    try:
+        yield
+    finally:
+        service.start()
+        api.create(CONFIGURATIONS, {**hooks, "metadata": {"name": name}})
+
+
+def test_the_records_stay_right_without_the_service(service: Service) -> None:
+    hold(service)
+    with removed(service):
+        for scheduler in PEERS:
+            create(service, f"waits-{scheduler}", scheduler)
+        for scheduler in PEERS:
+            within(30, partial(is_unschedulable, service, f"waits-{scheduler}"))
+        assert all(node_of(service.plane.api, f"waits-{each}") == "" for each in PEERS)

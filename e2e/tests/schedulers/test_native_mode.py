@@ -1,0 +1,286 @@
+"""vc-scheduler and koord-scheduler in native mode, both at once on the same nodes.
+
+Each chooses the cards of its own dialect by its own plugin, and the webhook is the arbiter. The
+cards of the other dialects' pods are not in its records here, so that each meets what it cannot
+see. The configurations are those of ``dragoman configure --new --mode native``.
+"""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.node_ledgers import held, wait_until_free
+from e2e.harness.cluster.ready_cluster import PODS, bind, clear, events, node_of, pod
+from e2e.harness.names import ALLOCATED, CORE, RATIO
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import (
+    KOORD,
+    VOLCANO,
+    Planes,
+    add_ready_nodes,
+    prepare,
+    wait_for_cards,
+)
+from e2e.harness.schedulers.native import known_to_peers, native, outcomes
+from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
+from e2e.harness.schedulers.stock_sharing import on, shares
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, add_group
+from e2e.harness.workloads.inventory import gpus, koordinator, volcano
+
+NODES = ("left", "right")
+CARDS = {name: gpus(name, 2) for name in NODES}
+LARGE = {NUMBER: "1", MEMORY: "60000"}
+"""More than half of a card of 81920 MiB: of these a card takes one."""
+MOST = {CORE: "60", RATIO: "60"}
+"""The same in Koordinator's words."""
+GROUP = "scheduling.k8s.io/group-name"
+GANG = "gang.scheduling.koordinator.sh"
+LONG = 15
+"""Seconds in which a pod that fits nowhere is tried again and again."""
+
+
+@pytest.fixture(scope="module")
+def service(planes: Planes) -> Iterator[Service]:
+    with planes() as plane:
+        prepare(plane)
+        add_ready_nodes(
+            plane,
+            [
+                known_to_peers(name, volcano(cards), koordinator(cards))
+                for name, cards in CARDS.items()
+            ],
+        )
+        start_volcano_controllers(plane, plane.scheduler(VOLCANO))
+        made = start_service(plane)
+        wait_for_cards(plane, NODES)
+        with webhooks(made), native(made, NODES):
+            clear(plane.api)
+            wait_until_free(plane, *NODES)
+            yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(service: Service) -> Iterator[None]:
+    yield
+    clear(service.plane.api, GROUPS)
+    wait_until_free(service.plane, *NODES)
+
+
+def add(service: Service, name: str, scheduler: str, share: dict[str, str], node: str = "") -> None:
+    """Create a pod, for one node or for any."""
+    called = service.plane.scheduler(scheduler)
+    service.plane.api.create(
+        PODS, on(node, name, called, share) if node else pod(name, called, share)
+    )
+
+
+def wait_for(service: Service, *names: str) -> None:
+    """Wait until pods are bound."""
+    api = service.plane.api
+    try:
+        with_decisions(service, lambda: within(60, lambda: all(node_of(api, n) for n in names)))
+    except AssertionError as late:
+        said = "\n".join(f"{name}: {events(api, name)}" for name in names)
+        raise AssertionError(f"{late}\n{said}") from late
+
+
+def card_of(service: Service, name: str) -> str:
+    """The card of a pod, by the ledger of its node."""
+    (grant,) = held(service.plane, node_of(service.plane.api, name))[name]["grants"]
+    return str(grant["card"])
+
+
+def recorded(service: Service, name: str) -> str:
+    """The card of a pod, by the record that the node components of its dialect read."""
+    found = service.plane.api.get(f"{PODS}/{name}")
+    said = found["metadata"]["annotations"]
+    if ALLOCATED in said:
+        (row,) = json.loads(said[ALLOCATED])["gpu"]
+        return CARDS[str(found["spec"]["nodeName"])][int(row["minor"])].uuid
+    ((card, _, _),) = shares(found)
+    return card
+
+
+def take(service: Service, node: str, *cards: str) -> None:
+    """Let pods of Koordinator's dialect hold cards, of which vc-scheduler's plugin sees nothing."""
+    for card in cards:
+        minor = [each.uuid for each in CARDS[node]].index(card)
+        name = f"hidden-{card.lower()}"
+        amounts = {**MOST, "koordinator.sh/gpu-memory": "49152Mi"}
+        choice = json.dumps({"gpu": [{"minor": minor, "resources": amounts}]})
+        service.plane.api.create(PODS, pod(name, "no-scheduler", MOST))
+        bind(service.plane.api, name, node, {ALLOCATED: choice})
+        assert card_of(service, name) == card
+
+
+def rejected(service: Service) -> int:
+    """How many Bindings the webhook has rejected."""
+    pattern = r'^dragoman_decisions_total\{.*result="refused",verb="binding"\} (\S+)$'
+    return sum(int(float(each)) for each in re.findall(pattern, service.metrics(), re.MULTILINE))
+
+
+def conditions(service: Service, name: str) -> str:
+    """What a pod's status and Events say about it."""
+    api = service.plane.api
+    rows = api.get(f"{PODS}/{name}")["status"].get("conditions", ())
+    return f"{[row.get('message') for row in rows]} {events(api, name)}"
+
+
+def add_gang(service: Service, scheduler: str, size: int, node: str) -> list[str]:
+    """Pods with more than half of a card each, all of which start or none."""
+    names = [f"of-{size}-{number}" for number in range(size)]
+    share = LARGE if scheduler == VOLCANO else MOST
+    if scheduler == VOLCANO:
+        add_group(service.plane.api, f"gang-{size}", size)
+    for name in names:
+        made: Object = on(node, name, service.plane.scheduler(scheduler), share)
+        made["metadata"]["annotations"] |= (
+            {GROUP: f"gang-{size}"}
+            if scheduler == VOLCANO
+            else {f"{GANG}/name": f"gang-{size}", f"{GANG}/min-available": str(size)}
+        )
+        service.plane.api.create(PODS, made)
+    return names
+
+
+@pytest.mark.parametrize(("scheduler", "share"), [(VOLCANO, LARGE), (KOORD, MOST)])
+def test_the_choice_of_the_schedulers_own_plugin_is_adopted(
+    service: Service, scheduler: str, share: dict[str, str]
+) -> None:
+    add(service, "own", scheduler, share)
+    wait_for(service, "own")
+
+    assert card_of(service, "own") == recorded(service, "own")
+    assert outcomes(service, "own") == ["adopted"]
+    assert {row["verb"] for row in service.get("/api/decisions") if "/own" in row["pod"]} == {
+        "admit",
+        "binding",
+    }
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "own", "other", "verb"),
+    [(VOLCANO, LARGE, MOST, "predicate"), (KOORD, MOST, LARGE, "filter")],
+)
+def test_pods_of_another_dialect_are_bound_through_the_extender_at_the_same_time(
+    service: Service, scheduler: str, own: dict[str, str], other: dict[str, str], verb: str
+) -> None:
+    names = [f"{kind}-{number}" for number in range(2) for kind in ("own", "other")]
+    for name in names:
+        add(service, name, scheduler, own if name.startswith("own") else other)
+    wait_for(service, *names)
+
+    said = {name: outcomes(service, name) for name in names}
+    print(f"{scheduler}: {said}")
+    cards = [card_of(service, name) for name in names]
+    assert len({*cards}) == len(names)
+    assert cards == [recorded(service, name) for name in names]
+    for name in names:
+        assert bool(outcomes(service, name, verb)) == name.startswith("other")
+        assert said[name][0] in ({"adopted", "corrected"} if name[:3] == "own" else {"bound"})
+
+
+@pytest.mark.parametrize(("scheduler", "share"), [(VOLCANO, LARGE), (KOORD, MOST)])
+def test_another_card_of_the_node_is_given_where_the_chosen_one_was_taken(
+    service: Service, scheduler: str, share: dict[str, str]
+) -> None:
+    add(service, "probe", scheduler, share, "left")
+    wait_for(service, "probe")
+    liked = card_of(service, "probe")
+    clear(service.plane.api)
+    wait_until_free(service.plane, "left")
+    hide(service, scheduler, "left", liked)
+
+    add(service, "late", scheduler, share, "left")
+    wait_for(service, "late")
+
+    assert card_of(service, "late") == recorded(service, "late") != liked
+    assert outcomes(service, "late") == ["corrected"]
+
+
+def hide(service: Service, scheduler: str, node: str, *cards: str) -> None:
+    """Let pods of the other dialect hold cards, of which the scheduler's plugin sees nothing."""
+    if scheduler == VOLCANO:
+        take(service, node, *cards)
+        return
+    for card in cards:
+        name = f"hidden-{card.lower()}"
+        service.plane.api.create(PODS, pod(name, "no-scheduler", LARGE))
+        bind(service.plane.api, name, node, {"volcano.sh/vgpu-ids-new": f"{card},NVIDIA,60000,0:"})
+        assert card_of(service, name) == card
+
+
+@pytest.mark.parametrize(("scheduler", "share"), [(VOLCANO, LARGE), (KOORD, MOST)])
+def test_a_node_without_a_free_card_rejects_with_the_reason_and_another_one_is_found(
+    service: Service, scheduler: str, share: dict[str, str]
+) -> None:
+    hide(service, scheduler, "left", *(card.uuid for card in CARDS["left"]))
+    before = rejected(service)
+
+    started = time.monotonic()
+    add(service, "late", scheduler, share)
+    wait_for(service, "late")
+
+    seconds, tries = time.monotonic() - started, rejected(service) - before
+    print(f"{scheduler}: bound after {seconds:.1f} s and {tries} rejected Bindings")
+    assert node_of(service.plane.api, "late") == "right"
+    assert outcomes(service, "late")[0] == "adopted"
+
+
+@pytest.mark.parametrize(("scheduler", "share"), [(VOLCANO, LARGE), (KOORD, MOST)])
+def test_a_pod_that_fits_no_node_is_tried_about_once_a_second_at_most(
+    service: Service, scheduler: str, share: dict[str, str]
+) -> None:
+    for node, cards in CARDS.items():
+        hide(service, scheduler, node, *(card.uuid for card in cards))
+    add(service, "late", scheduler, share)
+    within(30, lambda: "short" in conditions(service, "late"))
+    before = rejected(service)
+
+    time.sleep(LONG)
+
+    tries = rejected(service) - before
+    print(f"{scheduler}: {tries} rejected Bindings in {LONG} s; {conditions(service, 'late')}")
+    assert tries <= LONG + 2
+    assert node_of(service.plane.api, "late") == ""
+    service.plane.api.delete(f"{PODS}/hidden-{CARDS['left'][0].uuid.lower()}?gracePeriodSeconds=0")
+    wait_for(service, "late")
+    assert card_of(service, "late") == recorded(service, "late") == CARDS["left"][0].uuid
+
+
+@pytest.mark.parametrize("scheduler", [VOLCANO, KOORD])
+def test_a_gang_is_bound_as_a_whole_or_not_at_all(service: Service, scheduler: str) -> None:
+    before = rejected(service)
+    too_large = add_gang(service, scheduler, 3, "left")
+    time.sleep(LONG)
+
+    assert [node_of(service.plane.api, name) for name in too_large] == [""] * 3
+    assert held(service.plane, "left") == {}
+    assert rejected(service) == before
+
+    fitting = add_gang(service, scheduler, 2, "right")
+    wait_for(service, *fitting)
+    assert {card_of(service, name) for name in fitting} == {card.uuid for card in CARDS["right"]}
+    assert {*outcomes(service, fitting[0]), *outcomes(service, fitting[1])} == {"adopted"}
+
+
+@pytest.mark.parametrize("scheduler", [VOLCANO, KOORD])
+def test_a_gang_that_waited_is_bound_as_a_whole_when_it_has_room(
+    service: Service, scheduler: str
+) -> None:
+    add(service, "before", scheduler, LARGE if scheduler == VOLCANO else MOST, "left")
+    wait_for(service, "before")
+    members = add_gang(service, scheduler, 2, "left")
+    time.sleep(LONG / 3)
+    assert [node_of(service.plane.api, name) for name in members] == [""] * 2
+
+    service.plane.api.delete(f"{PODS}/before?gracePeriodSeconds=0")
+    wait_for(service, *members)
+
+    assert {card_of(service, name) for name in members} == {card.uuid for card in CARDS["left"]}
+    assert [card_of(service, each) for each in members] == [recorded(service, e) for e in members]
