@@ -59,7 +59,7 @@ MODES = {
     "kube-scheduler": (EXTENDER, NONE),
 }
 NAME = "pace"
-"""Of the scheduler, for pods."""
+"""By which pods name the scheduler."""
 
 _OUTCOME = re.compile(
     r'^dragoman_decisions_total\{.*verb="binding".*result="(refused|corrected)".*\} (\S+)$', re.M

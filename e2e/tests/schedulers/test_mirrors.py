@@ -23,7 +23,7 @@ from e2e.harness.schedulers.stock_sharing import HANDSHAKE, peers
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.inventory import described, gpus, hami, koordinator, volcano
 
-pytestmark = pytest.mark.local("its nodes tell vc-scheduler's own plugin that they are alive")
+pytestmark = pytest.mark.local("vc-scheduler's own plugin reads its nodes' handshakes")
 
 NODE = "one-card"
 CARDS = gpus(NODE, 1)
@@ -72,7 +72,7 @@ def touch(service: Service) -> None:
 def hold(service: Service, name: str = "holder") -> dict[str, str]:
     """Bind a pod of HAMi's dialect, as any scheduler may; its annotations."""
     api = service.plane.api
-    api.create(PODS, pod(name, "nobody", LARGE))
+    api.create(PODS, pod(name, "no-scheduler", LARGE))
     bind(api, name, NODE)
     found: dict[str, str] = api.get(f"{PODS}/{name}")["metadata"]["annotations"]
     return found
