@@ -66,6 +66,16 @@ def mirror_mark(name: str) -> str:
     return f"{MIRROR}{name}"
 
 
+def mirror_keys(names: Collection[str]) -> frozenset[str]:
+    """The annotations of the mirrored records of these dialects, and their marks."""
+    return frozenset(
+        key
+        for info in DIALECTS
+        if info.mirror is not None and info.name in names
+        for key in (info.mirror, mirror_mark(info.name))
+    )
+
+
 def mirror_targets() -> tuple[str, ...]:
     """The names of the dialects whose schedulers count mirrored records."""
     return tuple(info.name for info in DIALECTS if info.mirror is not None)

@@ -37,6 +37,7 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import annotations as annotations_of
 from adapters.wire.kube import labels as labels_of
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
@@ -79,13 +80,14 @@ class FakePods:
                 HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "metadata.annotations: Too long"
             )
         self.writes += 1
-        values = {key: value for key, value in annotations.items() if value is not None}
         found = self.there[pod.name]
-        changed = bound(found, found.spec.node_name or "", values, found.status.phase or "")
+        values = {**annotations_of(found), **annotations}
         metadata = msgspec.structs.replace(
-            changed.metadata, labels={**labels_of(found), **(labels or {})}
+            found.metadata,
+            annotations={key: value for key, value in values.items() if value is not None},
+            labels={**labels_of(found), **(labels or {})},
         )
-        self.there[pod.name] = msgspec.structs.replace(changed, metadata=metadata)
+        self.there[pod.name] = msgspec.structs.replace(found, metadata=metadata)
         return self.there[pod.name]
 
 
