@@ -28,6 +28,7 @@ def measure(nodes: int, pods: int, scheduler: str) -> Iterator[turns.Result]:
     """One scheduler; each result as arguments of ``run.report``."""
     rounds: list[scale.SchedulerRound] = []
     with scale.ground(nodes) as plane:
+        renewal = scale.renewal_of(plane)
         rounds.append(scale.bind_all(plane, scheduler, pods, None))
         for turn in range(TURNS):
             service, seconds = scale.described_by(plane, nodes)
@@ -36,8 +37,13 @@ def measure(nodes: int, pods: int, scheduler: str) -> Iterator[turns.Result]:
             rounds.append(scale.bind_all(plane, scheduler, pods, service))
             service.stop()
             rounds.append(scale.bind_all(plane, scheduler, pods, None))
+    alone = [one for one in rounds if not one.served]
     served = [one for one in rounds if one.served]
-    yield from turns.compare(scheduler, [one for one in rounds if not one.served], served)
+    yield from turns.compare(scheduler, alone, served)
+    for way, kind in (("_alone", alone), ("", served)):
+        for name in renewal:
+            spent = mean(one.beyond(renewal)[name] / one.pods for one in kind)
+            yield f"{scheduler}{way}_{name}_own_cpu_ms_per_pod", spent * 1e3, "ms", None, None
     yield f"{scheduler}_our_rss_mib", max(one.resident for one in served), "MiB", None, None
     for what in served[0].writes:
         count = mean(one.writes[what] for one in served)

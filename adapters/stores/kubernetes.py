@@ -16,8 +16,9 @@ import msgspec
 
 from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_of
 from adapters.stores.watch import Inbox, WatchLedgers
+from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Wire
+from adapters.wire.kube import Metadata, Wire
 from adapters.wire.records.ledger import encode
 from adapters.wire.records.ledger_reader import LedgerReader
 from adapters.wire.records.ledger_records import LedgerObject
@@ -48,6 +49,7 @@ class _Written(Wire, frozen=True, gc=False):
 
 
 _LEDGER = Decoder(LedgerObject)
+_WRITTEN = Decoder(TypeMeta)
 
 
 class LedgerApi(Protocol):
@@ -61,12 +63,21 @@ class LedgerApi(Protocol):
         """Read the newest state of an object."""
         ...
 
-    async def create(self, path: str, body: bytes) -> bytes:
-        """Post an object to its collection."""
+    async def create(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+        """Post an object to its collection.
+
+        Args:
+            path: of the collection.
+            body: the object.
+            metadata_only: whether the answer may leave out all of the object but its metadata.
+        """
         ...
 
-    async def replace(self, path: str, body: bytes) -> bytes:
-        """Replace an object. The client may send the request again after a failure."""
+    async def replace(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+        """Replace an object; arguments as of ``create``.
+
+        The client may send the request again after a failure.
+        """
         ...
 
     async def delete(self, path: str, body: bytes) -> bytes:
@@ -128,9 +139,9 @@ class KubernetesStore:
         body = msgspec.json.encode(_Written(metadata, msgspec.Raw(encode(ledger))))
         try:
             answer = await (
-                self._api.create(COLLECTION, body)
+                self._api.create(COLLECTION, body, metadata_only=True)
                 if expected is None
-                else self._api.replace(_path(node), body)
+                else self._api.replace(_path(node), body, metadata_only=True)
             )
         except OSError as error:
             if not _is_conflict(error, created=expected is None):
@@ -140,7 +151,7 @@ class KubernetesStore:
             if newest is None or (newest.metadata.annotations or {}).get(WRITE) != mark:
                 raise _conflict(node) from error
             return newest.metadata.resource_version
-        version = _object(node, answer).metadata.resource_version
+        version = _metadata(node, answer).resource_version
         if all(one.state is AllocationState.COMMITTED for one in ledger.allocations.values()):
             self._own[node] = Stored(ledger, version)
         return version
@@ -230,7 +241,18 @@ def _object(node: str, answer: bytes) -> LedgerObject:
     try:
         return _LEDGER.decode(answer)
     except UnreadableError as error:
-        raise StoreError(f"the ledger of {node}: the answer cannot be read: {error}") from error
+        raise _unreadable(node, error) from error
+
+
+def _metadata(node: str, answer: bytes) -> Metadata:
+    try:
+        return _WRITTEN.decode(answer).metadata
+    except UnreadableError as error:
+        raise _unreadable(node, error) from error
+
+
+def _unreadable(node: str, error: UnreadableError) -> StoreError:
+    return StoreError(f"the ledger of {node}: the answer cannot be read: {error}")
 
 
 def _status(error: OSError) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import STDIN
 
@@ -67,7 +67,7 @@ def configure(
         ),
     ] = None,
     mode: Annotated[
-        Mode | None,
+        SchedulerMode | None,
         typer.Option(
             metavar="MODE",
             help="native: its own plugin chooses cards, the webhook decides; or extender.",
@@ -89,12 +89,11 @@ def configure(
             show_default=False,
         ),
     ] = None,
-    other_dialects: Annotated[
-        bool | None,
+    ask: Annotated[
+        Asked | None,
         typer.Option(
-            "--other-dialects/--no-other-dialects",
-            help="In native mode, places pods of the other dialects too.",
-            show_default=False,
+            metavar="PODS",
+            help="In native mode: others (of the other dialects), none, or all.",
         ),
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print what changes.")] = False,
@@ -120,7 +119,7 @@ def configure(
             authorities = read_authorities(ca_data) if ca_data is not None else None
             options = ConfigureOptions(
                 url, namespace, ca_file, authorities, kubeconfig, scheduler_name, preemption,
-                mode, keep_deviceshare, plain_pods, other_dialects,
+                mode, keep_deviceshare, plain_pods, ask,
             )  # fmt: skip
             outcome = command.configure(scheduler, source, options, key)
     for note in outcome.notes:

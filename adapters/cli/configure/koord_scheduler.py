@@ -7,9 +7,9 @@ the other dialects alone.
 
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
-from adapters.cli.configure.entries import Role
-from adapters.cli.configure.mode import Mode
-from adapters.cli.configure.native import MIRRORS, choose_others, is_alone
+from adapters.cli.configure.entries import Role, managed
+from adapters.cli.configure.mode import Asked, SchedulerMode
+from adapters.cli.configure.native import MIRRORS, choose_asked, is_alone
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
 from adapters.cli.input.yaml_text import Body
@@ -32,18 +32,18 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     if chosen is None:
         keep = is_alone(found) if own is None else not own.get("bindVerb")
     else:
-        keep = chosen is Mode.NATIVE
+        keep = chosen is SchedulerMode.NATIVE
     notes = found.record.rewind(found.body)
-    asks = choose_others(found, options, native=keep)
+    asked = choose_asked(found, options, native=keep, present=_present(own))
+    asks, left_out = asked is not Asked.NONE, "" if asked is Asked.ALL else FAMILY
     extender.set_common(found, options, asks=asks)
-    own_family = FAMILY if keep else ""
-    extender.set_extenders(found, options, asks=asks, binds=not keep, left_out=own_family)
+    extender.set_extenders(found, options, asks=asks, binds=not keep, left_out=left_out)
     if keep and not _has_plugin(found):
         raise InputError(
             found.name,
             f"--mode native: no profile enables {PLUGIN}; enable it, or give --mode extender",
         )
-    if keep:
+    if keep and asked is not Asked.ALL:
         notes.append(MIRRORS.format(plugin=PLUGIN))
     if not keep:
         for field, enabled in extender.plugin_lists(found):
@@ -55,12 +55,19 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     return notes
 
 
-def _chosen(options: ConfigureOptions) -> Mode | None:
+def _present(own: Body | None) -> Asked:
+    """What an earlier run in native mode wrote; earlier versions asked about all pods there."""
+    if own is None or own.get("bindVerb"):
+        return Asked.OTHERS
+    return Asked.ALL if any(name.startswith(FAMILY) for name in managed(own)) else Asked.OTHERS
+
+
+def _chosen(options: ConfigureOptions) -> SchedulerMode | None:
     """The mode that the options ask for; None for the one that the file has."""
     keep = options.keep_deviceshare
     if keep is None:
         return options.mode
-    by_flag = Mode.NATIVE if keep else Mode.EXTENDER
+    by_flag = SchedulerMode.NATIVE if keep else SchedulerMode.EXTENDER
     if options.mode not in (None, by_flag):
         flag = "--keep-deviceshare" if keep else "--no-keep-deviceshare"
         raise InputError(flag, f"means --mode {by_flag.value}; leave one of the two out")

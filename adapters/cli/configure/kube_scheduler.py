@@ -4,7 +4,7 @@ from urllib.parse import urlsplit
 
 from adapters.cli.configure import extender
 from adapters.cli.configure.document import Configuration
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.input.source import InputError
 
@@ -19,7 +19,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     """
     if options.keep_deviceshare is not None:
         raise InputError("--keep-deviceshare", "is only for koord-scheduler; leave it out")
-    if options.mode is Mode.NATIVE:
+    if options.mode is SchedulerMode.NATIVE:
         raise InputError(
             "--mode", "'native' is not for kube-scheduler, which has no device plugin; leave it out"
         )
@@ -27,10 +27,8 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
         if any(isinstance(each, dict) and each.get("name") == "DeviceShare" for each in enabled):
             problem = "a plugin of Koordinator; use: dragoman configure koord-scheduler"
             raise InputError(found.name, f"{'.'.join(field)}: DeviceShare is {problem}")
-    if options.other_dialects is not None:
-        raise InputError(
-            "--other-dialects", "is for --mode native of other schedulers; leave it out"
-        )
+    if options.ask is not None:
+        raise InputError("--ask", "is for --mode native of other schedulers; leave it out")
     extender.set_common(found, options)
     extender.set_extenders(found, options, binds=True)
     host = urlsplit(extender.own_url(found) or "").hostname

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.input.source import InputError
 
 PORT = 9595
@@ -28,7 +28,7 @@ class ConfigureOptions:
         mode: of a scheduler that has a device plugin of its own.
         keep_deviceshare: the same of koord-scheduler by an older name: true for native mode.
         plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
-        other_dialects: whether a scheduler in native mode asks about pods of other dialects.
+        ask: about which pods a scheduler in native mode asks.
     """
 
     url: str | None = None
@@ -38,10 +38,10 @@ class ConfigureOptions:
     kubeconfig: str | None = None
     scheduler_name: str | None = None
     preemption: bool | None = None
-    mode: Mode | None = None
+    mode: SchedulerMode | None = None
     keep_deviceshare: bool | None = None
     plain_pods: bool | None = None
-    other_dialects: bool | None = None
+    ask: Asked | None = None
 
     @property
     def has_ca(self) -> bool:

@@ -13,8 +13,8 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from adapters.cli.configure.document import Configuration, Kind
-from adapters.cli.configure.mode import Mode
-from adapters.cli.configure.native import MIRRORS, choose_others, is_alone
+from adapters.cli.configure.mode import Asked, SchedulerMode
+from adapters.cli.configure.native import MIRRORS, choose_asked, is_alone
 from adapters.cli.configure.options import ConfigureOptions, service_url
 from adapters.cli.configure.resources import NAMES, PLAIN, RESOURCES, SHARES
 from adapters.cli.input.source import InputError
@@ -50,8 +50,14 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     notes = found.record.rewind(found.body)
     tiers = _tiers(found)
     own = _taken(found, tiers)
-    native = (options.mode or _present_mode(found, own)) is Mode.NATIVE
-    if choose_others(found, options, native=native):
+    native = (options.mode or _present_mode(found, own)) is SchedulerMode.NATIVE
+    if native and options.ask is Asked.ALL:
+        raise InputError(
+            "--ask",
+            "'all' is not for vc-scheduler: deviceshare and Dragoman would each reserve cards for"
+            " Volcano's pods; give others or none, or --mode extender",
+        )
+    if choose_asked(found, options, native=native) is not Asked.NONE:
         names = _resources(options, own, native=native)
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
         made = _plugin(service_url(options, PATH, url), names)
@@ -128,13 +134,13 @@ def _taken(found: Configuration, tiers: list[list[Any]]) -> Body | None:
     return own
 
 
-def _present_mode(found: Configuration, own: Body | None) -> Mode:
+def _present_mode(found: Configuration, own: Body | None) -> SchedulerMode:
     """The mode of an earlier run: in native mode there is no extender for Volcano's dialect."""
     if own is None:
-        return Mode.NATIVE if is_alone(found) else Mode.EXTENDER
+        return SchedulerMode.NATIVE if is_alone(found) else SchedulerMode.EXTENDER
     asked = [name for name in _managed(own) if name in NAMES]
     is_native = bool(asked) and not any(name.startswith(FAMILY) for name in asked)
-    return Mode.NATIVE if is_native else Mode.EXTENDER
+    return SchedulerMode.NATIVE if is_native else SchedulerMode.EXTENDER
 
 
 def _resources(options: ConfigureOptions, own: Body | None, *, native: bool) -> list[str]:

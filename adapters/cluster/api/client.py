@@ -23,6 +23,16 @@ from adapters.cluster.api.error import (
 from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport
 
 _JSON = "application/json"
+_METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
+"""Asks for the metadata of what was written. Source: k8s.io/apiserver 0.37
+pkg/endpoints/handlers/response.go, ``transformResponseObject``."""
+
+_LENIENT = {"fieldValidation": "Ignore"}
+"""What no schema knows is dropped without a warning, which is not read here. By default the API
+server decodes a body strictly, to warn about it, and accepts the same bodies. Source:
+k8s.io/apiserver 0.37 pkg/endpoints/handlers/rest.go, ``fieldValidation``, and update.go.
+"""
+
 _LONGEST_PAUSE = 5.0
 
 
@@ -90,17 +100,41 @@ class KubeClient:
                 return None
             raise
 
-    async def create(self, path: str, body: object, query: Query | None = None) -> bytes:
-        """Post an object to its collection, or to a subresource."""
-        return await self._call("POST", path, query, _encoded(body))
+    async def create(
+        self,
+        path: str,
+        body: object,
+        query: Query | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> bytes:
+        """Post an object to its collection, or to a subresource.
 
-    async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
-        """Put an object in the place of another; with its resourceVersion this is a swap."""
-        return await self._call("PUT", path, query, _encoded(body))
+        Args:
+            path: of the collection or subresource.
+            body: the object.
+            query: further parameters.
+            metadata_only: whether the answer may leave out all of the object but its metadata.
+        """
+        return await self._write("POST", path, body, query, metadata_only=metadata_only)
+
+    async def replace(
+        self,
+        path: str,
+        body: object,
+        query: Query | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> bytes:
+        """Put an object in the place of another; with its resourceVersion this is a swap.
+
+        Arguments as of ``create``.
+        """
+        return await self._write("PUT", path, body, query, metadata_only=metadata_only)
 
     async def patch(self, path: str, body: object, kind: PatchKind = PatchKind.MERGE) -> bytes:
         """Change a part of an object."""
-        return await self._call("PATCH", path, None, _encoded(body), kind.value)
+        return await self._write("PATCH", path, body, None, kind.value)
 
     async def delete(self, path: str, body: object = None) -> bytes:
         """Delete; the body is a ``DeleteOptions``, with preconditions for instance."""
@@ -122,6 +156,19 @@ class KubeClient:
         """Read the credentials again."""
         await self._credentials.renew()
 
+    async def _write(
+        self,
+        verb: str,
+        path: str,
+        body: object,
+        query: Query | None,
+        kind: str = _JSON,
+        *,
+        metadata_only: bool = False,
+    ) -> bytes:
+        query, accept = {**(query or {}), **_LENIENT}, _METADATA if metadata_only else _JSON
+        return await self._call(verb, path, query, _encoded(body), kind, accept)
+
     async def _call(
         self,
         verb: str,
@@ -129,13 +176,14 @@ class KubeClient:
         query: Query | None,
         body: bytes | None = None,
         kind: str = _JSON,
+        accept: str = _JSON,
     ) -> bytes:
         deadline = time.monotonic() + self.patience.total
         failures = 0
         while True:
             left = deadline - time.monotonic()
             try:
-                return await self._transport.request(verb, path, query, body, kind, left)
+                return await self._transport.request(verb, path, query, body, kind, accept, left)
             except ClusterError as error:
                 failures += 1
                 wait = max(error.retry_after or 0.0, delay(failures, most=_LONGEST_PAUSE))

@@ -71,15 +71,32 @@ class Transport:
             self._session = None
 
     async def request(
-        self, verb: str, path: str, query: Query | None, body: bytes | None, kind: str, left: float
+        self,
+        verb: str,
+        path: str,
+        query: Query | None,
+        body: bytes | None,
+        kind: str,
+        accept: str,
+        left: float,
     ) -> bytes:
-        """Send a request once, for at most ``left`` seconds."""
+        """Send a request once, for at most ``left`` seconds.
+
+        Args:
+            verb: the HTTP method.
+            path: below the server's address.
+            query: its parameters.
+            body: None for a request without one.
+            kind: of the body, a media type.
+            accept: media types of the answer, the preferred one first.
+            left: seconds.
+        """
         limits = aiohttp.ClientTimeout(
             total=max(left, 0.001),
             sock_connect=self._patience.connect,
             sock_read=self._patience.read,
         )
-        headers = {} if body is None else {"Content-Type": kind}
+        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": kind}
         async with self._exchange(verb, path, query, limits, headers, body) as response:
             return await response.read()
 
@@ -91,7 +108,9 @@ class Transport:
         limits = aiohttp.ClientTimeout(
             total=None, sock_connect=self._patience.connect, sock_read=idle
         )
-        async with self._exchange("GET", path, query, limits, {}, None) as response:
+        async with self._exchange(
+            "GET", path, query, limits, {"Accept": "application/json"}, None
+        ) as response:
             yield response.content.iter_any()
 
     @asynccontextmanager
@@ -106,7 +125,6 @@ class Transport:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         target = f"{self._credentials.server}{path}"
         address = URL(f"{target}?{urlencode(query)}" if query else target, encoded=True)
-        headers |= {"Accept": "application/json"}
         authorization = await self._credentials.authorization()
         if authorization is not None:
             headers["Authorization"] = authorization

@@ -69,7 +69,8 @@ class AdoptionCache:
 
 
 def _same(one: _Arguments, other: _Arguments) -> bool:
-    return one[2] is other[2] and one[1] == other[1] and _equal(one[0], other[0])
+    same_node = one[1] is other[1] or one[1] == other[1]  # a dataclass compares every card
+    return one[2] is other[2] and same_node and _equal(one[0], other[0])
 
 
 def _equal(one: Pod, other: Pod) -> bool:

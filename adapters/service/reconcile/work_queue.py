@@ -1,5 +1,6 @@
 """Nodes that wait for the reconciler; as client-go's delaying queue, without its goroutines."""
 
+import math
 from asyncio import Event, timeout
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -10,19 +11,23 @@ from adapters.service.reconcile.concurrency import for_each_limited
 class WorkQueue:
     """Node names, each with the time from which on it is due; a name is in it at most once."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, clock: Callable[[], float], rest: float = 0.0) -> None:
         """Begin empty.
 
         Args:
             clock: monotonic seconds.
+            rest: seconds from the beginning of a node's work to the earliest time at which a
+                change makes it due again: what changes meanwhile is worked on together.
         """
         self._clock = clock
+        self._rest = rest
         self._due: dict[str, float] = {}
+        self._resting: dict[str, float] = {}
         self._added = Event()
 
     def add(self, node: str) -> None:
-        """Make a node due now, and wake ``wait``."""
-        self._due[node] = 0.0
+        """Make a node due, now or after its rest, and wake ``wait``."""
+        self._due[node] = min(self._due.get(node, math.inf), self._resting.get(node, 0.0))
         self._added.set()
 
     def add_after(self, node: str, seconds: float) -> None:
@@ -37,6 +42,12 @@ class WorkQueue:
     def take(self, node: str) -> None:
         """Remove a node whose work begins; a change from now on adds it again."""
         self._due.pop(node, None)
+        if self._rest:
+            now = self._clock()
+            self._resting.pop(node, None)
+            while self._resting and self._resting[oldest := next(iter(self._resting))] <= now:
+                del self._resting[oldest]
+            self._resting[node] = now + self._rest
 
     async def work(self, one: Callable[[str], Awaitable[None]], longest: float) -> None:
         """Work on the nodes that are due, a few at a time; where none is, wait for one.
@@ -48,7 +59,8 @@ class WorkQueue:
         due = self.due()
         await for_each_limited(one, due)
         if not due:
-            await self.wait(longest)
+            first = min(self._due.values(), default=math.inf) - self._clock()
+            await self.wait(min(longest, max(first, 0.0)))
 
     async def wait(self, longest: float) -> None:
         """Wait until a node is added, for at most ``longest`` seconds."""

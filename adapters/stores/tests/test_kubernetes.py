@@ -47,18 +47,20 @@ class FakeServer:
         self._answer("get")
         return self._found(path)
 
-    async def create(self, path: str, body: bytes) -> bytes:
+    async def create(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+        assert metadata_only
         self._answer("create")
         assert path == COLLECTION
         name = f"{path}/{json.loads(body)['metadata']['name']}"
         if name in self.objects:
             raise RefusalError(409)
-        return self._put(name, body)
+        return _metadata_of(self._put(name, body))
 
-    async def replace(self, path: str, body: bytes) -> bytes:
+    async def replace(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+        assert metadata_only
         self._answer("replace")
         answer = self._replace(path, body)
-        return self._replace(path, body) if self.twice else answer
+        return _metadata_of(self._replace(path, body) if self.twice else answer)
 
     async def delete(self, path: str, body: bytes) -> bytes:
         self._answer("delete")
@@ -92,6 +94,11 @@ class FakeServer:
         self.calls.append(call)
         if self.fails:
             raise RefusalError(self.fails)
+
+
+def _metadata_of(answer: bytes) -> bytes:
+    metadata = json.loads(answer)["metadata"]
+    return json.dumps({"kind": "PartialObjectMetadata", "metadata": metadata}).encode()
 
 
 @dataclass

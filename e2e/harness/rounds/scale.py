@@ -68,8 +68,17 @@ FILES = {
 PATIENCE = 1200
 """Seconds for all pods of a round."""
 
+REST = 30
+"""Seconds for which an idle cluster is measured: every node renews its Lease three times."""
+
+RENEWAL = "PUT leases"
+"""How ``_writes`` counts the renewals of Leases."""
+
 DISCARD = 9
 """A port at which nothing is asked."""
+
+COUNTED = frozenset(("pods/binding", "pods", "nodeledgers", "events", "leases"))
+"""Resources whose writes are counted."""
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
@@ -84,6 +93,7 @@ class SchedulerRound(Round):
     Attributes:
         scheduler: which.
         served: whether it asked the service.
+        renewals: Leases that were renewed while ``processor`` was measured, nearly all of nodes.
         resident: MiB of the service at the end; 0 without it.
         writes: per pod, those that were accepted, by verb and resource; creation and status of
             the pods themselves are left out.
@@ -91,8 +101,20 @@ class SchedulerRound(Round):
 
     scheduler: str
     served: bool
+    renewals: int
     resident: float
     writes: Mapping[str, float]
+
+    def beyond(self, renewal: Mapping[str, float]) -> Mapping[str, float]:
+        """Processor seconds of each component beyond what the renewals of Leases take.
+
+        Args:
+            renewal: seconds of each component for one, by ``renewal_of``.
+        """
+        return {
+            name: spent - renewal.get(name, 0.0) * self.renewals
+            for name, spent in self.processor.items()
+        }
 
 
 @contextmanager
@@ -104,6 +126,19 @@ def ground(nodes: int) -> Iterator[ControlPlane]:
         add_inventory(plane.api, [_node(f"node-{number:05}") for number in range(nodes)])
         within(300, lambda: all(is_ready(one) for one in plane.api.get("/api/v1/nodes")["items"]))
         yield plane
+
+
+def renewal_of(plane: ControlPlane) -> Mapping[str, float]:
+    """Processor seconds of each component for one renewal of a Lease, while no pod waits.
+
+    The nodes renew theirs every ten seconds: a hundred writes a second for 1,000 of them. So a
+    round that lasts longer has more of them, whatever its pods cost.
+    """
+    before, used = _writes(plane.api), processor_seconds(plane.run)
+    time.sleep(REST)
+    after, spent = _writes(plane.api), processor_seconds(plane.run)
+    count = after[RENEWAL] - before[RENEWAL]
+    return {name: (spent[name] - seconds) / count for name, seconds in used.items()}
 
 
 def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
@@ -142,10 +177,11 @@ def bind_all(
     delete_all(plane.api, PODS, [each["metadata"]["name"] for each in asked])
     within(300, lambda: not plane.api.get(f"{PODS}?limit=1")["items"])
     if service is not None:
-        within(300, lambda: not _allocations(plane.api))
+        within(300, lambda: not allocations(plane.api))
     return SchedulerRound(
         scheduler=scheduler,
         served=service is not None,
+        renewals=after.pop(RENEWAL) - before[RENEWAL],
         pods=pods,
         seconds=times[-1] - times[0],
         processor={name: round(spent[name] - used.get(name, 0), 1) for name in spent},
@@ -209,7 +245,7 @@ def _writes(api: Api) -> Counter[str]:
         labels = dict(_LABEL.findall(line["labels"]))
         kind = "/".join(filter(None, (labels["resource"], labels["subresource"])))
         written = labels["verb"] in ("POST", "PUT", "PATCH") and labels["code"].startswith("2")
-        if written and kind in ("pods/binding", "pods", "nodeledgers", "events"):
+        if written and kind in COUNTED:
             found[f"{labels['verb']} {kind}"] += int(float(line["count"]))
     del found["POST pods"]
     return found
@@ -221,5 +257,6 @@ def _resident(run: Run, service: Service) -> float:
     return int(pages) * resource.getpagesize() / (1 << 20)
 
 
-def _allocations(api: Api) -> list[Object]:
+def allocations(api: Api) -> list[Object]:
+    """What all ledgers say is held."""
     return [row for one in api.get(LEDGERS)["items"] for row in one["spec"].get("allocations", ())]

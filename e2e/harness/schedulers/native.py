@@ -1,5 +1,6 @@
 """Schedulers in native mode: their own plugins choose cards, and the service is the arbiter."""
 
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -41,10 +42,40 @@ def native(service: Service, nodes: Sequence[str]) -> Iterator[None]:
         yield
 
 
+def change(service: Service, *nodes: str) -> None:
+    """Change nodes as the handshake of Volcano's device plugin does every 30 s.
+
+    vc-scheduler 1.14.1 counts cards that its plugin chose, for a Binding that was rejected or a
+    gang that was not bound, until it sees the node change.
+    """
+    for node in nodes:
+        labels = {"e2e": f"{time.monotonic_ns()}"}
+        service.plane.api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+
+
+@contextmanager
+def changing(service: Service, *nodes: str, seconds: float = 2) -> Iterator[None]:
+    """Change nodes again and again, for a block."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(seconds):
+            change(service, *nodes)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def outcomes(service: Service, name: str, verb: str = "binding") -> list[str]:
     """How the calls of a verb about a pod of the default namespace ended, the latest first."""
+    uid = service.plane.api.get(f"{PODS}/{name}")["metadata"]["uid"]
     rows = service.get("/api/decisions")
-    return [r["outcome"] for r in rows if r["verb"] == verb and r["pod"].endswith(f"/{name}")]
+    return [row["outcome"] for row in rows if row["verb"] == verb and row["uid"] == uid]
 
 
 def _chooses_cards(service: Service, node: str) -> bool:
@@ -54,8 +85,9 @@ def _chooses_cards(service: Service, node: str) -> bool:
     """
     api = service.plane.api
     name = f"warm-{time.monotonic_ns()}"
-    api.merge(f"/api/v1/nodes/{node}", {"metadata": {"labels": {"e2e": name}}})
+    change(service, node)
     api.create(PODS, on(node, name, service.plane.scheduler(VOLCANO), {NUMBER: "1", MEMORY: "1"}))
     within(60, lambda: bool(node_of(api, name)))
+    found = outcomes(service, name)
     api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
-    return outcomes(service, name) == ["adopted"]
+    return found == ["adopted"]

@@ -6,6 +6,7 @@ Nothing of Dragoman is in their configuration: they decide on what they read fro
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -22,7 +23,7 @@ from e2e.harness.schedulers.stock_sharing import HANDSHAKE, peers
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.inventory import described, gpus, hami, koordinator, volcano
 
-pytestmark = pytest.mark.local("its nodes tell vc-scheduler's own plugin that they are alive")
+pytestmark = pytest.mark.local("vc-scheduler's own plugin reads its nodes' handshakes")
 
 NODE = "one-card"
 CARDS = gpus(NODE, 1)
@@ -71,7 +72,7 @@ def touch(service: Service) -> None:
 def hold(service: Service, name: str = "holder") -> dict[str, str]:
     """Bind a pod of HAMi's dialect, as any scheduler may; its annotations."""
     api = service.plane.api
-    api.create(PODS, pod(name, "nobody", LARGE))
+    api.create(PODS, pod(name, "no-scheduler", LARGE))
     bind(api, name, NODE)
     found: dict[str, str] = api.get(f"{PODS}/{name}")["metadata"]["annotations"]
     return found
@@ -178,5 +179,5 @@ def test_the_records_stay_right_without_the_service(service: Service) -> None:
         for scheduler in PEERS:
             create(service, f"waits-{scheduler}", scheduler)
         for scheduler in PEERS:
-            within(30, lambda name=f"waits-{scheduler}": is_unschedulable(service, name))
+            within(30, partial(is_unschedulable, service, f"waits-{scheduler}"))
         assert all(node_of(service.plane.api, f"waits-{each}") == "" for each in PEERS)

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, unconfigure
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import Source
@@ -18,7 +18,7 @@ from adapters.cli.input.source import Source
 GOLDEN = Path(__file__).parent / "golden"
 CONFIGS = Path(__file__).parents[4] / "configs"
 PRESENT = ConfigureOptions()
-NATIVE = ConfigureOptions(mode=Mode.NATIVE)
+NATIVE = ConfigureOptions(mode=SchedulerMode.NATIVE)
 STATIC = {
     "kube-scheduler-config": (Scheduler.KUBE, PRESENT),
     "kube-scheduler-preemption-config": (Scheduler.KUBE, ConfigureOptions(preemption=True)),

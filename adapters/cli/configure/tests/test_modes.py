@@ -6,9 +6,9 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, is_alone, own_url, unconfigure
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.resources import NAMES, PLAIN
+from adapters.cli.configure.resources import NAMES
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import InputError, Source
 
@@ -51,7 +51,7 @@ def run(scheduler: Scheduler, text: Source, **options: Any) -> Source:
 
 
 def native(scheduler: Scheduler, text: Source, **options: Any) -> Source:
-    return run(scheduler, text, mode=Mode.NATIVE, **options)
+    return run(scheduler, text, mode=SchedulerMode.NATIVE, **options)
 
 
 def plugins(text: Source) -> list[list[Any]]:
@@ -118,7 +118,7 @@ def test_deviceshare_without_arguments_gets_them() -> None:
 
 
 def test_deviceshare_is_added_beside_the_plugin_that_has_it_allocate() -> None:
-    once = native(VOLCANO, default(VOLCANO), other_dialects=False)
+    once = native(VOLCANO, default(VOLCANO), ask=Asked.NONE)
 
     configuration = yaml.safe_load(once.text)["data"]["volcano-scheduler.conf"]
     _, second = plugins(source(configuration))
@@ -142,30 +142,36 @@ def test_the_older_name_of_native_mode_means_the_same() -> None:
 
     assert run(KOORD, of_koordinator(), keep_deviceshare=True).text == once.text
     assert (
-        run(KOORD, once, keep_deviceshare=False).text == run(KOORD, once, mode=Mode.EXTENDER).text
+        run(KOORD, once, keep_deviceshare=False).text
+        == run(KOORD, once, mode=SchedulerMode.EXTENDER).text
     )
 
 
-def test_a_file_of_the_older_native_mode_no_longer_asks_about_koordinators_pods() -> None:
-    made = yaml.safe_load(native(KOORD, of_koordinator()).text)
-    shares, _, plain = made["extenders"]
-    plugin = {each.name for each in PLAIN}
-    of_before = [{"name": n, "ignoredByScheduler": True} for n in NAMES if n not in plugin]
-    mine = {"name": "example.com/mine"}
-    shares |= {"weight": 9, "managedResources": [*of_before, mine]}
-    made["extenders"] = [shares, plain]
+def test_koord_scheduler_may_ask_about_its_own_pods_too_as_earlier_versions_had_it() -> None:
+    """Where no mirrored records show DeviceShare what others hold."""
+    once = native(KOORD, of_koordinator(), ask=Asked.ALL)
+    of_before = run(KOORD, of_koordinator(), mode=SchedulerMode.EXTENDER).text.replace(
+        "  bindVerb: bind # the Binding writes the cards too, in one step\n", ""
+    )
+    shares, _ = made = yaml.safe_load(once.text)["extenders"]
 
-    again = run(KOORD, source(yaml.safe_dump(made)))
+    assert made == yaml.safe_load(of_before)["extenders"]
+    assert asked(KOORD, once) == {*NAMES}
+    shares["weight"] = 9
+    given_before = source(yaml.safe_dump(yaml.safe_load(once.text) | {"extenders": made}))
+    assert run(KOORD, given_before).text == given_before.text
+    assert configure(KOORD, once, ConfigureOptions(mode=SchedulerMode.NATIVE)).notes == []
 
-    assert asked(KOORD, again) == others(KOORD) | {mine["name"]}
-    weights = [row.get("weight") for row in yaml.safe_load(again.text)["extenders"]]
+    others_alone = native(KOORD, given_before, ask=Asked.OTHERS)
+    assert asked(KOORD, others_alone) == others(KOORD)
+    weights = [row.get("weight") for row in yaml.safe_load(others_alone.text)["extenders"]]
     assert weights == [9, None, 5]
 
 
 @BOTH
-@pytest.mark.parametrize("more", [{}, {"other_dialects": False}])
+@pytest.mark.parametrize("more", [{}, {"ask": Asked.NONE}])
 def test_a_second_run_changes_nothing_whether_it_names_the_mode_or_not(
-    scheduler: Scheduler, more: dict[str, bool]
+    scheduler: Scheduler, more: dict[str, Asked]
 ) -> None:
     once = native(scheduler, given(scheduler), **more)
 
@@ -178,7 +184,7 @@ def test_a_second_run_changes_nothing_whether_it_names_the_mode_or_not(
 def test_each_mode_leads_to_the_other_and_back(scheduler: Scheduler) -> None:
     here, there = native(scheduler, given(scheduler)), run(scheduler, given(scheduler))
 
-    changed = run(scheduler, here, mode=Mode.EXTENDER)
+    changed = run(scheduler, here, mode=SchedulerMode.EXTENDER)
     back = native(scheduler, changed)
 
     assert yaml.safe_load(changed.text) == yaml.safe_load(there.text)
@@ -198,15 +204,15 @@ def test_without_the_other_dialects_the_scheduler_asks_nothing_until_it_is_to(
     address = {"url": "http://10.0.0.1:9595"}
     once = native(scheduler, given(scheduler), **address)
 
-    alone = run(scheduler, once, other_dialects=False)
+    alone = run(scheduler, once, ask=Asked.NONE)
 
     assert asked(scheduler, alone) == set()
     assert own_url(scheduler, alone) is None
     assert is_alone(scheduler, alone)
     assert not is_alone(scheduler, once)
-    again = run(scheduler, alone, other_dialects=True, **address)
+    again = run(scheduler, alone, ask=Asked.OTHERS, **address)
     assert yaml.safe_load(again.text) == yaml.safe_load(once.text)
-    assert asked(scheduler, run(scheduler, alone, mode=Mode.EXTENDER)) == {*NAMES}
+    assert asked(scheduler, run(scheduler, alone, mode=SchedulerMode.EXTENDER)) == {*NAMES}
 
 
 @pytest.mark.parametrize("before", [None, 30])
@@ -215,7 +221,7 @@ def test_without_the_other_dialects_koord_scheduler_looks_at_as_many_nodes_as_be
 ) -> None:
     text = of_koordinator(percentage=before)
 
-    alone = native(KOORD, native(KOORD, text), other_dialects=False)
+    alone = native(KOORD, native(KOORD, text), ask=Asked.NONE)
 
     assert yaml.safe_load(alone.text).get("percentageOfNodesToScore") == before
 
@@ -223,7 +229,7 @@ def test_without_the_other_dialects_koord_scheduler_looks_at_as_many_nodes_as_be
 @BOTH
 def test_undo_restores_what_native_mode_found(scheduler: Scheduler) -> None:
     text = given(scheduler)
-    for more in ({}, {"other_dialects": False}):
+    for more in ({}, {"ask": Asked.NONE}):
         back = unconfigure(scheduler, native(scheduler, text, **more))
 
         assert yaml.safe_load(back.after) == yaml.safe_load(text.text)
@@ -233,7 +239,7 @@ def test_undo_restores_what_native_mode_found(scheduler: Scheduler) -> None:
 
 @BOTH
 def test_native_mode_says_what_the_plugin_does_not_see(scheduler: Scheduler) -> None:
-    options = ConfigureOptions(mode=Mode.NATIVE)
+    options = ConfigureOptions(mode=SchedulerMode.NATIVE)
 
     (note,) = configure(scheduler, given(scheduler), options).notes
 
@@ -249,13 +255,13 @@ WITHOUT_PREDICATES = source("tiers:\n- plugins:\n  - name: gang\n")
         (
             VOLCANO,
             WITHOUT_PREDICATES,
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "needs the plugin predicates, in which Volcano has deviceshare allocate; add it",
         ),
         (
             VOLCANO,
             of_volcano(**{"deviceshare.GPUSharingEnable": True}),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "deviceshare.GPUSharingEnable: True excludes deviceshare.VGPUEnable",
         ),
         (
@@ -267,44 +273,50 @@ WITHOUT_PREDICATES = source("tiers:\n- plugins:\n  - name: gang\n")
         (
             VOLCANO,
             of_volcano(),
-            {"other_dialects": False},
-            "--no-other-dialects: is for --mode native",
+            {"ask": Asked.NONE},
+            "--ask: 'none' is for --mode native: as extender Dragoman serves all dialects",
         ),
         (
             VOLCANO,
             of_volcano(),
-            {"mode": Mode.NATIVE, "other_dialects": False, "plain_pods": True},
-            "--plain-pods: is for an extender, and --no-other-dialects asks none",
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.NONE, "plain_pods": True},
+            "--plain-pods: is for an extender, and there is none with --ask none",
         ),
         (
             KOORD,
             of_koordinator(),
-            {"mode": Mode.NATIVE, "other_dialects": False, "url": "http://10.0.0.1:1"},
-            "--url: is for an extender, and --no-other-dialects asks none",
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.NONE, "url": "http://10.0.0.1:1"},
+            "--url: is for an extender, and there is none with --ask none",
         ),
         (
             KOORD,
             source(of_koordinator().text.replace("DeviceShare", "Reservation")),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "--mode native: no profile enables DeviceShare; enable it, or give --mode extender",
+        ),
+        (
+            VOLCANO,
+            of_volcano(),
+            {"mode": SchedulerMode.NATIVE, "ask": Asked.ALL},
+            "--ask: 'all' is not for vc-scheduler",
         ),
         (
             KOORD,
             of_koordinator(),
-            {"mode": Mode.EXTENDER, "keep_deviceshare": True},
+            {"mode": SchedulerMode.EXTENDER, "keep_deviceshare": True},
             "--keep-deviceshare: means --mode native; leave one of the two out",
         ),
         (
             Scheduler.KUBE,
             default(Scheduler.KUBE),
-            {"mode": Mode.NATIVE},
+            {"mode": SchedulerMode.NATIVE},
             "--mode: 'native' is not for kube-scheduler, which has no device plugin",
         ),
         (
             Scheduler.KUBE,
             default(Scheduler.KUBE),
-            {"other_dialects": True},
-            "--other-dialects: is for --mode native of other schedulers",
+            {"ask": Asked.OTHERS},
+            "--ask: is for --mode native of other schedulers",
         ),
     ],
 )

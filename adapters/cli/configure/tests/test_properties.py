@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 
 from adapters.cli.configure.command import configure, unconfigure
 from adapters.cli.configure.entries import PATH
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.input.source import InputError, Source
@@ -184,8 +184,8 @@ def test_any_change_of_mind_can_be_undone(
 
 choices = st.builds(
     ConfigureOptions,
-    mode=st.none() | st.sampled_from(Mode),
-    other_dialects=st.none() | st.booleans(),
+    mode=st.none() | st.sampled_from(SchedulerMode),
+    ask=st.none() | st.sampled_from(Asked),
     url=st.none() | st.just("http://10.0.0.1:9595"),
 )
 

@@ -48,7 +48,12 @@ _SEE = "docs/reference/node-agent.md, 'What a container gets', says which of the
 
 _KNOWN = (
     _Known("volcano-vgpu-device-plugin", "Volcano's vGPU device plugin"),
-    _Known("koordlet", "koordlet", "its hook sets NVIDIA_VISIBLE_DEVICES", _SEE),
+    _Known(
+        "koordlet",
+        "koordlet",
+        "its gate GPUEnvInject, where it is on, sets NVIDIA_VISIBLE_DEVICES",
+        f"{_SEE}; the gate must be off where mirrors names koordinator (docs/reference/mirrors.md)",
+    ),
     _Known("metax-device-plugin", "MetaX's device plugin"),
     _Known("gpu-device", "MetaX's device plugin"),
     _Known(

@@ -9,7 +9,7 @@ import yaml
 from typer.testing import CliRunner
 
 from adapters.cli.configure.command import default
-from adapters.cli.configure.mode import Mode
+from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import exit_status
@@ -377,12 +377,12 @@ def test_a_scheduler_that_does_not_ask_and_is_the_only_one_is_an_error() -> None
 
 
 @pytest.mark.parametrize("scheduler", [Scheduler.VOLCANO, Scheduler.KOORD])
-@pytest.mark.parametrize("others", [True, False])
+@pytest.mark.parametrize("ask", [Asked.OTHERS, Asked.NONE])
 def test_a_scheduler_in_native_mode_is_sound_whether_it_asks_or_not(
-    scheduler: Scheduler, others: bool
+    scheduler: Scheduler, ask: Asked
 ) -> None:
     cluster = only()
-    add_scheduler(cluster, scheduler, ConfigureOptions(mode=Mode.NATIVE, other_dialects=others))
+    add_scheduler(cluster, scheduler, ConfigureOptions(mode=SchedulerMode.NATIVE, ask=ask))
 
     assert texts(cluster) == []
 

@@ -71,6 +71,51 @@ def test_a_response_body_is_returned_unchanged() -> None:
     assert server.requests[0].headers["accept-encoding"] == "identity"
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda api: api.create("/x", {"a": 1}),
+        lambda api: api.replace("/x", {"a": 1}),
+        lambda api: api.patch("/x", {"a": 1}),
+    ],
+    ids=["create", "replace", "patch"],
+)
+def test_a_write_asks_for_no_warnings(call: Call) -> None:
+    _, server = run(call, ok({}))
+
+    assert server.requests[0].query == {"fieldValidation": "Ignore"}
+    assert server.requests[0].headers["accept"] == "application/json"
+
+
+def test_a_write_keeps_its_own_parameters() -> None:
+    _, server = run(lambda api: api.create("/x", {"a": 1}, {"dryRun": "All"}), ok({}))
+
+    assert server.requests[0].query == {"dryRun": "All", "fieldValidation": "Ignore"}
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda api: api.create("/x", {"a": 1}, metadata_only=True),
+        lambda api: api.replace("/x", {"a": 1}, metadata_only=True),
+    ],
+    ids=["create", "replace"],
+)
+def test_a_writer_that_needs_only_the_metadata_is_sent_only_the_metadata(call: Call) -> None:
+    _, server = run(call, ok({}))
+
+    preferred, other = server.requests[0].headers["accept"].split(",")
+    assert preferred == "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+    assert other == "application/json"
+
+
+def test_a_read_has_no_parameters_of_a_write() -> None:
+    _, server = run(read, ok({}))
+
+    assert server.requests[0].query == {}
+    assert server.requests[0].headers["accept"] == "application/json"
+
+
 def test_many_requests_share_one_connection() -> None:
     async def main() -> int:
         async with serving(ok({})) as server, client(server) as api:

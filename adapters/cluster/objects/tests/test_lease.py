@@ -128,8 +128,17 @@ def test_an_error_of_the_work_is_raised_and_the_lease_released() -> None:
 class Deaf(KubeClient):
     """Loses the cancellation of a request: the answer has come, and that is all that counts."""
 
-    async def replace(self, path: str, body: object, query: Query | None = None) -> bytes:
-        asking = asyncio.ensure_future(super().replace(path, body, query))
+    async def replace(
+        self,
+        path: str,
+        body: object,
+        query: Query | None = None,
+        *,
+        metadata_only: bool = False,
+    ) -> bytes:
+        asking = asyncio.ensure_future(
+            super().replace(path, body, query, metadata_only=metadata_only)
+        )
         try:
             return await asyncio.shield(asking)
         except asyncio.CancelledError:

@@ -22,10 +22,10 @@ def spread(ranks: Numbers, most: int) -> Numbers:
     with more, the best ``most`` of them get different scores and all others get 0. Where all are
     equal, so are the scores: 0.
     """
+    if not ranks.size or (ranks == ranks[0]).all():  # of a dialect that prefers no node; no sort
+        return np.zeros(ranks.size, np.int64)
     distinct, place = np.unique(ranks, return_inverse=True)
     last = len(distinct) - 1
-    if last < 1:
-        return np.zeros(len(ranks), np.int64)
     behind = last - place
     kept: Numbers = most * behind // last if last <= most else np.minimum(behind, most)
     return most - kept

@@ -59,6 +59,10 @@ AGAIN = 5.0
 POLL = 1.0
 """Seconds between two looks at the queue while no node changes."""
 
+REST = 0.5
+"""Seconds between two looks at a node that changes again and again. A look costs the more, the more
+pods the node has, and each pod changes it twice: when it is bound, and when its containers run."""
+
 RESYNC = 300.0
 """Seconds between two reconciliations of all nodes, changed or not."""
 
@@ -110,7 +114,7 @@ class Reconciler:
             live_claims=live_claims,
         )
         self._annotator = PodAnnotator(service, store, live)
-        self._queue = WorkQueue(self._seconds)
+        self._queue = WorkQueue(self._seconds, REST)
         self._drift: dict[str, tuple[Problem, ...]] = {}
         self._unbound = InvalidatedPods(cache, self._invalidate, clock, grace * SECOND)
 
@@ -223,6 +227,8 @@ class Reconciler:
         node = self._reader.node(name, dialects)
         if stored is None or node is None:
             return None
+        if node == stored.ledger.node:
+            node = stored.ledger.node  # what was read of its pods is known by identity
         view = self._reader.cached_view(stored.ledger, node)
         if view is None or reconcile(view, dialects, self._service.mirrored):
             return None

@@ -1,6 +1,7 @@
 """The reconciler's queue."""
 
 import asyncio
+import time
 
 from adapters.service.reconcile.work_queue import WorkQueue
 
@@ -65,3 +66,64 @@ def test_an_added_node_ends_the_wait_and_a_delayed_one_does_not() -> None:
         return ended
 
     assert asyncio.run(main()) == [True, False]
+
+
+def test_a_node_that_rests_is_due_once_after_its_rest_and_others_at_once() -> None:
+    clock = ManualClock()
+    queue = WorkQueue(clock, rest=0.5)
+
+    queue.add("a")
+    queue.take("a")
+    queue.add("a")
+    queue.add("b")
+    clock.seconds += 0.4
+    queue.add("a")
+    early = queue.due()
+    clock.seconds += 0.1
+
+    assert early == ["b"]
+    assert queue.due() == ["a", "b"]
+
+
+def test_a_rest_ends_the_delay_of_a_node_that_failed() -> None:
+    clock = ManualClock()
+    queue = WorkQueue(clock, rest=0.5)
+
+    queue.take("a")
+    queue.add_after("a", 5.0)
+    queue.add("a")
+    early = queue.due()
+    clock.seconds += 0.5
+
+    assert early == []
+    assert queue.due() == ["a"]
+
+
+def test_rests_that_are_over_are_forgotten() -> None:
+    clock = ManualClock()
+    queue = WorkQueue(clock, rest=0.5)
+
+    for number in range(1000):
+        queue.take(f"n{number}")
+        clock.seconds += 0.1
+
+    assert len(queue._resting) <= 6
+
+
+def test_a_wait_ends_with_the_rest_of_a_node() -> None:
+    async def main() -> float:
+        queue = WorkQueue(time.monotonic, rest=0.05)
+        queue.take("a")
+        queue.add("a")
+        began = time.monotonic()
+        worked: list[str] = []
+
+        async def one(node: str) -> None:
+            queue.take(node)
+            worked.append(node)
+
+        while not worked:
+            await queue.work(one, 60.0)
+        return time.monotonic() - began
+
+    assert 0.04 < asyncio.run(main()) < 30

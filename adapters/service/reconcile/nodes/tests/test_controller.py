@@ -13,7 +13,7 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.reconcile.concurrency import LIMIT
-from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, Reconciler
+from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
 from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
     a_wish,
@@ -493,6 +493,7 @@ def test_no_request_is_sent_where_the_watches_agree() -> None:
                 ledger = stored.ledger.adopt(replace(held(a_grant("x")), node="n1"))
                 bench.service.ledgers.apply(Change("n1", Stored(ledger, "2")))
             before = store.reads
+            bench.clock.time += int(REST * SECOND)
             made.look_at("n1")
             for _ in range(100):
                 await asyncio.sleep(0)
@@ -501,6 +502,33 @@ def test_no_request_is_sent_where_the_watches_agree() -> None:
         return [min(count, 1) for count in seen]
 
     assert asyncio.run(main()) == [0, 1, 1]
+
+
+def test_a_node_that_changes_again_and_again_is_looked_at_once_in_its_rest() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        looks, process = 0, rig.reconciler.process
+
+        async def counted(name: str) -> None:
+            nonlocal looks
+            looks += 1
+            await process(name)
+
+        rig.reconciler.process = counted  # type: ignore[method-assign]
+        running = asyncio.create_task(rig.reconciler.run())
+        await until(lambda: looks == 1)
+        for number in range(20):
+            rig.clock.time += int(REST * SECOND / 25)
+            rig.see(bound(a_wish(number), "n1"))
+            rig.reconciler.look_at("n1")
+            await asyncio.sleep(0)
+        assert looks == 1
+        rig.clock.time += int(REST * SECOND)
+        await until(lambda: looks == 2)
+        assert len((await rig.ledger()).allocations) == 20
+        running.cancel()
+
+    asyncio.run(tried())
 
 
 def test_a_pod_whose_binding_the_watch_has_not_seen_costs_no_request_within_the_grace() -> None:
