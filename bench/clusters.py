@@ -1,6 +1,7 @@
 """Partly allocated clusters of ledgers, the same in every run."""
 
 import random
+from collections.abc import Iterator
 
 from core.hardware.card import Card
 from core.hardware.node import Node
@@ -26,6 +27,11 @@ def ledgers(nodes: int, dialect: str = DIALECT) -> list[NodeLedger]:
     return [_node(seed, name(number), dialect) for number in range(nodes)]
 
 
+def idle(nodes: int, dialect: str = DIALECT) -> Iterator[NodeLedger]:
+    """Ledgers of nodes with eight cards and no allocation."""
+    return (NodeLedger.of(_hardware(name(number), dialect)) for number in range(nodes))
+
+
 def name(number: int) -> str:
     """The name of the node with this number."""
     return f"node-{number:05}.example"
@@ -43,7 +49,7 @@ def share(ledger: NodeLedger, cards: list[int], memory: int, compute: int, uid: 
     return Allocation.of(pod, Placement(ledger.node.name, tuple(grants)))
 
 
-def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:
+def _hardware(name: str, dialect: str) -> Node:
     cards = (
         Card(
             uuid=f"GPU-{name}-{index}",
@@ -57,7 +63,11 @@ def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:
         )
         for index in range(CARDS)
     )
-    ledger = NodeLedger.of(Node(name, tuple(cards)))
+    return Node(name, tuple(cards))
+
+
+def _node(seed: random.Random, name: str, dialect: str) -> NodeLedger:
+    ledger = NodeLedger.of(_hardware(name, dialect))
     for number in range(seed.randint(0, 12)):
         chosen = seed.sample(range(CARDS), seed.choice((1, 1, 2)))
         memory, compute = seed.randint(4, 40) * GIB, seed.choice((0, 10, 25))

@@ -11,6 +11,8 @@ import resource
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
@@ -53,15 +55,21 @@ class Sync:
 
 def measure(pods: int = 20_000, nodes: int = 5_000, *, streaming: bool = False) -> Sync:
     """Sync a generated cluster, served by a process that does nothing else."""
+    with serving(__file__, pods, nodes) as address:
+        return _apart(address, streaming=streaming)
+
+
+@contextmanager
+def serving(program: str, *counts: int) -> Iterator[str]:
+    """The address of a server: a process that runs ``PROGRAM serve COUNT...``."""
     server = subprocess.Popen(  # noqa: S603
-        [sys.executable, __file__, "serve", str(pods), str(nodes)],
+        [sys.executable, program, "serve", *map(str, counts)],
         stdout=subprocess.PIPE,
         text=True,
     )
     try:
         assert server.stdout is not None  # noqa: S101
-        address = server.stdout.readline().strip()
-        return _apart(address, streaming=streaming)
+        yield server.stdout.readline().strip()
     finally:
         server.kill()
         server.communicate()
@@ -118,7 +126,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
 
     async with KubeClient(made) as client:
         await client.find("/version")
-        size, used, began = _size(), time.process_time(), time.perf_counter()
+        size, used, began = resident(), time.process_time(), time.perf_counter()
         reflectors = (
             Reflector(client, Selection(PODS), PodDecoder(MARK), stores[0], settings=pace),
             Reflector(client, Selection(NODES), KubeNode, stores[1], settings=pace),
@@ -126,7 +134,7 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         tasks = [asyncio.create_task(each.run()) for each in reflectors]
         await asyncio.gather(*(each.ready.wait() for each in reflectors))
         seconds, used = time.perf_counter() - began, time.process_time() - used
-        grown = _size() - size
+        grown = resident() - size
         beating = asyncio.create_task(beat())
         again = Reflector(client, Selection(PODS), PodDecoder(MARK), ObjectStore(), settings=pace)
         tasks += [asyncio.create_task(again.run()), beating]
@@ -136,13 +144,15 @@ async def _sync(where: str, *, streaming: bool) -> Sync:
         await asyncio.gather(*tasks, return_exceptions=True)
         del again
     gc.collect()
-    return Sync(seconds, used, grown, _size(), longest, sum(len(each.objects) for each in stores))
+    return Sync(
+        seconds, used, grown, resident(), longest, sum(len(each.objects) for each in stores)
+    )
 
 
-def _size() -> float:
+def resident() -> float:
     """Resident MiB of this process."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+    count = int(Path("/proc/self/statm").read_text().split()[1])
+    return count * resource.getpagesize() / 2**20
 
 
 def _pod(number: int) -> dict[str, object]:
@@ -198,7 +208,8 @@ def node(number: int) -> dict[str, object]:
     }
 
 
-def _pages(items: list[bytes]) -> list[bytes]:
+def pages(items: list[bytes]) -> list[bytes]:
+    """The pages of a list of these objects."""
     starts = range(0, len(items), PAGE)
     return [
         b'{"metadata":{"resourceVersion":"99","continue":"%s"},"items":[%s]}'
@@ -207,11 +218,8 @@ def _pages(items: list[bytes]) -> list[bytes]:
     ]
 
 
-async def _serve(pods: int, nodes: int) -> None:
-    ready = {
-        "pods": _pages([json.dumps(_pod(i)).encode() for i in range(pods)]),
-        "nodes": _pages([json.dumps(node(i)).encode() for i in range(nodes)]),
-    }
+async def serve(ready: Mapping[str, list[bytes]]) -> None:
+    """Print the address and send the pages of each collection, until killed."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while head := await reader.readuntil(b"\r\n\r\n"):
@@ -221,8 +229,8 @@ async def _serve(pods: int, nodes: int) -> None:
                 writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
                 await writer.drain()
                 await asyncio.sleep(3600)
-            pages = ready.get(target.path.rpartition("/")[2], [b"{}"])
-            body = pages[int(query.get("continue", ["0"])[0])]
+            found = ready.get(target.path.rpartition("/")[2], [b"{}"])
+            body = found[int(query.get("continue", ["0"])[0])]
             writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body))
             writer.write(body)
             await writer.drain()
@@ -236,7 +244,11 @@ def main() -> None:
     """Serve or sync, as the first argument says; without arguments measure and print the result."""
     match sys.argv[1:]:
         case ["serve", pods, nodes]:
-            asyncio.run(_serve(int(pods), int(nodes)))
+            ready = {
+                "pods": pages([json.dumps(_pod(i)).encode() for i in range(int(pods))]),
+                "nodes": pages([json.dumps(node(i)).encode() for i in range(int(nodes))]),
+            }
+            asyncio.run(serve(ready))
         case ["sync", where, way]:
             print(json.dumps(asdict(asyncio.run(_sync(where, streaming=way == "stream")))))
         case _:

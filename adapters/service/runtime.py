@@ -38,6 +38,7 @@ from adapters.service.web.dashboard.agents import AgentReader, NoAgents
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
+from adapters.stores.collector import kept
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.kube import Pod
@@ -218,7 +219,9 @@ class ServiceRuntime:
         Raises:
             OSError: the store did not answer.
         """
-        self.service.ledgers.load(await self._store.load())
+        stored = await self._store.load()
+        with kept():
+            self.service.ledgers.load(stored)
         self._updated = monotonic()
         self.service.readiness.mark_synced(LEDGERS)
         settle()

@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from adapters.stores.collector import kept
 from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_of
 from adapters.stores.watch import Inbox, WatchLedgers
 from adapters.wire.api import TypeMeta
@@ -112,14 +113,15 @@ class KubernetesStore:
         stored: dict[str, Stored] = {}
         self._unreadable = []
         updates, inbox.updates = inbox.updates, {}
-        for count, (node, update) in enumerate(updates.items(), start=1):
-            for change in update.read(node):
-                if change.stored is not None:
-                    stored[node] = change.stored
-                elif change.problem is not None:
-                    self._unreadable.append(change)
-            if count % _BATCH == 0:
-                await asyncio.sleep(0)
+        with kept():
+            for count, (node, update) in enumerate(updates.items(), start=1):
+                for change in update.read(node):
+                    if change.stored is not None:
+                        stored[node] = change.stored
+                    elif change.problem is not None:
+                        self._unreadable.append(change)
+                if count % _BATCH == 0:
+                    await asyncio.sleep(0)
         return stored
 
     async def read(self, node: str) -> Stored | None:

@@ -59,7 +59,7 @@ def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
     for share in use.shares:
         if share.blocked or (share.unreadable_slices and card.mode is Mode.MIG):
             return NO_CAPACITY
-        tags |= _CLASS[share.task_class]
+        tags |= NORMAL if share.task_class is TaskClass.NORMAL else _CLASS[share.task_class]
         if share.exclusive:
             tags |= EXCLUSIVE | (0 if share.task_class is TaskClass.OFFLINE else UNDISTURBED)
     if card.mode is not Mode.MIG:

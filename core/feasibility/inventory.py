@@ -14,7 +14,7 @@ from core.feasibility.columns import CapacityTable, Mask, Numbers, Rows
 from core.feasibility.equivalence import NodeClassIds, hardware_class
 from core.feasibility.name_table import NameTable
 from core.feasibility.plugin import has_undescribed_cards
-from core.hardware.card import Mode
+from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
@@ -116,8 +116,8 @@ class Inventory:
         if has_undescribed_cards(ledger):
             self._undescribed.add(name)
         self._class_of[self._row_of[name]] = NO_CLASS
-        before = () if earlier is None else earlier.allocations.keys()
-        for uid in ledger.allocations.keys() ^ before:
+        uids = ledger.allocations.keys()
+        for uid in uids if earlier is None else uids ^ earlier.allocations.keys():
             _toggle(self._of_pod, uid, name)
         self._put_groups(name, frozenset(filter(None, map(_group, ledger.allocations.values()))))
 
@@ -153,9 +153,12 @@ class Inventory:
 
     def has_mig_cards(self) -> bool:
         """Whether any node has a card in MIG mode."""
-        return any(
-            card.mode is Mode.MIG for table in self._tables.values() for card in table.models
-        )
+        return any(card.mode is Mode.MIG for card in self.models())
+
+    def models(self) -> Iterator[Card]:
+        """Healthy cards, one of each model of each hardware class."""
+        for table in self._tables.values():
+            yield from table.models
 
     def mask(self, request: Request) -> Mask:
         """Whether the request may fit, by row; False in one more cell, for an unknown node."""
@@ -285,7 +288,10 @@ def _group(allocation: Allocation) -> str | None:
 
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:
     """Add a name under a key, or remove it if it is there."""
-    names = index.get(key, ())
+    names = index.get(key)
+    if names is None:
+        index[key] = (name,)
+        return
     others = tuple(other for other in names if other != name)
     if others == names:
         index[key] = (*names, name)

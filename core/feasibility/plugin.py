@@ -32,11 +32,14 @@ def has_undescribed_cards(ledger: NodeLedger) -> bool:
     The kubelet may choose these cards, and which of them it chose cannot be known.
     """
     described = {card.uuid for card in ledger.node.cards}
-    return any(
-        not described.issuperset(allocation.cards)
-        for allocation in ledger.allocations.values()
-        if allocation.dialect != KUBELET
-    )
+    for allocation in ledger.allocations.values():
+        if allocation.dialect != KUBELET:
+            if not described >= allocation.blocked:
+                return True
+            for grant in allocation.grants:
+                if grant.card not in described:
+                    return True
+    return False
 
 
 def is_not_ours(ledger: NodeLedger) -> bool:

@@ -98,6 +98,10 @@ class Geometry:
     layouts: tuple[MigLayout, ...] = ()
     mixed: bool = False
 
+    def __hash__(self) -> int:
+        """The number of layouts: to hash all slices takes 8 us, and a node has many cards."""
+        return len(self.layouts)
+
 
 NO_GEOMETRY = Geometry()
 """The geometry of a card that cannot be partitioned, or whose layouts are not known."""

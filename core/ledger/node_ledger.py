@@ -5,7 +5,7 @@ compare and swap. ``reserve`` rejects an allocation that would give a part of a 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from types import MappingProxyType
 
 from core.hardware.node import Node
@@ -20,6 +20,7 @@ from core.ledger.usage import (
     shares_of,
 )
 from core.requests.grant import Allocation, AllocationState
+from core.value import value
 
 NO_FENCES: Mapping[str, int] = MappingProxyType({})
 """The fences of a ledger on which no namespace has had a quota."""
@@ -29,7 +30,7 @@ class LedgerError(ValueError):
     """A change that the ledger rejects; nothing was changed."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class NodeLedger:
     """One node's cards and their allocations.
 
@@ -70,7 +71,7 @@ class NodeLedger:
             for uuid, share in shares_of(allocation).items():
                 if uuid in usages:
                     usages[uuid] = usages[uuid].plus(share)
-        in_order = tuple(usages[card.uuid] for card in node.cards)
+        in_order = tuple([usages[card.uuid] for card in node.cards])
         return cls(node, MappingProxyType(by_uid), in_order, version, fences)
 
     def with_allocations(

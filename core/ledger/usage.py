@@ -1,7 +1,6 @@
 """What is in use on one card, and which shares one card can have at the same time."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 from core.hardware.card import Card, Mode
@@ -10,9 +9,10 @@ from core.hardware.quantity import FULL
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
+from core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CardShare:
     """What one pod holds on one card, at its peak over the pod's life.
 
@@ -50,7 +50,7 @@ class CardShare:
     unreadable_slices: bool
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class CardUsage:
     """The sum of a card's shares.
 
@@ -115,34 +115,45 @@ def shares_by_card(
         grants: the pod's grants on this card, in start order.
         blocked: the pod may hold any part of the card.
     """
-    slices = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
-    memory, compute, slots = _peak(grants)
+    slices: tuple[Slice, ...] = ()
+    if len(grants) == 1 and grants[0].slice is None:
+        memory, compute, slots = grants[0].memory, grants[0].compute, 1
+        exclusive, unreadable_slices = grants[0].exclusive, True
+    else:
+        slices = _slices(grants)
+        memory, compute, slots = _peak(grants)
+        memory += sum(each.memory for each in slices)
+        compute += sum(each.compute for each in slices)
+        exclusive = any(grant.exclusive for grant in grants)
+        unreadable_slices = any(grant.slice is None for grant in grants)
     return CardShare(
-        uid=owner.uid,
-        memory=memory + sum(each.memory for each in slices.values()),
-        compute=compute + sum(each.compute for each in slices.values()),
-        slots=slots,
-        exclusive=any(grant.exclusive for grant in grants),
-        blocked=blocked,
-        by_kubelet=isinstance(owner, Allocation) and owner.dialect == KUBELET,
-        task_class=owner.task_class,
-        qos=owner.qos,
-        group=owner.group,
-        member_of=owner.member_of,
-        exclusions=owner.exclusions,
-        slices=tuple(slices.values()),
-        unreadable_slices=any(grant.slice is None for grant in grants),
+        owner.uid,
+        memory,
+        compute,
+        slots,
+        exclusive,
+        blocked,
+        isinstance(owner, Allocation) and owner.dialect == KUBELET,
+        owner.task_class,
+        owner.qos,
+        owner.group,
+        owner.member_of,
+        owner.exclusions,
+        slices,
+        unreadable_slices,
     )
 
 
 def shares_of(allocation: Allocation) -> dict[str, CardShare]:
     """What a pod has of each card, by uuid."""
-    grants = _by_card(allocation)
-    blocked = allocation.blocked
-    return {
-        uuid: shares_by_card(allocation, grants.get(uuid, ()), blocked=uuid in blocked)
-        for uuid in (*grants, *sorted(blocked - grants.keys()))
+    grants, blocked = _by_card(allocation), allocation.blocked
+    shares = {
+        uuid: shares_by_card(allocation, here, blocked=uuid in blocked)
+        for uuid, here in grants.items()
     }
+    for uuid in sorted(blocked - grants.keys()) if blocked else ():
+        shares[uuid] = shares_by_card(allocation, (), blocked=True)
+    return shares
 
 
 def contested_cards(allocation: Allocation) -> list[str]:
@@ -227,6 +238,11 @@ def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     for grant in allocation.grants:
         cards.setdefault(grant.card, []).append(grant)
     return cards
+
+
+def _slices(grants: Sequence[Grant]) -> tuple[Slice, ...]:
+    slices = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
+    return tuple(slices.values())
 
 
 def _overlap(left: Grant, right: Grant) -> bool:

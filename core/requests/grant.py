@@ -6,9 +6,10 @@ from enum import Enum
 from core.hardware.mig import Slice
 from core.requests.pod_ref import PodRef
 from core.requests.request import Phase, Request, TaskClass
+from core.value import value
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Grant:
     """A share of one card for one container.
 
@@ -65,7 +66,7 @@ class AllocationState(Enum):
     """The ledger's record in the store has it."""
 
 
-@dataclass(frozen=True, slots=True)
+@value(frozen=True, slots=True)
 class Allocation:
     """A pod's grants on one node.
 

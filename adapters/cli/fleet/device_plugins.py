@@ -107,7 +107,7 @@ class PluginDevices:
             names: the nodes to look at.
         """
         served = self._served_nodes(request) if amounts else frozenset[str]()
-        chosen = [name for name in names if name in served]
+        chosen = [name for name in names if name in served] if served else []
         if not chosen:
             return None
         reasons = {name: "; ".join(self._lacks(name, amounts)) for name in chosen}

@@ -9,12 +9,15 @@ import msgspec
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
 
 T = TypeVar("T")
+
+SPECS = 1 << 10
+"""Specs of pods that later pods may share: a dump has the replicas of a workload side by side."""
 
 _FORMS = (
     "Node",
@@ -104,12 +107,13 @@ def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) 
             without a name, a duplicate object, or no object at all.
     """
     found = Manifests()
+    specs: dict[bytes, PodSpec] = {}
     for text in texts:
         empty = True
         for document in documents(text):
             empty = False
             for member, kind in _members(document, "", progress):
-                _add(found, member, kind)
+                _add(found, member, kind, specs)
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
@@ -155,7 +159,7 @@ def _unknown(kind: str, version: object) -> str:
     return f"unknown kind {kind}{of}; supported kinds are {', '.join(_FORMS)} and List{advice}"
 
 
-def _add(found: Manifests, document: Document, kind: str) -> None:
+def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, PodSpec]) -> None:
     match kind:
         case "Node":
             node = document.read(KubeNode)
@@ -184,10 +188,18 @@ def _add(found: Manifests, document: Document, kind: str) -> None:
         case "ResourceQuota":
             found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
         case _:
-            pod = document.read(Pod)
+            pod = _with_shared_spec(document.read(Pod), specs)
             name = _named(pod.metadata, document.location)
             _check_containers(pod, document.location)
             _put(found.pods, name, pod, "Pod", document.location)
+
+
+def _with_shared_spec(pod: Pod, specs: dict[bytes, PodSpec]) -> Pod:
+    """The pod with the spec of an earlier one that is equal: most of what is kept of pods."""
+    key = msgspec.json.encode(pod.spec)
+    if len(specs) == SPECS:
+        specs.clear()
+    return msgspec.structs.replace(pod, spec=specs.setdefault(key, pod.spec))
 
 
 def _ledger(found: _RecordManifest) -> LedgerObject:

@@ -20,6 +20,16 @@ def placed(*arguments: str | Path, stdin: str | bytes | None = None) -> list[str
     return [pod["name"] for pod in json.loads(result.stdout)["pods"] if pod["placed"]]
 
 
+def test_equal_specs_of_pods_are_one_object() -> None:
+    limits = (volcano(1000), volcano(2000), volcano(1000))
+    texts = [json.dumps(pod(str(at), each)) for at, each in enumerate(limits)]
+    found = manifests([Source("pods", "\n".join(texts), named=True)])
+
+    first, other, alike = (each.spec for each, _ in found.pods.values())
+    assert first is alike
+    assert other != first
+
+
 def test_several_files_are_one_input(tmp_path: Path) -> None:
     nodes = write(tmp_path, "nodes.json", json.dumps(node()))
     pods = write(tmp_path, "pods.json", json.dumps(POD))

@@ -57,19 +57,28 @@ class VolcanoExtender:
     async def predicate(self, content: bytes) -> bytes:
         """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
         self._service.check_ready()
+        answer = self.predicate_of_seen_task(content)
+        if answer is not None:
+            return answer
+        args = volcano.read_predicate(content)
+        found = read_request(self._service, "predicate", volcano.pod_of(args.task))
+        if isinstance(found, DialectError):
+            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
+        if found is None:
+            return volcano.FITS
+        self._seen.note(content, found)
+        return self._verdict(found, args.node.name)
+
+    def predicate_of_seen_task(self, content: bytes) -> bytes | None:
+        """The answer of ``predicate`` where nothing must be decoded; else None.
+
+        The task was seen on another node; what fits is what the ledgers of now say.
+        """
+        self._service.check_ready()
         seen = self._seen.find(content)
-        if seen is None:
-            args = volcano.read_predicate(content)
-            node = args.node.name
-            found = read_request(self._service, "predicate", volcano.pod_of(args.task))
-            if isinstance(found, DialectError):
-                return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
-            if found is None:
-                return volcano.FITS
-            pod_request = found
-            self._seen.note(content, pod_request)
-        else:
-            pod_request, node = seen
+        return None if seen is None else self._verdict(*seen)
+
+    def _verdict(self, pod_request: PodRequest, node: str) -> bytes:
         evaluation = self._service.feasibility.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         text = "" if rejection is None else rejection.reason.text()

@@ -8,6 +8,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from adapters.service.web.connections import Connections
+from adapters.service.web.fast_path import FastPath
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.protocol import LimitedProtocol, Refused
 
@@ -24,14 +25,18 @@ CLOSE = 2.0
 class Acceptor:
     """The connections of one port."""
 
-    def __init__(self, limits: PortLimits, refused: Refused) -> None:
+    def __init__(
+        self, limits: PortLimits, refused: Refused, fast_path: FastPath | None = None
+    ) -> None:
         """Begin without a connection.
 
         Args:
             limits: of the port.
             refused: called with the reason of each refusal.
+            fast_path: of the port's application.
         """
         self._limits = limits
+        self._fast_path = fast_path
         self._refused = refused
         self._connections = Connections(limits, lambda: refused("evicted"))
         self._opening: set[asyncio.Task[None]] = set()
@@ -76,7 +81,13 @@ class Acceptor:
             raise
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         protocol = LimitedProtocol(
-            config, state, accepted, self._connections, self._refused, for_probes=for_probes
+            config,
+            state,
+            accepted,
+            self._connections,
+            self._refused,
+            self._fast_path,
+            for_probes=for_probes,
         )
         task = loop.create_task(self._open(accepted, protocol, config.ssl))
         self._opening.add(task)

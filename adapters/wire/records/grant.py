@@ -80,4 +80,13 @@ def grant_record(grant: Grant) -> GrantRecord:
 
 def read_grant(record: GrantRecord) -> Grant:
     """The grant of a record."""
-    return msgspec.convert(record, Grant, from_attributes=True)
+    slot = record.slice
+    return Grant(
+        record.container,
+        record.card,
+        record.memory,
+        record.compute,
+        record.exclusive,
+        record.phase,
+        None if slot is None else msgspec.convert(slot, Slice, from_attributes=True),
+    )

@@ -6,6 +6,7 @@ or a newer program reads the same record.
 """
 
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 
 import msgspec
@@ -39,6 +40,14 @@ class LedgerRecordError(ValueError):
 
 
 _NONE: frozenset[str] = frozenset()
+
+_GEOMETRIES = 64
+"""Geometries of which all cards have the same object: a cluster has as many as models of cards."""
+
+_DIALECTS = 256
+"""Sets of dialects of which all cards have the same object."""
+
+_dialects = lru_cache(_DIALECTS)(frozenset[str])
 
 _encoder = msgspec.json.Encoder()
 _decoder = Decoder(LedgerRecord)
@@ -141,10 +150,10 @@ def allocation_record(allocation: Allocation) -> AllocationRecord:
 
 
 def _ledger(record: LedgerRecord) -> NodeLedger:
-    geometries = [msgspec.convert(g, Geometry, from_attributes=True) for g in record.geometries]
+    geometries = [*map(_geometry, record.geometries)]
     node = Node(
         name=record.node,
-        cards=tuple(card_of(card, record.node, geometries) for card in record.cards),
+        cards=tuple([card_of(card, record.node, geometries) for card in record.cards]),
         isolation=record.isolation,
         partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
         partitions_bind=record.partitions_bind,
@@ -156,6 +165,11 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     check_unique("pod", [allocation.uid for allocation in allocations])
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
     return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
+
+
+@lru_cache(_GEOMETRIES)
+def _geometry(record: GeometryRecord) -> Geometry:
+    return msgspec.convert(record, Geometry, from_attributes=True)
 
 
 def read_meter(record: MeterRecord) -> Meter:
@@ -202,7 +216,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.mode,
         card.numa if card.numa is not None and card.numa >= 0 else None,
         tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
-        frozenset(card.dialects),
+        _dialects(card.dialects),
         card.names,
         NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
     )

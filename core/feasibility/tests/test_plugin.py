@@ -70,6 +70,12 @@ def test_a_node_that_is_described_no_more_is_ours_while_pods_have_its_cards() ->
     assert fit(plain(), ledger.release("old")) == fit(plain(), plugins) == Placement("n", ())
 
 
+def test_so_is_one_while_a_pod_may_have_its_cards() -> None:
+    ledger = described_in_part(empty(a_card("a")).adopt(unreadable("old", "a")), 0)
+
+    assert fit(plain(), ledger) == Reason("n", 0, cause=Cause.UNDESCRIBED)
+
+
 def test_nodes_without_cards_differ_by_what_pods_have() -> None:
     ledger = described_in_part(empty(a_card("a"), name="lost").adopt(held(a_grant("a"))), 0)
     inventory = Inventory([empty(name="bare"), ledger])

@@ -253,3 +253,8 @@ def test_a_chosen_slice_is_free_and_the_smallest_that_holds_the_share(
         if gone < len(held):
             del held[gone]
         assert sum(slot.compute for slot in held) <= 100
+
+
+def test_equal_geometries_are_one_key() -> None:
+    assert {A100_40GB: "found"}.get(replace(ONE_LAYOUT, mixed=True)) == "found"
+    assert {A100_40GB: "found"}.get(ONE_LAYOUT) is None

@@ -117,6 +117,18 @@ def test_the_peak_is_never_above_the_sum_and_never_below_a_part(request: Request
     assert 1 <= found.slots <= len(grants)
 
 
+@given(requests(containers=1))
+def test_a_grant_alone_counts_as_beside_an_init_container_that_has_nothing(
+    request: Request,
+) -> None:
+    [container] = request.containers
+    memory, compute = container.memory_on(GIB), container.compute
+    grant = Grant("main", "a", memory, compute, container.exclusive, container.phase)
+    nothing = Grant("first", "a", 0, 0, phase=Phase.INIT)
+
+    assert shares_by_card(request, [grant]) == shares_by_card(request, [nothing, grant])
+
+
 def test_a_main_container_runs_beside_sidecars_and_other_main_ones() -> None:
     grants = [replace(a_grant(), phase=phase) for phase in (Phase.INIT, Phase.SIDECAR, Phase.MAIN)]
 

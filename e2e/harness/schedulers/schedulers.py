@@ -120,6 +120,7 @@ def start_volcano_scheduler(
     verbosity: int = 0,
     gates: str = "",
     period: str = "",
+    percent: int = 0,
 ) -> None:
     """Start the scheduler alone; the definitions must be there.
 
@@ -130,11 +131,13 @@ def start_volcano_scheduler(
         verbosity: of its log; 3 for ``wait_for_cache``.
         gates: its ``--feature-gates``; empty for its defaults.
         period: from one session to the next, such as 20ms; empty for its default of a second.
+        percent: of the nodes that it finds and scores; 0 for its default, by the number of nodes.
     """
     config = plane.run.folder / "volcano-scheduler.conf"
     config.write_text(configuration)
     flags = _volcano_flags(plane, name) | {"scheduler-conf": config, "cache-dumper": "false"}
-    more = {"feature-gates": gates, "schedule-period": period}
+    found = str(percent or "")
+    more = {"feature-gates": gates, "schedule-period": period, "percentage-nodes-to-find": found}
     flags |= {"v": verbosity} | {name: value for name, value in more.items() if value}
     plane.run.start("vc-scheduler", [cache.binary("volcano", "vc-scheduler"), *words(flags)])
 

@@ -3,14 +3,13 @@
 No I/O and no clock: the caller passes the records and the time.
 """
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
 from adapters.stores.store import Change, Stored
 from core.feasibility.inventory import Inventory
 from core.hardware.card import Card
-from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
@@ -43,8 +42,7 @@ class LedgerCache:
         self._stored = dict(sorted(stored.items()))
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
-        for record in self._stored.values():
-            self._note_cards(record.ledger.node)
+        self._note_cards(self.inventory.models())
         for node in [*self._reservations]:
             if node not in self._stored:
                 del self._reservations[node]
@@ -220,13 +218,13 @@ class LedgerCache:
         known = self._stored.get(node)
         return node in self._problems if known is None else bool(known.ledger.node.cards)
 
-    def _note_cards(self, node: Node) -> None:
-        self.cards.update({(card.memory, card.mode, card.geometry): card for card in node.cards})
+    def _note_cards(self, cards: Iterable[Card]) -> None:
+        self.cards.update({(card.memory, card.mode, card.geometry): card for card in cards})
 
     def _same_node(self, stored: Stored) -> Stored:
         """The record with the cached node object if both are equal: identity compares fast."""
         known = self.inventory.get(stored.ledger.node.name)
         if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
-            self._note_cards(stored.ledger.node)
+            self._note_cards(stored.ledger.node.cards)
             return stored
         return replace(stored, ledger=replace(stored.ledger, node=known.node))
