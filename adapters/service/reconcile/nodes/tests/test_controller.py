@@ -14,6 +14,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.reconcile.concurrency import LIMIT
 from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
+from adapters.service.reconcile.nodes.node_reader import AT_ONCE
 from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
     a_wish,
@@ -527,6 +528,55 @@ def test_a_node_that_changes_again_and_again_is_looked_at_once_in_its_rest() -> 
         await until(lambda: looks == 2)
         assert len((await rig.ledger()).allocations) == 20
         running.cancel()
+
+    asyncio.run(tried())
+
+
+def test_a_node_is_looked_at_when_a_pod_ends_although_it_rests() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.cache.subscribe_to_ends(rig.reconciler.look_at_once)
+        looks, process = 0, rig.reconciler.process
+
+        async def counted(name: str) -> None:
+            nonlocal looks
+            looks += 1
+            await process(name)
+
+        rig.reconciler.process = counted  # type: ignore[method-assign]
+        running = asyncio.create_task(rig.reconciler.run())
+        rig.see(bound(a_wish(0), "n1"))
+        await until(lambda: looks == 1)
+        rig.reconciler.look_at("n1")
+        rig.cache.drop_pod(rig.pods.there.pop("p0").metadata)
+        await until(lambda: looks == 2)
+        running.cancel()
+
+    asyncio.run(tried())
+
+
+def test_pods_of_a_ledger_are_asked_about_a_few_at_a_time() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pods = [bound(a_wish(number), "n1") for number in range(AT_ONCE + 1)]
+        rig.see(*pods)
+        await rig.reconciler.reconcile("n1")
+        for pod in pods:
+            rig.cache.drop_pod(pod.metadata)
+        now, most = 0, 0
+        get = rig.pods.get
+
+        async def counted(pod: PodRef) -> Pod | None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+            return await get(pod)
+
+        rig.pods.get = counted  # type: ignore[method-assign]
+        await rig.reconciler.reconcile("n1")
+        assert most == AT_ONCE
 
     asyncio.run(tried())
 
