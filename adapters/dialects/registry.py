@@ -54,9 +54,7 @@ def own_records(annotations: Collection[str], own: str = "") -> frozenset[str]:
     mirrored = {
         info.mirror
         for info in DIALECTS
-        if info.mirror is not None
-        and info.name != own
-        and mirror_mark(info.name) in annotations
+        if info.mirror is not None and info.name != own and mirror_mark(info.name) in annotations
     }
     return allocation_annotations().intersection(annotations) - mirrored
 
