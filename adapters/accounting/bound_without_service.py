@@ -118,11 +118,9 @@ def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
     """
     if pod.status.phase not in (None, "Pending") or any(map(is_reported, resource_names(pod))):
         return None
-    if registry.own_records(annotations(pod).keys()):
-        return None
     try:
         dialect = dialect_of(pod, dialects)
-        if dialect is None:
+        if dialect is None or registry.own_records(annotations(pod).keys(), dialect.name):
             return None
         request = dialect.read_request(pod)
     except DialectError:

@@ -1,7 +1,8 @@
-"""Which bound pods of a node lack a mirrored record, or have another than the ledger says.
+"""Which bound pods of a node have other mirrored records than the ledger asks for.
 
 A Binding brings the mirrors of what is committed then. The rest is written later: of pods that were
-adopted, or got their cards late, and of pods that have cards by a ResourceClaim.
+adopted, or got their cards late, and of pods that have cards by a ResourceClaim. A mirror that the
+ledger does not ask for is removed: its claim is shown by another pod, or another program wrote it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,9 @@ def unmirrored(
     dialects: Sequence[Dialect],
     targets: Sequence[Dialect],
 ) -> Iterator[Mirror]:
-    """Return the mirrored records to write.
+    """Return the mirrored records to write, and after them those to remove.
+
+    So a peer never sees more room than there is where a mirror moves to another pod.
 
     Args:
         ledger: of the node.
@@ -38,12 +41,18 @@ def unmirrored(
         return
     shown = _by_pod(ledger, consumers)
     by_uid = {pod.metadata.uid: pod for pod in (*consumers, *pods)}
+    removed: list[Mirror] = []
     for uid, pod in by_uid.items():
         own = ledger.allocations.get(uid)
         held = (*(() if own is None else (own,)), *shown.get(uid, ()))
-        lacking = mirror_of(pod, held, ledger, dialects, targets)
-        if lacking is not None:
-            yield lacking
+        repair = mirror_of(pod, held, ledger, dialects, targets)
+        if repair is None:
+            continue
+        if any(text is not None for text in repair.annotations.values()):
+            yield repair
+        else:
+            removed.append(repair)
+    yield from removed
 
 
 def mirror_of(
@@ -53,10 +62,11 @@ def mirror_of(
     dialects: Sequence[Dialect],
     targets: Sequence[Dialect],
 ) -> Mirror | None:
-    """Return the mirrored records that a bound pod lacks; None where it lacks none.
+    """Return what makes the mirrored records of a bound pod those that the ledger asks for.
 
     A record without a mark on a pod that requests nothing of a dialect is another component's, and
-    a pod that cannot be decoded may have one: both stay as they are.
+    a pod that cannot be decoded may have one: both stay as they are. So does what is on a pod that
+    requests a share and has none yet.
 
     Args:
         pod: bound to the node of the ledger.
@@ -64,20 +74,27 @@ def mirror_of(
         ledger: of the node.
         dialects: all dialects.
         targets: those whose records are mirrored.
+
+    Returns:
+        None where they are right.
     """
     try:
         own = dialect_of(pod, dialects)
     except DialectError:
         return None
-    if not held or isinstance(pod, UnreadPod):
+    if isinstance(pod, UnreadPod) or (own is not None and not held):
         return None
     has = annotations(pod)
     if own is None:
-        others = registry.own_records(has.keys())
-        targets = [each for each in targets if others.isdisjoint(each.result_keys)]
-    wanted = mirrors(pod, own, held, ledger.node, targets)
-    lacking = {key: text for key, text in wanted.items() if has.get(key) != text}
-    return Mirror(pod, tuple(each.uid for each in held), lacking) if lacking else None
+        kept = registry.own_records(has.keys())
+        targets = [each for each in targets if kept.isdisjoint(each.result_keys)]
+    else:
+        kept = own.result_keys
+    wanted: dict[str, str | None] = {**mirrors(pod, own, held, ledger.node, targets)}
+    found = registry.mirror_keys([each.name for each in targets]) & has.keys() - kept
+    wanted |= dict.fromkeys(found - wanted.keys())
+    needed = {key: text for key, text in wanted.items() if has.get(key) != text}
+    return Mirror(pod, tuple(each.uid for each in held), needed) if needed else None
 
 
 def _by_pod(ledger: NodeLedger, consumers: Sequence[Pod]) -> dict[str, list[Allocation]]:

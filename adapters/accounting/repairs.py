@@ -83,12 +83,12 @@ class Mirror:
     Attributes:
         pod: before the write.
         holders: uids of the allocations that it states, of the pod and of its ResourceClaims.
-        annotations: to write.
+        annotations: to write; None removes one.
     """
 
     pod: Pod
     holders: tuple[str, ...]
-    annotations: Mapping[str, str]
+    annotations: Mapping[str, str | None]
 
 
 Repair = Describe | Adopt | Allocate | Release | Keep | Annotate | Mirror

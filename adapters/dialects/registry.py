@@ -43,16 +43,18 @@ def allocation_annotations() -> frozenset[str]:
     )
 
 
-def own_records(annotations: Collection[str]) -> frozenset[str]:
+def own_records(annotations: Collection[str], own: str = "") -> frozenset[str]:
     """The annotations by which a scheduler recorded a pod's cards; mirrored records are not theirs.
 
     Args:
         annotations: the keys of all annotations of the pod.
+        own: the name of the dialect in which the pod requests a share, if that is known. Its record
+            is no mirror, also where another program wrote a mark beside it.
     """
     mirrored = {
         info.mirror
         for info in DIALECTS
-        if info.mirror is not None and mirror_mark(info.name) in annotations
+        if info.mirror is not None and info.name != own and mirror_mark(info.name) in annotations
     }
     return allocation_annotations().intersection(annotations) - mirrored
 
@@ -60,6 +62,16 @@ def own_records(annotations: Collection[str]) -> frozenset[str]:
 def mirror_mark(name: str) -> str:
     """The annotation that marks the record of a dialect as a mirror."""
     return f"{MIRROR}{name}"
+
+
+def mirror_keys(names: Collection[str]) -> frozenset[str]:
+    """The annotations of the mirrored records of these dialects, and their marks."""
+    return frozenset(
+        key
+        for info in DIALECTS
+        if info.mirror is not None and info.name in names
+        for key in (info.mirror, mirror_mark(info.name))
+    )
 
 
 def mirror_targets() -> tuple[str, ...]:

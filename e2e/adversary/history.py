@@ -4,12 +4,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from random import Random
 
 from e2e.adversary import claims, scheduling
 from e2e.adversary.agreement import differences
 from e2e.adversary.authors import Authors
 from e2e.adversary.fate import Fate
+from e2e.adversary.mirrored import wrong_mirrors
+from e2e.adversary.mirrors import Mirrors
 from e2e.adversary.pods import Mood, random_pod
 from e2e.adversary.resource_claims import ResourceClaims
 from e2e.adversary.wanted import wanted
@@ -48,8 +51,10 @@ class History:
         self._fate = Fate(world, self._dice, self._pool)
         self._authors = Authors(world, self._dice, mood, self._fate.started)
         self._claims = ResourceClaims(world, self._dice)
+        self._mirrors = Mirrors(world, self._dice)
         self.trace: list[str] = []
         self.counts: Counter[str] = Counter()
+        mirrors = (1 if mood is None else mood.mirrors) if world.mirrors else 0
         self._often = often = 1 if mood is None else mood.claims
         self._steps: tuple[tuple[int, Act], ...] = (
             (16, self._authors.create),
@@ -74,16 +79,24 @@ class History:
             (1 if mood is None else 0, self._fate.wait),
             (1, self._fate.replace_card),
             (1, self._fate.rename_node),
+            (6 * mirrors, self._mirrors.forge_mirror),
+            (mirrors, self.forge_lost),
+            (3 * mirrors, self.past_us),
         )
 
-    def check(self, steps: int) -> None:
+    def check(self, steps: int, patience: float = KNOWN, every: int = 0) -> None:
         """Do ``steps`` steps; the witness must find nothing wrong after any of them.
+
+        Args:
+            steps: how many.
+            patience: seconds in which ledgers and mirrors must be right when all is quiet.
+            every: so many steps all is quiet for a while; 0 for after the last one only.
 
         Raises:
             AssertionError: it does; with the last steps.
         """
         try:
-            self._run(steps)
+            self._run(steps, partial(self.settle, patience), every)
         except AssertionError as wrong:
             last = "\n".join(self.trace[-LAST:])
             raise AssertionError(f"{wrong}\nafter these steps:\n{last}") from wrong
@@ -128,7 +141,21 @@ class History:
         cards = scheduling.room(self._world, pod, place)
         if not cards:
             return "no room"
-        return scheduling.past_the_service(self._world, pod, place.name, claims.exact(asked, cards))
+        texts = claims.exact(asked, cards)
+        if self._world.mirrors:
+            texts |= self._mirrors.brought(pod)
+        return scheduling.past_the_service(self._world, pod, place.name, texts)
+
+    def forge_lost(self) -> str:
+        """Mirrors on all pods of a node are forged while its ledger is lost, or a replica."""
+        node, replica = self._dice.choice([*self._world.places]), self._dice.randrange(2)
+        pods = [pod for pod in self._world.pods() if pod["spec"].get("nodeName") == node]
+        acts: list[Act] = [*map(self._mirrors.forging, pods)]
+        acts.append(lambda: self._fate.lose(node))
+        if self._dice.random() < 0.3:
+            acts.append(lambda: self._fate.kill_one(replica))
+        self._dice.shuffle(acts)
+        return "; ".join(self._pool.map(lambda act: act(), acts))
 
     def past_us_unrecorded(self) -> str:
         """A pod is bound without a record: no later pod gets a card of the node."""
@@ -146,28 +173,34 @@ class History:
             said += [scheduling.by_extender(self._world, later, each, node) for each in (0, 1)]
         return "; ".join(said)
 
-    def settle(self) -> str:
-        """End all actions: ledgers say what the witness saw."""
+    def settle(self, patience: float) -> str:
+        """End all actions: ledgers say what the witness saw, and mirrors what ledgers say."""
         self._fate.started()
         self._fate.reopen()
         self._world.caught_up()
         with suppress(TimeoutError):
-            within(KNOWN, lambda: not differences(self._world))
+            within(patience, lambda: not differences(self._world))
         if different := differences(self._world):
             raise AssertionError(f"ledgers and pods disagree: {different}")
+        with suppress(TimeoutError):
+            within(patience, lambda: not wrong_mirrors(self._world))
+        if wrong := wrong_mirrors(self._world):
+            raise AssertionError("\n".join(wrong))
         return "settled"
 
-    def _run(self, steps: int) -> None:
+    def _run(self, steps: int, settle: Act, every: int) -> None:
         weights, acts = zip(*self._steps, strict=True)
         for number in range(steps):
             if number % EPOCH == 0:
                 self._do(self._authors.begin)
             (act,) = self._dice.choices(acts, weights)
             self._do(act)
-        self._do(self.settle)
+            if every and number % every == every - 1:
+                self._do(settle, "settle")
+        self._do(settle, "settle")
 
-    def _do(self, act: Act) -> None:
-        name = act.__name__
+    def _do(self, act: Act, name: str = "") -> None:
+        name = name or act.__name__
         self.counts[name] += 1
         self.trace.append(f"{len(self.trace)} {name}")
         self.trace[-1] += f": {act()}"
@@ -181,6 +214,8 @@ class History:
         asked = wanted(pod)
         cards = world.places[node].cards
         hostile = claims.hostile(self._dice, asked, cards) if asked is not None else {}
+        if world.mirrors:
+            hostile = {**self._mirrors.brought(pod), **hostile}
         match self._dice.randrange(4):
             case 0:
                 return lambda: scheduling.by_extender(world, pod, replica, node)
@@ -194,9 +229,12 @@ class History:
     def _trouble(self, chosen: Sequence[Object]) -> Act:
         """What breaks, chosen now and done later."""
         replica, node = self._dice.randrange(2), self._dice.choice([*self._world.places])
-        kind, pod = self._dice.randrange(4), self._world.one_of(self._dice, chosen)
+        kinds = 5 if self._world.mirrors else 4
+        kind, pod = self._dice.randrange(kinds), self._world.one_of(self._dice, chosen)
         if kind == 0:
             return lambda: self._fate.kill_one(replica)
         if kind == 1 or pod is None:
             return lambda: self._fate.lose(node)
+        if kind == 4:
+            return self._mirrors.forging(pod)
         return self._authors.edit_of(pod) if kind == 2 else lambda: self._world.remove(pod)

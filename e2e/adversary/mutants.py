@@ -5,13 +5,19 @@ product has no switch for them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
+from adapters.accounting import repair_plan
 from adapters.accounting.node_view import NodeView
 from adapters.dialects import allocation_record, choice_amounts
 from adapters.dialects.adoption import adopt
-from adapters.dialects.dialect import Result
+from adapters.dialects.dialect import Dialect, Result
 from adapters.dialects.dra.claims import Claim
+from adapters.dialects.registry import mirror_mark
+from adapters.dialects.volcano.keys import ASSIGNED
+from adapters.dialects.volcano.keys import NAME as VOLCANO
+from adapters.service.cluster_state import adoption_cache
 from adapters.service.decide.commit import validate
 from adapters.service.decide.commit.claim_choice import ClaimOption
 from adapters.service.decide.commit.committer import Committer
@@ -23,13 +29,13 @@ from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, annotations
 from core.feasibility import fit
 from core.hardware import mig
 from core.hardware.card import Card
 from core.hardware.mig import Geometry, Slice
 from core.hardware.node import Node
-from core.hardware.quantity import FULL
+from core.hardware.quantity import FULL, MIB
 from core.ledger import node_ledger, usage
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
@@ -188,6 +194,32 @@ def _live_claim() -> None:
     claim_admission.contradiction = none  # type: ignore[attr-defined]
 
 
+def _mirrors_adopted() -> None:
+    """A pod has what Volcano's mirror on it says."""
+    original = adoption_cache.adopt
+
+    def adopt_mirror(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
+        found, texts = original(pod, node, dialects), annotations(pod)
+        if found is None or found.dialect == VOLCANO or mirror_mark(VOLCANO) not in texts:
+            return found
+        with suppress(ValueError):
+            rows = [each.split(",") for each in texts.get(ASSIGNED, "").split(":") if each]
+            shares = [(card, int(memory) * MIB, int(compute)) for card, _, memory, compute in rows]
+            return replace(found, grants=tuple(Grant("main", *share) for share in shares))
+        return found
+
+    adoption_cache.adopt = adopt_mirror  # type: ignore[attr-defined]
+
+
+def _mirrors_unrepaired() -> None:
+    """Mirrored records stay as others write them."""
+
+    def none(*_: object) -> tuple[()]:
+        return ()
+
+    repair_plan.unmirrored = none  # type: ignore[attr-defined]
+
+
 MUTANTS: dict[str, Callable[[], None]] = {
     "memory": _blind(_memory),
     "slots": _blind(_slots),
@@ -207,5 +239,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "version": _version,
     "touch": _touch,
     "lost": _lost,
+    "mirrors adopted": _mirrors_adopted,
+    "mirrors unrepaired": _mirrors_unrepaired,
 }
 """By the rule that is missing, what replaces it."""

@@ -24,12 +24,14 @@ class Mood:
 
     Attributes:
         claims: how much more often than by default something happens to ResourceClaims.
+        mirrors: the same of mirrored records.
     """
 
     kinds: Sequence[str] = KINDS
     sizes: Sequence[int] = SIZES
     computes: Sequence[int] = COMPUTES
     claims: int = 0
+    mirrors: int = 1
 
     @classmethod
     def random(cls, dice: Random) -> Self:

@@ -72,7 +72,7 @@ class Held:
 def broken(card: Card, held: Sequence[Held]) -> list[str]:
     """The rules that these shares of one card break, as sentences."""
     texts = [text for left, right in combinations(held, 2) for text in _between(left, right)]
-    slots = _peak(held, lambda _: 1)
+    slots = peak(held, lambda _: 1)
     if slots > card.slots:
         texts.append(f"slots: {slots} of {card.slots}")
     if card.mig:
@@ -81,8 +81,8 @@ def broken(card: Card, held: Sequence[Held]) -> list[str]:
         if len(groups) > 1:  # the device plugin applies whole layouts
             texts.append(f"layouts: {', '.join(sorted(groups))}")
     else:
-        memory = _peak(held, lambda one: one.memory)
-        compute = _peak(held, lambda one: one.compute)
+        memory = peak(held, lambda one: one.memory)
+        compute = peak(held, lambda one: one.compute)
         if memory > card.memory:
             texts.append(f"memory: {memory} of {card.memory} MiB")
         if compute > FULL:
@@ -90,7 +90,7 @@ def broken(card: Card, held: Sequence[Held]) -> list[str]:
     return [f"{card.uuid}: {text} ({', '.join(one.pod for one in held)})" for text in texts]
 
 
-def _peak(held: Sequence[Held], value: Callable[[Held], int]) -> int:
+def peak(held: Sequence[Held], value: Callable[[Held], int]) -> int:
     """The sum of a value over all pods, of each when it is largest."""
     sums: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for one in held:

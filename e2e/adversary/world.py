@@ -47,6 +47,7 @@ class World:
         scheduler: may bind pods, by the webhook.
         own: the service's own account, which binds past the webhook.
         stops: stops the replicas, and moves their clock.
+        mirrors: the dialects in whose words pods of others say what they hold too.
         places: the nodes that are there, by name.
         number: of the latest name.
     """
@@ -58,6 +59,7 @@ class World:
     own: Api
     witness: Witness
     stops: Stops
+    mirrors: Sequence[str] = ()
     places: dict[str, Place] = field(default_factory=dict[str, Place])
     number: int = 0
 
@@ -214,18 +216,30 @@ def refused(act: Callable[[], object]) -> ApiError | None:
 
 
 @contextmanager
-def world(plane: ControlPlane, rule: str = "", *, with_claims: bool = True) -> Iterator[World]:
+def world(
+    plane: ControlPlane,
+    rule: str = "",
+    *,
+    with_claims: bool = True,
+    mirrors: Sequence[str] = (),
+) -> Iterator[World]:
     """Two replicas, two nodes and one whose cards claims may have, for the length of a block.
 
     Args:
         plane: prepared; no replica runs.
         rule: of ``mutants``, which the replicas lack; empty for none.
         with_claims: whether the third node is there; without it histories are shorter.
+        mirrors: the setting of the replicas.
     """
     stops = Stops(plane.run.folder)
     with ThreadPoolExecutor() as pool:
         start = partial(
-            start_service, plane, program=program(rule), environment=stops.environment, dra=DRA
+            start_service,
+            plane,
+            program=program(rule),
+            environment=stops.environment,
+            dra=DRA,
+            mirrors=[*mirrors],
         )
         one, two = pool.map(start, ("one", "two"))
     replicas = one, two
@@ -238,6 +252,7 @@ def world(plane: ControlPlane, rule: str = "", *, with_claims: bool = True) -> I
         connect(account(plane, NAMESPACE, RELEASE)),
         witness,
         stops,
+        mirrors,
     )
     try:
         with (

@@ -8,6 +8,7 @@ import pytest
 
 from adapters.accounting.bound_without_service import late_pods
 from adapters.dialects.allocation_record import MARK
+from adapters.dialects.registry import mirror_mark
 from adapters.service.reconcile.nodes.controller import unadopted
 from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, bound
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
@@ -19,6 +20,8 @@ from adapters.wire.records.hardware import NodeHardware
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
+
+FORGED_MARK = {**GARBLED, mirror_mark("volcano"): "true"}
 
 
 def marked(pod: Pod) -> Pod:
@@ -51,6 +54,7 @@ def is_late(pod: Pod) -> bool:
         bound(a_wish(0), "n1", phase="Pending"),
         bound(marked(a_wish(0)), "n1", phase="Running"),
         bound(marked(a_wish(0)), "n1", GARBLED, phase="Pending"),
+        bound(marked(a_wish(0)), "n1", FORGED_MARK, phase="Pending"),
         with_status(late(), "containerd://1"),
         bound(marked(read_pod(a_pod("p", limits={"nvidia.com/gpu": 1}))), "n1", phase="Pending"),
         bound(marked(read_pod(a_pod("p", limits={"cpu": 1}))), "n1", phase="Pending"),
@@ -60,7 +64,7 @@ def is_late(pod: Pod) -> bool:
             phase="Pending",
         ),
     ],
-    ids=["unmarked", "running", "recorded", "created", "plugin", "plain", "invalid"],
+    ids=["unmarked", "running", "recorded", "forged", "created", "plugin", "plain", "invalid"],
 )
 def test_a_pod_that_may_have_cards_is_not_late(pod: Pod) -> None:
     assert not is_late(pod)

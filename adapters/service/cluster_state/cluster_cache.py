@@ -76,6 +76,7 @@ class ClusterCache:
         self.departures = Departures()
         self.claims = ClaimCache(self._claims_changed)
         self._subscribers = list(subscribers)
+        self._end_subscribers: list[NodeChanged] = []
         self._pods: dict[Key, Pod] = {}
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
@@ -85,6 +86,10 @@ class ClusterCache:
     def subscribe(self, subscriber: NodeChanged) -> None:
         """Call a function for each node that changes from now on."""
         self._subscribers.append(subscriber)
+
+    def subscribe_to_ends(self, subscriber: NodeChanged) -> None:
+        """Call a function for the node of each pod that ends or is deleted from now on."""
+        self._end_subscribers.append(subscriber)
 
     def follow_pods(self, pods: UnboundPods) -> None:
         """Hand each pod that is reported from now on to these pods, as it was reported."""
@@ -139,9 +144,12 @@ class ClusterCache:
         key = (pod.metadata.namespace, pod.metadata.name)
         for follower in self._followers:
             follower.put(pod)
+        earlier = self._pods.get(key)
         self._remove_pod(key)
         self._pods[key] = _trimmed(pod)
         node = pod.spec.node_name
+        if earlier is not None and not may_use_cards(pod):
+            self._ended(earlier)
         if node:
             self._pods_of_node.setdefault(node, set()).add(key)
             if self._pods[key].spec.containers or _names_claims(pod):
@@ -173,6 +181,8 @@ class ClusterCache:
         if deleted is not None and deleted.metadata.uid == key.uid:
             self.departures.note(deleted)
         self._remove_pod((key.namespace, key.name))
+        if deleted is not None:
+            self._ended(deleted)
 
     def put_node(self, node: KubeNode) -> None:
         """Add or replace a node."""
@@ -214,6 +224,12 @@ class ClusterCache:
     def _notify(self, node: str) -> None:
         for subscriber in self._subscribers:
             subscriber(node)
+
+    def _ended(self, earlier: Pod) -> None:
+        """Call who waits for cards, where a pod had some up to now."""
+        if earlier.spec.node_name and _may_request(earlier) and may_use_cards(earlier):
+            for subscriber in self._end_subscribers:
+                subscriber(earlier.spec.node_name)
 
     def _remove_pod(self, key: Key) -> None:
         earlier = self._pods.pop(key, None)

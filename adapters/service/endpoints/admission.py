@@ -45,6 +45,10 @@ from core.requests.reason import Reason
 
 _POD = Decoder(Pod)
 
+CHANCES = 5
+"""Times that a scheduler may choose other cards for a pod. It waits for 1 s before it tries again,
+later for up to 10 s: kube-scheduler's ``podInitialBackoffSeconds`` and ``podMaxBackoffSeconds``."""
+
 REMEMBERED = 4096
 """Pods whose scheduler was asked for another choice of cards; the oldest are forgotten."""
 
@@ -94,7 +98,7 @@ class Admission:
         self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
         self._converter = converter
-        self._choosing_again: OrderedDict[str, None] = OrderedDict()
+        self._choosing_again: OrderedDict[str, int] = OrderedDict()
 
     async def pods(self, content: bytes) -> bytes:
         """A pod is to be created: reject invalid requests, write defaults, void the devices."""
@@ -231,20 +235,22 @@ class Admission:
         return deny(self._decision_log, review.uid, CONFLICT, decision)
 
     def _may_choose_again(self, facts: _BindingFacts) -> bool:
-        """Whether a scheduler should choose other cards by itself; at most once for each pod.
+        """Whether a scheduler should choose other cards by itself; a few times for each pod.
 
-        One that goes on counting what it chose would miscount if the Binding brought others. It
-        sees who has the cards where its records are mirrored. Where it insists, it gets others.
+        One that goes on counting what it chose would miscount if the Binding brought others, for
+        as long as it runs, and then choose cards that are in use for other pods too. It sees who
+        has the cards where its records are mirrored. Where it insists, it gets others.
         """
         request, dialect = facts.pod_request.request, facts.pod_request.dialect
         ledger = self._service.ledgers.ledger(facts.binding.target.name)
-        if not facts.choice or ledger is None or request.uid in self._choosing_again:
+        chances = self._choosing_again.get(request.uid, 0)
+        if not facts.choice or ledger is None or chances == CHANCES:
             return False
         if not dialect.keeps_choice or dialect not in self._service.mirrored:
             return False
         if request.uid in ledger.allocations or is_valid(request, facts.choice, ledger):
             return False
-        self._choosing_again[request.uid] = None
+        self._choosing_again[request.uid] = chances + 1
         if len(self._choosing_again) > REMEMBERED:
             self._choosing_again.popitem(last=False)
         return True

@@ -245,7 +245,7 @@ class InCluster:
         reporter = ReconcileReporter(
             runtime.metrics.registry, self._events, self._log, self._cache.node_uid
         )
-        return Reconciler(
+        made = Reconciler(
             runtime.service,
             self._cache,
             self.store,
@@ -255,6 +255,8 @@ class InCluster:
             confirm_always=self._settings.confirm_stop == "always",
             live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
+        self._cache.subscribe_to_ends(made.look_at_once)
+        return made
 
     def _publisher(self, service: Service) -> NodeResourcePublisher:
         return NodeResourcePublisher(

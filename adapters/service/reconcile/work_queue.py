@@ -30,6 +30,11 @@ class WorkQueue:
         self._due[node] = min(self._due.get(node, math.inf), self._resting.get(node, 0.0))
         self._added.set()
 
+    def add_at_once(self, node: str) -> None:
+        """Make a node due now, also while it rests, and wake ``wait``."""
+        self._due[node] = 0.0
+        self._added.set()
+
     def add_after(self, node: str, seconds: float) -> None:
         """Make a node due later, unless it is in the queue already."""
         self._due.setdefault(node, self._clock() + seconds)

@@ -1,6 +1,6 @@
 """The cluster of the adversary: one control plane; replicas and nodes of each test's own."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 
@@ -36,8 +36,10 @@ def worlds(plane: ControlPlane) -> Worlds:
     """Makes worlds, one at a time, of replicas with all rules or without one."""
 
     @contextmanager
-    def made(rule: str = "", *, with_claims: bool = True) -> Iterator[World]:
-        with world(plane, rule, with_claims=with_claims) as found:
+    def made(
+        rule: str = "", *, with_claims: bool = True, mirrors: Sequence[str] = ()
+    ) -> Iterator[World]:
+        with world(plane, rule, with_claims=with_claims, mirrors=mirrors) as found:
             yield found
 
     return made

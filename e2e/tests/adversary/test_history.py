@@ -1,7 +1,8 @@
 """Random histories against two replicas: no rule of a card is ever broken.
 
 ``--seed=N`` repeats a history; ``--histories``, ``--steps`` and ``--minutes`` run more and longer
-ones. The last lines that are printed say how much memory the replicas had.
+ones. In those with odd seeds the replicas mirror records, which others edit and forge. The last
+lines that are printed say how much memory the replicas had.
 """
 
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import psutil
 import pytest
 
 from e2e.adversary.history import History
+from e2e.adversary.mirrored import TARGETS
 from e2e.adversary.world import World
 from e2e.tests.adversary.conftest import Worlds
 
@@ -29,7 +31,7 @@ def test_no_history_breaks_a_rule_of_a_card(worlds: Worlds, request: pytest.Fixt
     seeds: list[int] = []
     memories: list[str] = []
     for seed in seeds_for(first, histories, began + minutes * 60):
-        with worlds() as world:
+        with worlds(mirrors=TARGETS if seed % 2 else ()) as world:
             history = History(world, seed)
             print(f"seed {seed}, {steps} steps")
             before = memory(world)
@@ -41,6 +43,7 @@ def test_no_history_breaks_a_rule_of_a_card(worlds: Worlds, request: pytest.Fixt
             assert world.witness.bound
             assert world.witness.allocated
             assert history.counts["storm"]
+            assert bool(history.counts["forge_mirror"]) == bool(world.mirrors)
     taken = (monotonic() - began) / 60
     print(f"{taken:.1f} minutes, {len(seeds) * steps} steps, seeds {seeds[0]} to {seeds[-1]};")
     print(f"resident memory of the replicas in MiB: {'; '.join(memories)}")

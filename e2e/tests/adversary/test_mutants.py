@@ -4,6 +4,7 @@ import pytest
 
 from e2e.adversary.history import History
 from e2e.adversary.late import SENDING, bind_past_loss, every_stop
+from e2e.adversary.mirrored import TARGETS
 from e2e.adversary.pods import Mood
 from e2e.tests.adversary.conftest import Worlds
 
@@ -41,6 +42,12 @@ SAID = {
 }
 """What the checker reports, where it is not the name of the rule."""
 
+FEW, PATIENCE = 15, 10
+"""Steps after which ledgers and mirrors are looked at, and seconds until they are wrong."""
+
+MIRRORED = {"mirrors adopted": "disagree|memory: ", "mirrors unrepaired": "mirrors: "}
+"""What the checker reports of a service without a rule for mirrored records."""
+
 
 @pytest.mark.parametrize("rule", MOODS)
 def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str) -> None:
@@ -50,6 +57,18 @@ def test_the_checker_catches_a_service_without_a_rule(worlds: Worlds, rule: str)
             history.check(STEPS)
 
         print(f"caught after {len(history.trace)} steps and {world.witness.bound} Bindings")
+
+
+@pytest.mark.parametrize("rule", MIRRORED)
+def test_the_checker_catches_a_service_that_believes_mirrored_records(
+    worlds: Worlds, rule: str
+) -> None:
+    with worlds(rule, with_claims=False, mirrors=TARGETS) as world:
+        history = History(world, 1, Mood(("hami", "koordinator"), (6000, 9000), (10,), mirrors=3))
+        with pytest.raises(AssertionError, match=MIRRORED[rule]) as caught:
+            history.check(STEPS, PATIENCE, FEW)
+
+        print(f"caught after {len(history.trace)} steps: {str(caught.value)[:200]}")
 
 
 @pytest.mark.parametrize("rule", ["version", "touch"])

@@ -38,6 +38,27 @@ def test_subscribers_are_called_for_the_nodes_whose_pods_change() -> None:
     assert cache.pod("default", "a") is None
 
 
+def test_the_end_of_a_pod_that_had_cards_is_told_once() -> None:
+    ended: list[str] = []
+    cache = ClusterCache()
+    cache.subscribe_to_ends(ended.append)
+
+    for name in ("a", "b", "c"):
+        cache.put_pod(a_kube_pod(name))
+        cache.put_pod(a_kube_pod(name, f"n-{name}"))
+        cache.put_pod(a_kube_pod(name, f"n-{name}", phase="Running"))
+    cache.put_pod(a_kube_pod("plain", "n1", "cpu"))
+    cache.drop_pod(a_kube_pod("plain").metadata)
+    assert ended == []
+    cache.put_pod(a_kube_pod("a", "n-a", phase="Succeeded"))
+    cache.drop_pod(a_kube_pod("a").metadata)
+    cache.drop_pod(a_kube_pod("b").metadata)
+    cache.put_pod(a_kube_pod("c", uid="new"))
+    cache.drop_pod(a_kube_pod("unknown").metadata)
+
+    assert ended == ["n-a", "n-b", "n-c"]
+
+
 def test_the_cache_drops_the_containers_of_a_pod_that_requests_no_extended_resource() -> None:
     cache = ClusterCache()
     cache.put_pod(a_kube_pod("plain", "n1", "cpu"))

@@ -134,6 +134,14 @@ class Reconciler:
         """Reconcile a node soon: its ledger may need a repair."""
         self._queue.add(node)
 
+    def look_at_once(self, node: str) -> None:
+        """Reconcile a node now, although it was looked at a moment ago: a pod's cards are free.
+
+        Schedulers in native mode count them as free from the pod's end on. Until the ledger does
+        so too, their Bindings are rejected.
+        """
+        self._queue.add_at_once(node)
+
     async def run(self) -> None:
         """Reconcile until cancelled."""
         last = -RESYNC

@@ -1,5 +1,6 @@
 """Reads nodes and their pods for the reconciler, from the cluster cache and from the API server."""
 
+from asyncio import gather
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,9 @@ from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
+
+AT_ONCE = 8
+"""Pods of a node that the API server is asked about at the same time."""
 
 NO_AGENT = NodeHardware()
 """Stands in place of the report of a node without an agent."""
@@ -167,13 +171,15 @@ class NodeReader:
             until = self._claim_lingers(lingering_of_moved, uid, ledger.node, wall)
             if until is not None:
                 lingering[uid] = until
-        for uid, allocation in ledger.allocations.items():
-            if uid in bound or allocation.dialect == DRA:
-                continue
-            if uid == lost_ledger.UID:
-                bound[uid] = ""  # it stands for pods that are not bound
-                continue
-            pod = await self._live.get(allocation.pod_ref)
+        if lost_ledger.UID in ledger.allocations:
+            bound[lost_ledger.UID] = ""  # it stands for pods that are not bound
+        asked = [
+            allocation
+            for uid, allocation in ledger.allocations.items()
+            if uid not in bound and allocation.dialect != DRA
+        ]
+        for allocation, pod in zip(asked, await self._live_pods(asked), strict=True):
+            uid = allocation.uid
             if pod is None or pod.metadata.uid != uid:
                 until = release_by(
                     self._cache.departures.of(uid),
@@ -205,6 +211,21 @@ class NodeReader:
             is_lost=is_lost,
             consumers=self._cache.consumers(name) if claims.held else (),
         )
+
+    async def _live_pods(self, allocations: Sequence[Allocation]) -> list[Pod | None]:
+        """The pods of allocations as the API server has them, a few at a time.
+
+        One after the other, the cards of many pods that ended together stay in use for as long as
+        all answers take, and a commit meanwhile begins the reconciliation again.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        found: list[Pod | None] = []
+        for start in range(0, len(allocations), AT_ONCE):
+            some = allocations[start : start + AT_ONCE]
+            found += await gather(*(self._live.get(each.pod_ref) for each in some))
+        return found
 
     def _is_unbound(self, allocation: Allocation) -> bool:
         """Whether the pod of an allocation exists and is not bound, by the watch of pods."""

@@ -85,6 +85,17 @@ def test_a_node_that_rests_is_due_once_after_its_rest_and_others_at_once() -> No
     assert queue.due() == ["a", "b"]
 
 
+def test_a_node_is_due_at_once_where_a_rest_must_not_delay_it() -> None:
+    clock = ManualClock()
+    queue = WorkQueue(clock, rest=0.5)
+
+    queue.take("a")
+    queue.add_at_once("a")
+    queue.add("a")
+
+    assert queue.due() == ["a"]
+
+
 def test_a_rest_ends_the_delay_of_a_node_that_failed() -> None:
     clock = ManualClock()
     queue = WorkQueue(clock, rest=0.5)

@@ -14,6 +14,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.reconcile.concurrency import LIMIT
 from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
+from adapters.service.reconcile.nodes.node_reader import AT_ONCE
 from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
     a_wish,
@@ -37,6 +38,7 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import annotations as annotations_of
 from adapters.wire.kube import labels as labels_of
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
@@ -79,13 +81,14 @@ class FakePods:
                 HTTPStatus.UNPROCESSABLE_ENTITY, "Invalid", "metadata.annotations: Too long"
             )
         self.writes += 1
-        values = {key: value for key, value in annotations.items() if value is not None}
         found = self.there[pod.name]
-        changed = bound(found, found.spec.node_name or "", values, found.status.phase or "")
+        values = {**annotations_of(found), **annotations}
         metadata = msgspec.structs.replace(
-            changed.metadata, labels={**labels_of(found), **(labels or {})}
+            found.metadata,
+            annotations={key: value for key, value in values.items() if value is not None},
+            labels={**labels_of(found), **(labels or {})},
         )
-        self.there[pod.name] = msgspec.structs.replace(changed, metadata=metadata)
+        self.there[pod.name] = msgspec.structs.replace(found, metadata=metadata)
         return self.there[pod.name]
 
 
@@ -525,6 +528,55 @@ def test_a_node_that_changes_again_and_again_is_looked_at_once_in_its_rest() -> 
         await until(lambda: looks == 2)
         assert len((await rig.ledger()).allocations) == 20
         running.cancel()
+
+    asyncio.run(tried())
+
+
+def test_a_node_is_looked_at_when_a_pod_ends_although_it_rests() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        rig.cache.subscribe_to_ends(rig.reconciler.look_at_once)
+        looks, process = 0, rig.reconciler.process
+
+        async def counted(name: str) -> None:
+            nonlocal looks
+            looks += 1
+            await process(name)
+
+        rig.reconciler.process = counted  # type: ignore[method-assign]
+        running = asyncio.create_task(rig.reconciler.run())
+        rig.see(bound(a_wish(0), "n1"))
+        await until(lambda: looks == 1)
+        rig.reconciler.look_at("n1")
+        rig.cache.drop_pod(rig.pods.there.pop("p0").metadata)
+        await until(lambda: looks == 2)
+        running.cancel()
+
+    asyncio.run(tried())
+
+
+def test_pods_of_a_ledger_are_asked_about_a_few_at_a_time() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pods = [bound(a_wish(number), "n1") for number in range(AT_ONCE + 1)]
+        rig.see(*pods)
+        await rig.reconciler.reconcile("n1")
+        for pod in pods:
+            rig.cache.drop_pod(pod.metadata)
+        now, most = 0, 0
+        get = rig.pods.get
+
+        async def counted(pod: PodRef) -> Pod | None:
+            nonlocal now, most
+            now += 1
+            most = max(most, now)
+            await asyncio.sleep(0)
+            now -= 1
+            return await get(pod)
+
+        rig.pods.get = counted  # type: ignore[method-assign]
+        await rig.reconciler.reconcile("n1")
+        assert most == AT_ONCE
 
     asyncio.run(tried())
 

@@ -18,6 +18,7 @@ from core.requests.grant import Allocation, Grant
 
 FIRST, SECOND = (card.uuid for card in NODE.cards)
 VOLCANO = "volcano.sh/vgpu-ids-new"
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
 MARK = registry.mirror_mark("volcano")
 SHARE = {VOLCANO: f"{FIRST},NVIDIA,2048,0:", MARK: "true"}
 TARGETS = [each for each in DIALECTS if each.name == "volcano"]
@@ -70,6 +71,52 @@ def test_a_mirror_that_was_edited_is_written_again() -> None:
         assert shown(rig, "a") == SHARE
 
     asyncio.run(tried())
+
+
+def test_a_mirror_that_moves_to_another_pod_of_its_claim_is_counted_once() -> None:
+    async def tried() -> None:
+        rig = await with_claim(consumer("b"))
+        await rig.reconciler.reconcile("n1")
+        rig.see(rig.pods.there["b"], consumer("a"))
+
+        await rig.reconciler.reconcile("n1")
+
+        assert (shown(rig, "a"), shown(rig, "b")) == (SHARE, {})
+
+    asyncio.run(tried())
+
+
+def test_what_the_ledger_does_not_ask_for_is_removed_after_all_that_it_asks_for() -> None:
+    right = {VOLCANO: f"{FIRST},NVIDIA,1024,0:", MARK: "true"}
+    forged = {ALLOCATED: "{}", registry.mirror_mark("koordinator"): "true"}
+    targets = [each for each in DIALECTS if each.name in registry.mirror_targets()]
+    hami = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1024}
+    pods = [
+        bound(read_pod(a_pod(name, limits=hami)), "n1", said)
+        for name, said in (("p", {**right, **forged}), ("q", {}))
+    ]
+
+    written, removed = unmirrored(holding("hami", "p", "q"), pods, (), DIALECTS, targets)
+
+    assert written.annotations == right
+    assert removed.annotations == dict.fromkeys(forged)
+
+
+def test_a_mark_beside_a_pods_own_record_is_removed_and_the_record_stays() -> None:
+    pod = bound(read_pod(a_pod("p", memory=1024)), "n1", SHARE)
+
+    (repair,) = unmirrored(holding("volcano", "p"), (pod,), (), DIALECTS, TARGETS)
+
+    assert repair.annotations == {MARK: None}
+
+
+def holding(dialect: str, *names: str) -> NodeLedger:
+    """A ledger in which each of these pods has 1 GiB of the first card."""
+    ledger = NodeLedger.of(NODE)
+    for name in names:
+        grant = Grant("main", FIRST, 1 << 30, 0)
+        ledger = ledger.adopt(Allocation(f"uid-{name}", f"d/{name}", dialect, "n1", (grant,)))
+    return ledger
 
 
 def test_the_record_of_another_component_stays() -> None:

@@ -1,0 +1,307 @@
+"""Three stock schedulers race for few cards: two by their own plugins, one by the extender.
+
+vc-scheduler and koord-scheduler are in native mode, kube-scheduler asks the extender, and records
+are mirrored. The checker is the adversary's (``e2e/adversary/witness.py``).
+"""
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from random import Random
+
+import pytest
+
+from e2e.adversary.agreement import granted, shares
+from e2e.adversary.cards import Card, Place
+from e2e.adversary.mirrored import TARGETS, differences, taken_of
+from e2e.adversary.pods import Mood, random_pod
+from e2e.adversary.witness import Witness
+from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.bulk import create_all, delete_all
+from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
+from e2e.harness.cluster.ready_cluster import PODS, bind, clear, node_of, pod
+from e2e.harness.names import CORE, DEVICES, LEDGERS, RATIO
+from e2e.harness.oracles.pod_changes import following
+from e2e.harness.processes.waiting import within
+from e2e.harness.schedulers.full_stack import (
+    KOORD,
+    KUBE,
+    VOLCANO,
+    Planes,
+    add_ready_nodes,
+    prepare,
+    starter,
+    wait_for_cards,
+)
+from e2e.harness.schedulers.native import known_to_peers, native, outcomes
+from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
+from e2e.harness.schedulers.stock_sharing import on
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, add_group
+from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, volcano
+
+pytestmark = [
+    pytest.mark.local("its nodes tell vc-scheduler's own plugin that they are alive"),
+    pytest.mark.timeout(300),
+]
+
+NODES = ("left", "right")
+CARDS = {name: gpus(name, 3) for name in NODES}
+DIALECTS = frozenset(("volcano", "koordinator", "hami"))
+OWN = {"volcano": VOLCANO, "koordinator": KOORD, "hami": KUBE}
+"""By dialect, the scheduler of most of its pods."""
+
+BATCHES, BATCH, PAUSE = 16, 6, 1.0
+"""Batches, pods of one, and seconds between two."""
+
+SMALL, LARGE = (2000, 4000), (8000, 20000, 40000)
+"""MiB of the pods where there is room for all, and where there is room for a third of them."""
+
+REJECTED = {SMALL: 1 / 50, LARGE: 1 / 2}
+"""Rejected Bindings of all, at most. Where each card is full, three schedulers try what one pod has
+left, and two of them are late; most others are for cards of pods that have just ended."""
+
+TOUCHED = 2
+"""Seconds between two changes of each node and its Device; the handshake of Volcano's device plugin
+changes a node every 30 s, and vc-scheduler 1.14.1 forgets then what it counted too much."""
+
+TRIES = 8
+"""Bindings of one pod at most."""
+
+MOST = {
+    "volcano": {NUMBER: "1", MEMORY: "60000"},
+    "koordinator": {CORE: "60", RATIO: "60"},
+    "hami": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "60000", "nvidia.com/gpucores": "60"},
+}
+"""More than half of a card of 81920 MiB: of these a card takes one."""
+
+GROUP = "scheduling.k8s.io/group-name"
+GANG = "gang.scheduling.koordinator.sh"
+LONG = 8
+"""Seconds in which a gang that does not fit is tried again and again."""
+
+
+@pytest.fixture(scope="module")
+def service(planes: Planes) -> Iterator[Service]:
+    with planes() as plane:
+        prepare(plane)
+        rows = [
+            known_to_peers(name, volcano(cards), koordinator(cards, with_shared=True), hami(cards))
+            for name, cards in CARDS.items()
+        ]
+        add_ready_nodes(plane, rows)
+        start_volcano_controllers(plane, plane.scheduler(VOLCANO))
+        made = start_service(plane, mirrors=[*TARGETS], log={"format": "json"})
+        wait_for_cards(plane, NODES)
+        with webhooks(made), native(made, NODES):
+            starter(made, KUBE)()
+            clear(plane.api)
+            wait_until_free(plane, *NODES)
+            with touching(plane.api):
+                yield made
+
+
+@pytest.fixture(autouse=True)
+def clean(service: Service) -> Iterator[None]:
+    yield
+    clear(service.plane.api, GROUPS)
+    wait_until_free(service.plane, *NODES)
+
+
+@contextmanager
+def touching(api: Api) -> Iterator[None]:
+    """Nodes and Devices change for a block, as their components change them."""
+    ended = threading.Event()
+
+    def touch() -> None:
+        while not ended.wait(TOUCHED):
+            for node in NODES:
+                labels = {"labels": {"touched": f"{time.time()}"}}
+                for path in (f"/api/v1/nodes/{node}", f"{DEVICES}/{node}"):
+                    api.merge(path, {"metadata": labels})
+
+    work = threading.Thread(target=touch)
+    work.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        work.join()
+
+
+class Ledgers:
+    """All states of the ledgers, summed up.
+
+    Attributes:
+        states: how many there were.
+        problems: what did not fit.
+    """
+
+    def __init__(self) -> None:
+        """None yet."""
+        self.states = 0
+        self.problems: list[str] = []
+
+    def see(self, what: str, found: Object) -> None:
+        """One change: the sums must fit on every card after it."""
+        self.states += 1
+        if what == "ERROR":
+            self.problems.append(f"the watch broke: {found}")
+            return
+        memory, compute = Counter[str](), Counter[str]()
+        for row in found["spec"].get("allocations", ()):
+            for grant in row.get("grants", ()):
+                memory[grant["card"]] += grant["memory"] >> 20
+                compute[grant["card"]] += grant["compute"]
+        for card in CARDS[found["metadata"]["name"]]:
+            if memory[card.uuid] > card.memory or compute[card.uuid] > 100:
+                self.problems.append(f"{card.uuid}: {memory[card.uuid]} {compute[card.uuid]}")
+
+
+def place(node: str) -> Place:
+    """A node's cards, as the checker counts them."""
+    cards = [
+        Card(gpu.uuid, gpu.memory, DIALECTS, slots=SLOTS, minor=minor)
+        for minor, gpu in enumerate(CARDS[node])
+    ]
+    return Place(node, "shared", tuple(cards))
+
+
+def new_pod(service: Service, dice: Random, number: int, sizes: Sequence[int]) -> Object:
+    """A pod of any dialect, mostly for the scheduler of its ecosystem."""
+    kind = dice.choice(sorted(DIALECTS))
+    name, compute = f"{kind}-{number}", dice.choice((0, 5, 10))
+    made = random_pod(dice, name, Mood((kind,), sizes, (0, 10, 25, 50)))
+    if sizes == SMALL:
+        made = pod(name, "", share(kind, dice.choice(sizes), compute))
+    other = VOLCANO if kind == "hami" else KUBE
+    usual = OWN[kind] if dice.random() < 0.75 else other
+    made["spec"]["schedulerName"] = service.plane.scheduler(usual)
+    return made
+
+
+def share(kind: str, memory: int, compute: int) -> dict[str, str]:
+    """MiB and percent of one card, in the words of a dialect."""
+    match kind:
+        case "volcano":
+            limits, cores = {NUMBER: "1", MEMORY: f"{memory}"}, "volcano.sh/vgpu-cores"
+        case "koordinator":
+            limits, cores = {"koordinator.sh/gpu-memory": f"{memory}Mi"}, CORE
+        case _:
+            limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": f"{memory}"}
+            cores = "nvidia.com/gpucores"
+    return limits | ({cores: f"{compute}"} if compute else {})
+
+
+def bindings(service: Service) -> list[Object]:
+    """The decisions about Bindings so far: by the webhook, and by the extender."""
+    assert service.process is not None
+    lines = service.process.output().splitlines()
+    rows: list[Object] = [json.loads(line) for line in lines if line.startswith("{")]
+    return [row for row in rows if row.get("event", "").split(".")[0] in ("binding", "bind")]
+
+
+@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["room", "full"])
+def test_three_schedulers_that_race_for_cards_never_have_more_than_there_is(
+    service: Service, request: pytest.FixtureRequest, sizes: Sequence[int]
+) -> None:
+    seed = int(str(request.config.getoption("--seed")))
+    dice, api = Random(seed), service.plane.api  # noqa: S311
+    witness, ledgers, before = Witness(), Ledgers(), len(bindings(service))
+    for node in NODES:
+        witness.place(place(node))
+    print(f"seed {seed}")
+    started = time.monotonic()
+    with following(api, PODS, witness.see), following(api, LEDGERS, ledgers.see):
+        for batch in range(BATCHES):
+            numbers = range(batch * BATCH, (batch + 1) * BATCH)
+            create_all(api, PODS, [new_pod(service, dice, each, sizes) for each in numbers])
+            time.sleep(PAUSE)
+            placed = [row for row in api.get(PODS)["items"] if "nodeName" in row["spec"]]
+            gone = dice.sample(placed, len(placed) * 2 // 5)
+            delete_all(api, PODS, [row["metadata"]["name"] for row in gone])
+        taken = time.monotonic() - started
+        within(60, lambda: wrong(service, witness) == [])
+
+    rows = bindings(service)[before:]
+    said = Counter(row["event"] for row in rows)
+    rejected = [row for row in rows if row["event"].split(".")[1] in ("refused", "error")]
+    tries = Counter(row["pod"] for row in rows)
+    print(
+        f"{BATCHES * BATCH} pods in {taken:.0f} s, {witness.bound} bound "
+        f"({witness.bound / taken:.1f} pods/s); {len(rows)} Bindings {dict(said)}, "
+        f"{len(rejected)} rejected; at most {max(tries.values())} of one pod; "
+        f"{ledgers.states} states of ledgers"
+    )
+    print(Counter(row.get("reason") for row in rejected))
+    assert witness.problems() == []
+    assert ledgers.problems == []
+    assert max(tries.values()) <= TRIES
+    assert len(rejected) < len(rows) * REJECTED[tuple(sizes)]
+
+
+def wrong(service: Service, witness: Witness) -> list[str]:
+    """Where ledgers or mirrored records are not what pods hold."""
+    found = []
+    rows = {row["metadata"]["uid"]: row for row in service.plane.api.get(PODS)["items"]}
+    for node in NODES:
+        stored = {row["uid"]: row for row in ledger(service.plane, node).get("allocations", ())}
+        holders = witness.holders(node)
+        bound = {uid for uid, row in rows.items() if row["spec"].get("nodeName") == node}
+        if not stored.keys() == holders.keys() == bound:
+            found.append(f"{node}: {stored.keys()} {holders.keys()} {bound}")
+            continue
+        for uid, parts in holders.items():
+            if shares(parts) != granted(stored[uid]):
+                found.append(f"{rows[uid]['metadata']['name']}: {parts} {stored[uid]}")
+            found += differences(rows[uid], taken_of(parts, place(node).cards), TARGETS)
+    return found
+
+
+def add_gang(service: Service, scheduler: str) -> Sequence[str]:
+    """Three pods with more than half of a card each, all of which start or none."""
+    api, names = service.plane.api, [f"member-{number}" for number in range(3)]
+    dialect, texts = "volcano", {GROUP: "gang"}
+    if scheduler == VOLCANO:
+        add_group(api, "gang", len(names))
+    else:
+        dialect = "koordinator"
+        texts = {f"{GANG}/name": "gang", f"{GANG}/min-available": str(len(names))}
+    for name in names:
+        made = on("left", name, service.plane.scheduler(scheduler), MOST[dialect])
+        made["metadata"]["annotations"] |= texts
+        api.create(PODS, made)
+    return names
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "other"),
+    [(VOLCANO, "hami"), (VOLCANO, "koordinator"), (KOORD, "hami"), (KOORD, "volcano")],
+)
+def test_a_gang_waits_as_a_whole_for_what_a_pod_of_another_dialect_has(
+    service: Service, scheduler: str, other: str
+) -> None:
+    api = service.plane.api
+    api.create(PODS, pod("holder", "nobody", MOST[other]))
+    bind(api, "holder", "left")
+
+    members = add_gang(service, scheduler)
+    time.sleep(LONG)
+    assert [node_of(api, name) for name in members] == [""] * 3
+    assert held(service.plane, "left").keys() == {"holder"}
+    assert [outcomes(service, name) for name in members] == [[]] * 3
+
+    api.delete(f"{PODS}/holder?gracePeriodSeconds=0")
+    if scheduler == VOLCANO:
+        # 1.14.1 binds no gang that it tried before: docs/guides/which-mode.md, Limits.
+        clear(api, GROUPS)
+        time.sleep(2 * TOUCHED)
+        add_gang(service, scheduler)
+    with_decisions(service, lambda: within(60, lambda: all(node_of(api, name) for name in members)))
+    found = held(service.plane, "left")
+    assert found.keys() == {*members}
+    cards = [row["grants"][0]["card"] for row in found.values()]
+    assert sorted(cards) == [card.uuid for card in CARDS["left"]]
