@@ -90,7 +90,7 @@ class History:
         Args:
             steps: how many.
             patience: seconds in which ledgers and mirrors must be right when all is quiet.
-            every: so many steps all is quiet for a while; 0 for after the last one only.
+            every: this many steps all is quiet for a while; 0 for after the last one only.
 
         Raises:
             AssertionError: it does; with the last steps.

@@ -44,7 +44,7 @@ from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, add_group
 from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, volcano
 
 pytestmark = [
-    pytest.mark.local("its nodes tell vc-scheduler's own plugin that they are alive"),
+    pytest.mark.local("vc-scheduler's own plugin reads its nodes' handshakes"),
     pytest.mark.timeout(300),
 ]
 
@@ -285,7 +285,7 @@ def test_a_gang_waits_as_a_whole_for_what_a_pod_of_another_dialect_has(
     service: Service, scheduler: str, other: str
 ) -> None:
     api = service.plane.api
-    api.create(PODS, pod("holder", "nobody", MOST[other]))
+    api.create(PODS, pod("holder", "no-scheduler", MOST[other]))
     bind(api, "holder", "left")
 
     members = add_gang(service, scheduler)
