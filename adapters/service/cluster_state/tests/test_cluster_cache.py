@@ -38,7 +38,7 @@ def test_subscribers_are_called_for_the_nodes_whose_pods_change() -> None:
     assert cache.pod("default", "a") is None
 
 
-def test_the_end_of_a_pod_that_had_cards_is_told_once() -> None:
+def test_the_end_of_a_pod_that_had_cards_is_reported_once() -> None:
     ended: list[str] = []
     cache = ClusterCache()
     cache.subscribe_to_ends(ended.append)
