@@ -15,7 +15,6 @@ CONFIGS = Path(__file__).parents[2] / "configs"
 OWN = "koord-scheduler-config-with-deviceshare.yaml"
 WITHOUT = "koord-scheduler-config.yaml"
 ALL = (
-    OWN,
     WITHOUT,
     "koord-scheduler-preemption-config.yaml",
     "kube-scheduler-config.yaml",
@@ -80,6 +79,23 @@ def test_a_card_is_partitioned_by_the_table_of_its_model(registered: str, smalle
     assert found.geometry.layouts[0].slices[0].profile == smallest
 
 
+def managed(extender: Any) -> set[str]:
+    return {row["name"] for row in extender["managedResources"]}
+
+
+def asked(name: str) -> set[str]:
+    """The resources of the pods about which a scheduler asks."""
+    verbs = ("filterVerb", "prioritizeVerb")
+    found = [each for each in scheduler(name)["extenders"] if any(verb in each for verb in verbs)]
+    return set[str]().union(*map(managed, found))
+
+
+def volcano_asks(name: str) -> set[str]:
+    plugins = [plugin for tier in scheduler(name)["tiers"] for plugin in tier["plugins"]]
+    (extender,) = [plugin["arguments"] for plugin in plugins if plugin["name"] == "extender"]
+    return {*extender["extender.managedResources"]}
+
+
 def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_binds() -> None:
     own, without = scheduler(OWN), scheduler(WITHOUT)
 
@@ -88,21 +104,32 @@ def test_the_two_koordinator_profiles_differ_by_its_device_plugin_and_by_who_bin
         point["enabled"] = [each for each in point["enabled"] if each["name"] != "DeviceShare"]
     assert profile == bare
     assert without["extenders"][0].pop("bindVerb") == "bind"
-    assert own["extenders"] == without["extenders"]
+    shares, uncalled, plain = own["extenders"]
+    assert managed(uncalled) == {"koordinator.sh/gpu.shared"}
+    rows = without["extenders"][0]["managedResources"]
+    others = [row for row in rows if not row["name"].startswith("koordinator.sh/")]
+    assert [shares, plain] == [
+        {**without["extenders"][0], "managedResources": others},
+        without["extenders"][1],
+    ]
 
 
-def test_every_scheduler_configuration_manages_the_same_resources() -> None:
-    tiers = scheduler("volcano-scheduler-configmap.yaml")["tiers"]
-    plugins = [plugin for tier in tiers for plugin in tier["plugins"]]
-    (volcano,) = [plugin["arguments"] for plugin in plugins if plugin["name"] == "extender"]
+def test_every_scheduler_configuration_asks_about_the_same_resources() -> None:
+    every = volcano_asks("volcano-scheduler-configmap.yaml")
 
-    managed = {
-        name: {
-            row["name"]
-            for extender in scheduler(name)["extenders"]
-            for row in extender["managedResources"]
-        }
-        for name in ALL
-    }
+    assert [asked(name) for name in ALL] == [every] * len(ALL)
 
-    assert list(managed.values()) == [set(volcano["extender.managedResources"])] * len(ALL)
+
+@pytest.mark.parametrize(
+    ("found", "family"),
+    [
+        (asked(OWN), "koordinator.sh/"),
+        (volcano_asks("volcano-scheduler-configmap-native.yaml"), "volcano.sh/"),
+    ],
+)
+def test_a_scheduler_in_native_mode_asks_about_all_but_its_own(
+    found: set[str], family: str
+) -> None:
+    every = asked(WITHOUT)
+
+    assert found == {name for name in every if not name.startswith(family)} != every
