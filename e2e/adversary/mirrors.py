@@ -8,13 +8,15 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
 
+from e2e.adversary import claims, scheduling
+from e2e.adversary.agreement import differences
 from e2e.adversary.cards import Card
 from e2e.adversary.emitted import RECORDS
 from e2e.adversary.mirrored import MARKS, TARGETS
 from e2e.adversary.wanted import wanted
 from e2e.adversary.world import World, refused
 from e2e.harness.cluster.api import Object
-from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.cluster.ready_cluster import PODS, pod
 from e2e.harness.names import CORE, RATIO
 
 
@@ -76,6 +78,26 @@ class Mirrors:
                 place = self._dice.choice([*self._world.places.values()])
                 memory = self._dice.choice((1, 500, 70000))
                 return stated(target, [self._dice.choice(place.cards)], memory)
+
+
+def bind_past_forged(world: World) -> list[str]:
+    """Bind a pod past the service, with its record and a forged mirror of less of another card.
+
+    Args:
+        world: new.
+
+    Returns:
+        where the ledger differs from the pod's own record.
+    """
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "9000"}
+    bound = world.api.create(PODS, pod(world.name("p"), "no-scheduler", limits))
+    asked, cards = wanted(bound), world.places["n0"].cards
+    assert asked is not None  # noqa: S101 - for mypy
+    forged = {RECORDS["volcano"]: stated("volcano", cards[1:], 1), MARKS["volcano"]: "true"}
+    texts = claims.exact(asked, cards[:1]) | forged
+    scheduling.past_the_service(world, bound, "n0", texts)
+    world.caught_up()
+    return differences(world)
 
 
 def stated(target: str, cards: Sequence[Card], memory: int) -> str:

@@ -196,7 +196,7 @@ def _live_claim() -> None:
 
 def _mirrors_adopted() -> None:
     """A pod has what Volcano's mirror on it says."""
-    original = adoption_cache.adopt
+    original = adopt.adopt
 
     def adopt_mirror(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
         found, texts = original(pod, node, dialects), annotations(pod)
@@ -217,7 +217,7 @@ def _mirrors_unrepaired() -> None:
     def none(*_: object) -> tuple[()]:
         return ()
 
-    repair_plan.unmirrored = none  # type: ignore[attr-defined]
+    repair_plan.unmirrored = none  # type: ignore[attr-defined,assignment]
 
 
 MUTANTS: dict[str, Callable[[], None]] = {

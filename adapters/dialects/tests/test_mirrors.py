@@ -213,3 +213,11 @@ def test_a_peer_that_reads_all_records_gives_nothing_that_the_ledger_does_not_ha
 def test_a_node_with_a_card_in_mig_mode_is_part_of_these_tests() -> None:
     assert [card.uuid for card in NODE.cards if card.mode is Mode.MIG] == ["u2"]
     assert held_shares((), NODE) == ()
+
+
+def test_a_mark_makes_a_mirror_of_no_record_of_the_pods_own_dialect() -> None:
+    keys = registry.mirror_keys(["volcano", "hami"])
+
+    assert keys == {VOLCANO, "dragoman.dev/mirror-volcano"}
+    assert registry.own_records(keys) == frozenset()
+    assert registry.own_records(keys, "volcano") == {VOLCANO}

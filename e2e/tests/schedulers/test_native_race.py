@@ -62,7 +62,7 @@ SMALL, LARGE = (2000, 4000), (8000, 20000, 40000)
 
 REJECTED = {SMALL: 1 / 50, LARGE: 1 / 2}
 """Rejected Bindings of all, at most. Where each card is full, three schedulers try what one pod has
-left, and two of them are late; most others are for cards of pods that have just ended."""
+left, and two of them are late."""
 
 TOUCHED = 2
 """Seconds between two changes of each node and its Device; the handshake of Volcano's device plugin

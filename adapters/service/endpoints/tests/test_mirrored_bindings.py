@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from adapters.service.decide.ports import Outcome
-from adapters.service.endpoints.admission import CHANCES, Admission
+from adapters.service.endpoints.admission import CHANCES, LOOK_NS, Admission
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind as extender_bind
 from adapters.service.endpoints.tests.reviews import bind, bound
@@ -95,40 +95,68 @@ def test_a_pod_of_the_peers_own_dialect_gets_none() -> None:
     assert "patch" not in run(work())["response"]
 
 
-def test_a_scheduler_that_keeps_counting_its_choice_is_asked_for_another_a_few_times() -> None:
-    half = {"koordinator.sh/gpu-core": 60, "koordinator.sh/gpu-memory-ratio": 60}
-    chosen = {
-        "scheduling.koordinator.sh/device-allocated": json.dumps(
-            {
-                "gpu": [
-                    {
-                        "minor": 0,
-                        "id": "k0",
-                        "resources": {
-                            "koordinator.sh/gpu-core": "60",
-                            "koordinator.sh/gpu-memory": str(8 * GIB * 60 // 100),
-                            "koordinator.sh/gpu-memory-ratio": "60",
-                        },
-                    }
-                ]
-            }
-        )
-    }
+HALF = {"koordinator.sh/gpu-core": 60, "koordinator.sh/gpu-memory-ratio": 60}
+CHOSEN = {
+    "scheduling.koordinator.sh/device-allocated": json.dumps(
+        {
+            "gpu": [
+                {
+                    "minor": 0,
+                    "id": "k0",
+                    "resources": {
+                        "koordinator.sh/gpu-core": "60",
+                        "koordinator.sh/gpu-memory": str(8 * GIB * 60 // 100),
+                        "koordinator.sh/gpu-memory-ratio": "60",
+                    },
+                }
+            ]
+        }
+    )
+}
+TAKEN = Allocation("other", "d/o", "hami", "n", (Grant("c", "k0", 4 * GIB, 60),))
 
+
+async def a_bench_with_a_taken_card(*mirrored: str) -> Bench:
+    """A pod waits whose scheduler will choose the card that another pod has."""
+    bench = await a_service(pods=[a_pod("p", limits=HALF)], mirrored=mirrored)
+    ledger = NodeLedger.of(a_node(*(replace(card, dialects=DIALECTS) for card in CARDS)))
+    await bench.store.write(ledger.adopt(TAKEN), None)
+    await bench.sync()
+    return bench
+
+
+def test_a_scheduler_that_keeps_counting_its_choice_is_asked_for_another_a_few_times() -> None:
     async def work(*mirrored: str) -> list[tuple[Outcome, str]]:
-        bench = await a_service(pods=[a_pod("p", limits=half)], mirrored=mirrored)
-        ledger = NodeLedger.of(a_node(*(replace(card, dialects=DIALECTS) for card in CARDS)))
-        taken = Allocation("other", "d/o", "hami", "n", (Grant("c", "k0", 4 * GIB, 60),))
-        await bench.store.write(ledger.adopt(taken), None)
-        await bench.sync()
+        bench = await a_bench_with_a_taken_card(*mirrored)
         admission = Admission(bench.service)
         for _ in range(CHANCES + 1):
-            await admission.bindings(review(a_binding("p", "n", chosen), sub="binding"))
+            await admission.bindings(review(a_binding("p", "n", CHOSEN), sub="binding"))
         return [(each.outcome, each.cause) for each in bench.decision_log.decisions]
 
     said = run(work("koordinator"))
     assert said == [(Outcome.REFUSED, "choice")] * CHANCES + [(Outcome.CORRECTED, "")]
     assert run(work("volcano"))[0][0] is Outcome.CORRECTED
+
+
+def test_a_choice_waits_a_moment_for_the_cards_of_a_pod_that_has_just_ended() -> None:
+    async def work() -> tuple[Outcome, int]:
+        bench = await a_bench_with_a_taken_card("koordinator")
+        clock = bench.clock
+
+        async def sleep(nanoseconds: int) -> None:
+            clock.time += nanoseconds
+            if clock.time == 3 * nanoseconds:
+                stored = await bench.store.read("n")
+                assert stored is not None
+                await bench.store.write(stored.ledger.release("other"), stored.version)
+                await bench.sync()
+
+        clock.sleep = sleep  # type: ignore[method-assign]
+        binding = review(a_binding("p", "n", CHOSEN), sub="binding")
+        await Admission(bench.service).bindings(binding)
+        return bench.decision_log.decisions[-1].outcome, clock.time
+
+    assert run(work()) == (Outcome.ADOPTED, 3 * LOOK_NS)
 
 
 def test_an_author_writes_neither_a_mirror_nor_a_mark() -> None:
