@@ -221,3 +221,10 @@ def test_a_mark_makes_a_mirror_of_no_record_of_the_pods_own_dialect() -> None:
     assert keys == {VOLCANO, "dragoman.dev/mirror-volcano"}
     assert registry.own_records(keys) == frozenset()
     assert registry.own_records(keys, "volcano") == {VOLCANO}
+
+
+def test_a_dialect_whose_scheduler_counts_no_mirrors_writes_none() -> None:
+    (metax,) = [each for each in ALL if each.name == "metax"]
+    held = held_shares((holds(Grant("c", "m0", GIB, 0)),), NODE)
+
+    assert metax.write_mirror(PLAIN, held) == {}

@@ -50,6 +50,14 @@ def test_other_allocations_give_the_ledger_that_they_give_alone(
     assert [*found.allocations] == [one.uid for one in rows]
 
 
+def test_allocations_in_another_order_give_the_ledger_that_they_give_alone() -> None:
+    first, last = held(a_grant("c0"), uid="first"), held(a_grant("c1"), uid="last")
+    ledger = empty(*like_cards(2)).adopt(first).adopt(last)
+    rows = [*ledger.allocations.values()][::-1]
+
+    assert ledger.with_allocations(rows, 7, {}) == NodeLedger.restored(ledger.node, rows, 7, {})
+
+
 # --- one change at a time -------------------------------------------------------------------------
 
 

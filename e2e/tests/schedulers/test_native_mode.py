@@ -9,6 +9,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
@@ -40,6 +41,7 @@ MOST = {CORE: "60", RATIO: "60"}
 """More than half of a card in Koordinator's words."""
 GROUP = "scheduling.k8s.io/group-name"
 GANG = "gang.scheduling.koordinator.sh"
+_NUMBERS = count()
 LONG = 15
 """Seconds in which a pod that fits nowhere is tried again and again."""
 
@@ -133,17 +135,22 @@ def conditions(service: Service, name: str) -> str:
 
 
 def add_gang(service: Service, scheduler: str, size: int, node: str) -> list[str]:
-    """Pods with more than half of a card each, all of which start or none."""
-    names = [f"of-{size}-{number}" for number in range(size)]
+    """Pods with more than half of a card each, all of which start or none.
+
+    No two gangs have a name in common: koord-scheduler remembers by name that a gang had its room
+    once, and what a pod has, where both are made again at once.
+    """
+    gang = f"gang-{next(_NUMBERS)}"
+    names = [f"{gang}-{number}" for number in range(size)]
     share = LARGE if scheduler == VOLCANO else MOST
     if scheduler == VOLCANO:
-        add_group(service.plane.api, f"gang-{size}", size)
+        add_group(service.plane.api, gang, size)
     for name in names:
         made: Object = on(node, name, service.plane.scheduler(scheduler), share)
         made["metadata"]["annotations"] |= (
-            {GROUP: f"gang-{size}"}
+            {GROUP: gang}
             if scheduler == VOLCANO
-            else {f"{GANG}/name": f"gang-{size}", f"{GANG}/min-available": str(size)}
+            else {f"{GANG}/name": gang, f"{GANG}/min-available": str(size)}
         )
         service.plane.api.create(PODS, made)
     return names

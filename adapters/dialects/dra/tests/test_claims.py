@@ -1,9 +1,17 @@
 import json
 
-from adapters.dialects.dra.claims import allocated, unread_claim
+from adapters.dialects.dra.claims import allocated, claims_of, unread_claim
 from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
 from adapters.wire.dra import ClaimManifest, ResourceClaim
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import (
+    ExtendedClaim,
+    GeneratedClaim,
+    Metadata,
+    Pod,
+    PodClaim,
+    PodSpec,
+    PodStatus,
+)
 from core.requests.pod_ref import PodRef
 
 
@@ -82,3 +90,14 @@ def test_a_claim_of_a_file_is_the_one_of_the_server() -> None:
 
     assert bytes(manifest.claim().status) == b'{"allocation":{}}'
     assert bytes(ClaimManifest().claim().status) == b""
+
+
+def test_a_pod_names_its_claims_those_of_templates_and_that_of_its_extended_resources() -> None:
+    spec = PodSpec(resource_claims=(PodClaim(name="own", resource_claim_name="own-claim"),))
+    status = PodStatus(
+        resource_claim_statuses=(GeneratedClaim(name="made", resource_claim_name="made-claim"),),
+        extended_resource_claim_status=ExtendedClaim(resource_claim_name="whole-cards"),
+    )
+
+    assert {*claims_of(Pod(spec=spec, status=status))} == {"own-claim", "made-claim", "whole-cards"}
+    assert [*claims_of(Pod())] == [None]
