@@ -10,8 +10,8 @@ def kept() -> Iterator[None]:
     """Collect no garbage within, and leave what was made there out of all later collections.
 
     With 50,000 ledgers, half of a load's processor time is collections by Python's own thresholds,
-    and a quarter by the service's. What runs within must not wait for others: the garbage of tasks
-    that run meanwhile stays.
+    and a quarter by the service's. It is for the start: garbage in circles that other tasks make
+    meanwhile stays.
     """
     gc.collect()
     gc.disable()

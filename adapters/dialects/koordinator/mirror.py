@@ -34,6 +34,6 @@ def write_mirror(pod: Pod, shares: Sequence[HeldShare]) -> dict[str, str]:
 
 
 def _card(share: HeldShare) -> AllocatedCard:
-    ratio = min(-(-share.memory * FULL // share.card.memory), FULL)
+    ratio = min(-(-share.memory * FULL // max(share.card.memory, 1)), FULL)
     compute = min(share.compute, FULL)
     return AllocatedCard(share.card.index, share.card.uuid, share.memory, ratio, compute)

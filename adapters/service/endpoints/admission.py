@@ -39,6 +39,7 @@ from adapters.wire.admission import AdmissionRequest, Binding, Patch
 from adapters.wire.decode import body
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
+from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
@@ -240,20 +241,28 @@ class Admission:
         decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
         return deny(self._decision_log, review.uid, CONFLICT, decision)
 
+    def _is_taken(self, facts: _BindingFacts) -> bool:
+        """Whether the choice would be valid on the idle node, and others have the cards.
+
+        What no choice can state, such as a partition or the containers of a record that names none,
+        is no reason to wait for other cards.
+        """
+        request, choice = facts.pod_request.request, facts.choice
+        ledger = self._service.ledgers.ledger(facts.binding.target.name)
+        if not choice or ledger is None or request.uid in ledger.allocations:
+            return False
+        is_right = is_valid(request, choice, NodeLedger.of(ledger.node))
+        return is_right and not is_valid(request, choice, ledger)
+
     async def _wait_for_choice(self, facts: _BindingFacts) -> None:
-        """Wait a moment while the chosen cards are in use.
+        """Wait a moment while others have the chosen cards.
 
         A scheduler that chooses counts the cards of a pod as free when the API server reports that
         it is gone, and the leader writes the ledger then. The commit decides, as without a wait.
         """
-        clock, request = self._service.ports.clock, facts.pod_request.request
+        clock = self._service.ports.clock
         until = clock.now() + PATIENCE_NS
-        while facts.choice and clock.now() < until:
-            ledger = self._service.ledgers.ledger(facts.binding.target.name)
-            if ledger is None or request.uid in ledger.allocations:
-                return
-            if is_valid(request, facts.choice, ledger):
-                return
+        while self._is_taken(facts) and clock.now() < until:
             await clock.sleep(LOOK_NS)
 
     def _may_choose_again(self, facts: _BindingFacts) -> bool:
@@ -263,16 +272,13 @@ class Admission:
         as long as it runs, and then choose cards that are in use for other pods too. It sees who
         has the cards where its records are mirrored. Where it insists, it gets others.
         """
-        request, dialect = facts.pod_request.request, facts.pod_request.dialect
-        ledger = self._service.ledgers.ledger(facts.binding.target.name)
-        chances = self._choosing_again.get(request.uid, 0)
-        if not facts.choice or ledger is None or chances == CHANCES:
-            return False
+        uid, dialect = facts.pod_request.request.uid, facts.pod_request.dialect
+        chances = self._choosing_again.get(uid, 0)
         if not dialect.keeps_choice or dialect not in self._service.mirrored:
             return False
-        if request.uid in ledger.allocations or is_valid(request, facts.choice, ledger):
+        if chances == CHANCES or not self._is_taken(facts):
             return False
-        self._choosing_again[request.uid] = chances + 1
+        self._choosing_again[uid] = chances + 1
         if len(self._choosing_again) > REMEMBERED:
             self._choosing_again.popitem(last=False)
         return True

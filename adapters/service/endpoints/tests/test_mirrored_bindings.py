@@ -169,3 +169,28 @@ def test_an_author_writes_neither_a_mirror_nor_a_mark() -> None:
         response = run(work(key))["response"]
         assert not response["allowed"]
         assert key in response["status"]["message"]
+
+
+def test_what_no_choice_can_state_is_corrected_at_once() -> None:
+    """A record of Koordinator does not say which container has which share."""
+    limits = {"koordinator.sh/gpu-core": 30, "koordinator.sh/gpu-memory-ratio": 30}
+    pod = a_pod("p", limits=limits)
+    pod["spec"]["containers"].append({**pod["spec"]["containers"][0], "name": "second"})
+    resources = {
+        "koordinator.sh/gpu-core": "60",
+        "koordinator.sh/gpu-memory": str(8 * GIB * 60 // 100),
+        "koordinator.sh/gpu-memory-ratio": "60",
+    }
+    record = json.dumps({"gpu": [{"minor": 0, "id": "k0", "resources": resources}]})
+
+    async def work() -> tuple[Outcome, int]:
+        bench = await a_service(pods=[pod], mirrored=["koordinator"])
+        ledger = NodeLedger.of(a_node(*(replace(card, dialects=DIALECTS) for card in CARDS)))
+        await bench.store.write(ledger, None)
+        await bench.sync()
+        began = bench.clock.time
+        chosen = {"scheduling.koordinator.sh/device-allocated": record}
+        await Admission(bench.service).bindings(review(a_binding("p", "n", chosen), sub="binding"))
+        return bench.decision_log.decisions[-1].outcome, bench.clock.time - began
+
+    assert run(work()) == (Outcome.CORRECTED, 0)

@@ -162,7 +162,7 @@ class Reconciler:
             settled = settled and not self._has_waiting_pods(name)
         except Conflict:
             self._decision_log.conflict(name)
-            self._queue.add_after(name, 0.0)
+            self._queue.add_at_once(name)
         except (LedgerRecordError, OSError):
             # The store's watch logs an invalid record, and that the store does not answer.
             self._queue.add_after(name, AGAIN)
@@ -212,11 +212,15 @@ class Reconciler:
             ledgers.remove(name)
         else:
             await self._write(ledger, stored)
+        is_finished = True
         for repair in repairs:
-            await self._finish(repair, name)
+            try:
+                await self._finish(repair, name)
+            except OSError:  # of one pod, which must not hold up the others: it may be so for ever
+                is_finished = False
         problems = drift(ledger, view.pods, dialects, view.read, view.compare, view.refused)
         self._report_drift(name, problems)
-        return all(
+        return is_finished and all(
             view.bound.get(uid) == name and held.release_by is None
             for uid, held in ledger.allocations.items()
         )

@@ -195,3 +195,17 @@ def test_pods_that_cannot_be_read_or_hold_nothing_get_none() -> None:
     for pod in (unread, msgspec.structs.replace(mixed, metadata=renamed), consumer("b")):
         assert list(unmirrored(ledger, (pod,), (), DIALECTS, TARGETS)) == []
     assert list(unmirrored(ledger, (consumer("a"),), (), DIALECTS, ())) == []
+
+
+def test_a_pod_that_cannot_be_changed_holds_up_no_other() -> None:
+    async def tried() -> None:
+        hami = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1024}
+        rig = await with_claim(consumer("a"), bound(read_pod(a_pod("p", limits=hami)), "n1"))
+        rig.pods.frozen.add("a")
+
+        settled = await rig.reconciler.reconcile("n1")
+
+        assert not settled
+        assert (shown(rig, "a"), shown(rig, "p").keys()) == ({}, SHARE.keys())
+
+    asyncio.run(tried())
