@@ -138,7 +138,7 @@ def renewal_of(plane: ControlPlane) -> Mapping[str, float]:
     time.sleep(REST)
     after, spent = _writes(plane.api), processor_seconds(plane.run)
     count = after[RENEWAL] - before[RENEWAL]
-    return {name: (spent[name] - seconds) / count for name, seconds in used.items()}
+    return {name: (spent[name] - seconds) / max(count, 1) for name, seconds in used.items()}
 
 
 def described_by(plane: ControlPlane, nodes: int) -> tuple[Service, float]:
@@ -181,7 +181,7 @@ def bind_all(
     return SchedulerRound(
         scheduler=scheduler,
         served=service is not None,
-        renewals=after.pop(RENEWAL) - before[RENEWAL],
+        renewals=after.pop(RENEWAL, 0) - before[RENEWAL],
         pods=pods,
         seconds=times[-1] - times[0],
         processor={name: round(spent[name] - used.get(name, 0), 1) for name in spent},

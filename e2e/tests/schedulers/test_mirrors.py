@@ -118,7 +118,9 @@ def test_a_peer_waits_for_what_a_pod_of_another_dialect_has_without_trying_to_bi
     assert bindings(service, waits) == []
     remove(service, "holder")
     within(60, lambda: is_bound(service, waits))
-    assert [row["outcome"] for row in bindings(service, waits)] == ["adopted"]
+    latest, *earlier = [row["outcome"] for row in bindings(service, waits)]
+    assert latest == "adopted"
+    assert earlier in ([], ["refused"])  # it may come before the ledger has freed the card
 
 
 @pytest.mark.parametrize("first", PEERS)
