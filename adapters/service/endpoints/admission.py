@@ -183,8 +183,7 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
-            await self._wait_for_choice(facts)
-            if self._may_choose_again(facts):
+            if await self._stays_taken(facts) and self._may_choose_again(pod_request):
                 text = f"{node}: the chosen cards are in use; choose again"
                 decision = replace(decision, outcome=Outcome.REFUSED, cause="choice", text=text)
                 return deny(self._decision_log, review.uid, CONFLICT, decision)
@@ -254,29 +253,30 @@ class Admission:
         is_right = is_valid(request, choice, NodeLedger.of(ledger.node))
         return is_right and not is_valid(request, choice, ledger)
 
-    async def _wait_for_choice(self, facts: _BindingFacts) -> None:
-        """Wait a moment while others have the chosen cards.
+    async def _stays_taken(self, facts: _BindingFacts) -> bool:
+        """Wait a moment while others have the chosen cards; whether they have them after it.
 
         A scheduler that chooses counts the cards of a pod as free when the API server reports that
         it is gone, and the leader writes the ledger then. The commit decides, as without a wait.
         """
         clock = self._service.ports.clock
         until = clock.now() + PATIENCE_NS
-        while self._is_taken(facts) and clock.now() < until:
+        while self._is_taken(facts):
+            if clock.now() >= until:
+                return True
             await clock.sleep(LOOK_NS)
+        return False
 
-    def _may_choose_again(self, facts: _BindingFacts) -> bool:
+    def _may_choose_again(self, pod_request: PodRequest) -> bool:
         """Whether a scheduler should choose other cards by itself; a few times for each pod.
 
         One that goes on counting what it chose would miscount if the Binding brought others, for
         as long as it runs, and then choose cards that are in use for other pods too. It sees who
         has the cards where its records are mirrored. Where it insists, it gets others.
         """
-        uid, dialect = facts.pod_request.request.uid, facts.pod_request.dialect
+        uid, dialect = pod_request.request.uid, pod_request.dialect
         chances = self._choosing_again.get(uid, 0)
-        if not dialect.keeps_choice or dialect not in self._service.mirrored:
-            return False
-        if chances == CHANCES or not self._is_taken(facts):
+        if not dialect.keeps_choice or dialect not in self._service.mirrored or chances == CHANCES:
             return False
         self._choosing_again[uid] = chances + 1
         if len(self._choosing_again) > REMEMBERED:
