@@ -37,8 +37,6 @@ def unmirrored(
         dialects: all dialects.
         targets: those whose records are mirrored.
     """
-    if not targets:
-        return
     shown = _by_pod(ledger, consumers)
     by_uid = {pod.metadata.uid: pod for pod in (*consumers, *pods)}
     removed: list[Mirror] = []

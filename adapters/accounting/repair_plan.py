@@ -74,6 +74,8 @@ def reconcile(
     repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
     if late:
         repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
+    if not mirrored:
+        return (*repairs, *annotated)
     after = repaired(view.ledger, repairs)
     return (
         *repairs,

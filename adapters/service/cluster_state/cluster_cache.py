@@ -263,12 +263,10 @@ def _trimmed(pod: Pod) -> Pod:
     """
     if any("/" in name for name in resource_names(pod)):
         return _with_marks_only(pod)
-    meta = pod.metadata
-    records = (
-        {key: text for key, text in annotations(pod).items() if key in registry.service_keys()}
-        if _names_claims(pod)
-        else None
-    )
+    meta, records = pod.metadata, dict[str, str]()
+    if _names_claims(pod):
+        has = annotations(pod)
+        records = {key: has[key] for key in registry.service_keys() & has.keys()}
     bare = Metadata(
         name=meta.name, namespace=meta.namespace, uid=meta.uid, annotations=records or None
     )
