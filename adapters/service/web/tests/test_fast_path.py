@@ -20,6 +20,7 @@ from adapters.service.web.app import Answer, App, Call, Route
 from adapters.service.web.body_budget import SMALL
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.tests.calls import app_of
+from adapters.service.web.tests.listening import serving
 from core.hardware.quantity import MIB
 
 BODY = b"at once"
@@ -113,21 +114,6 @@ class Wire:
 
     async def rest(self) -> bytes:
         return await self._reader.read()
-
-
-@asynccontextmanager
-async def serving(app: App, limits: PortLimits | None = None) -> AsyncIterator[int]:
-    listener = server.listener("127.0.0.1:0")
-    started = asyncio.Event()
-    web = server.server(app, None, started.set, limits or PortLimits())
-    task = asyncio.create_task(web.serve([listener]))
-    await started.wait()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        web.should_exit = True
-        await task
-        listener.close()
 
 
 @asynccontextmanager

@@ -2,18 +2,17 @@
 
 import asyncio
 import gc
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 from adapters.service.tests.builders import run
-from adapters.service.web import server
 from adapters.service.web.app import Answer, App, Call, Route
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.protocol import LimitedProtocol
 from adapters.service.web.tests.calls import DECISION_LOG
+from adapters.service.web.tests.listening import serving
 from adapters.tests.waiting import until
 
 SLOW = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -38,21 +37,6 @@ class Waiting:
 
         routes = {("GET", "/slow"): Route(slow), ("GET", "/livez"): Route(live)}
         return App(routes, DECISION_LOG)
-
-
-@asynccontextmanager
-async def serving(app: App, limits: PortLimits) -> AsyncIterator[int]:
-    listener = server.listener("127.0.0.1:0")
-    started = asyncio.Event()
-    web = server.server(app, None, started.set, limits)
-    task = asyncio.create_task(web.serve([listener]))
-    await started.wait()
-    try:
-        yield listener.getsockname()[1]
-    finally:
-        web.should_exit = True
-        await task
-        listener.close()
 
 
 async def ask(port: int, request: bytes, stack: AsyncExitStack) -> asyncio.StreamReader:

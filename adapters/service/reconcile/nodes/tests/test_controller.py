@@ -505,27 +505,32 @@ def test_no_request_is_sent_where_the_watches_agree() -> None:
     assert asyncio.run(main()) == [0, 1, 1]
 
 
+def counted_looks(rig: Rig) -> list[str]:
+    """The nodes that the reconciler looks at from now on."""
+    looks, process = list[str](), rig.reconciler.process
+
+    async def counted(name: str) -> None:
+        looks.append(name)
+        await process(name)
+
+    rig.reconciler.process = counted  # type: ignore[method-assign]
+    return looks
+
+
 def test_a_node_that_changes_again_and_again_is_looked_at_once_in_its_rest() -> None:
     async def tried() -> None:
         rig = await a_rig()
-        looks, process = 0, rig.reconciler.process
-
-        async def counted(name: str) -> None:
-            nonlocal looks
-            looks += 1
-            await process(name)
-
-        rig.reconciler.process = counted  # type: ignore[method-assign]
+        looks = counted_looks(rig)
         running = asyncio.create_task(rig.reconciler.run())
-        await until(lambda: looks == 1)
+        await until(lambda: len(looks) == 1)
         for number in range(20):
             rig.clock.time += int(REST * SECOND / 25)
             rig.see(bound(a_wish(number), "n1"))
             rig.reconciler.look_at("n1")
             await asyncio.sleep(0)
-        assert looks == 1
+        assert len(looks) == 1
         rig.clock.time += int(REST * SECOND)
-        await until(lambda: looks == 2)
+        await until(lambda: len(looks) == 2)
         assert len((await rig.ledger()).allocations) == 20
         running.cancel()
 
@@ -536,20 +541,13 @@ def test_a_node_is_looked_at_when_a_pod_ends_although_it_rests() -> None:
     async def tried() -> None:
         rig = await a_rig()
         rig.cache.subscribe_to_ends(rig.reconciler.look_at_once)
-        looks, process = 0, rig.reconciler.process
-
-        async def counted(name: str) -> None:
-            nonlocal looks
-            looks += 1
-            await process(name)
-
-        rig.reconciler.process = counted  # type: ignore[method-assign]
+        looks = counted_looks(rig)
         running = asyncio.create_task(rig.reconciler.run())
         rig.see(bound(a_wish(0), "n1"))
-        await until(lambda: looks == 1)
+        await until(lambda: len(looks) == 1)
         rig.reconciler.look_at("n1")
         rig.cache.drop_pod(rig.pods.there.pop("p0").metadata)
-        await until(lambda: looks == 2)
+        await until(lambda: len(looks) == 2)
         running.cancel()
 
     asyncio.run(tried())
