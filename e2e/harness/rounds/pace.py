@@ -1,7 +1,6 @@
 """Pods per second through a stock scheduler in each of its modes, in turns on one cluster."""
 
 import json
-import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -23,7 +22,15 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.processes.yardstick import yardstick
 from e2e.harness.rounds.round import Round
 from e2e.harness.rounds.scale import CARDS, PATIENCE, allocations, bindings
-from e2e.harness.schedulers.native import KOORD_FILE, VOLCANO_FILE, known_to_peers
+from e2e.harness.rounds.volcano import without_extender
+from e2e.harness.schedulers.native import (
+    ALL_NODES,
+    KOORD_FILE,
+    VOLCANO_FILE,
+    change,
+    known_to_peers,
+    results,
+)
 from e2e.harness.schedulers.schedulers import (
     define,
     start_koord_scheduler_alone,
@@ -60,10 +67,6 @@ MODES = {
 }
 NAME = "pace"
 """By which pods name the scheduler."""
-
-_OUTCOME = re.compile(
-    r'^dragoman_decisions_total\{.*verb="binding".*result="(refused|corrected)".*\} (\S+)$', re.M
-)
 
 SETTLED = 4
 """Seconds after its start in which vc-scheduler has its first session: it gives no cards of nodes
@@ -104,7 +107,7 @@ def ground(nodes: int) -> Iterator[tuple[ControlPlane, Service]]:
             plane.api,
             [known_to_peers(name, volcano(each), koordinator(each)) for name, each in cards],
         )
-        within(300, lambda: all(is_ready(one) for one in plane.api.get("/api/v1/nodes")["items"]))
+        within(300, lambda: all(is_ready(one) for one in plane.api.get(ALL_NODES)["items"]))
         log = {"level": "warning", "format": "json"}
         service = start_service(plane, log=log, mirrors=["volcano", "koordinator"])
         ledgers_of(plane, nodes)
@@ -129,11 +132,11 @@ def bind_all(
                 _show_nodes(plane.api)
             plane.api.create(PODS, pod("first", NAME, dict(share), tolerations=_ANY))
             within(120, lambda: bool(node_of(plane.api, "first")))
-            before, used = _outcomes(service, served), processor_seconds(plane.run)
+            before, used = _results(service, served), processor_seconds(plane.run)
             with yardstick() as unit, bindings(plane.api) as bound:
                 create_all(plane.api, PODS, asked)
                 within(PATIENCE, lambda: len(bound) == pods)
-            after, spent = _outcomes(service, served), processor_seconds(plane.run)
+            after, spent = _results(service, served), processor_seconds(plane.run)
         times = sorted(bound.values())
         delete_all(plane.api, PODS, ["first", *(each["metadata"]["name"] for each in asked)])
         plane.api.delete(f"{GROUPS}?gracePeriodSeconds=0")
@@ -167,11 +170,9 @@ def _start(plane: ControlPlane, service: Service, scheduler: str, mode: str) -> 
     is_own = mode in (OWN, NATIVE)
     if scheduler == "vc-scheduler":
         text = volcano_like(service, VOLCANO_FILE if is_own else "volcano-scheduler-configmap.yaml")
-        found: Object = yaml.safe_load(text)
         if mode in (OWN, NONE):
-            for tier in found["tiers"]:
-                tier["plugins"] = [row for row in tier["plugins"] if row["name"] != "extender"]
-        start_volcano_scheduler(plane, json.dumps(found), NAME)
+            text = json.dumps(without_extender(text))
+        start_volcano_scheduler(plane, text, NAME)
         return
     koord = KOORD_FILE if is_own else "koord-scheduler-config.yaml"
     file = koord if scheduler == "koord-scheduler" else "kube-scheduler-config.yaml"
@@ -189,15 +190,9 @@ def _start(plane: ControlPlane, service: Service, scheduler: str, mode: str) -> 
 def _show_nodes(api: Api) -> None:
     """Change all nodes once vc-scheduler has had its first session."""
     time.sleep(SETTLED)
-    for row in api.get("/api/v1/nodes")["items"]:
-        name = row["metadata"]["name"]
-        api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"shown": f"{time.time()}"}}})
+    change(api, *(row["metadata"]["name"] for row in api.get(ALL_NODES)["items"]))
     time.sleep(SETTLED)
 
 
-def _outcomes(service: Service, served: bool) -> Counter[str]:  # noqa: FBT001
-    """How many reviews of Bindings ended how, so far."""
-    found: Counter[str] = Counter()
-    for outcome, count in _OUTCOME.findall(service.metrics()) if served else ():
-        found[outcome] += int(float(count))
-    return found
+def _results(service: Service, served: bool) -> Counter[str]:  # noqa: FBT001
+    return results(service) if served else Counter()

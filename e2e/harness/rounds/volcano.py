@@ -16,7 +16,7 @@ from e2e.harness.cluster.ready_cluster import PODS, pod, turn
 from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.configured import CONFIGS, configured
-from e2e.harness.schedulers.native import known_to_peers
+from e2e.harness.schedulers.native import change, known_to_peers
 from e2e.harness.schedulers.schedulers import start_volcano_scheduler
 from e2e.harness.schedulers.service import Service, volcano_like, webhooks
 from e2e.harness.schedulers.volcano import GROUPS
@@ -87,7 +87,7 @@ def with_own_plugin(plane: ControlPlane, pods: int, percent: int = 0) -> Round:
         pods: to bind.
         percent: as for ``with_service``.
     """
-    found = _without_extender()
+    found = _bare()
     share = {"name": "deviceshare", "arguments": {"deviceshare.VGPUEnable": True}}
     found["tiers"][-1]["plugins"].append(share)
     start = partial(start_volcano_scheduler, plane, json.dumps(found), percent=percent)
@@ -104,16 +104,21 @@ def alone(plane: ControlPlane, pods: int, percent: int = 0) -> Round:
         pods: to bind.
         percent: as for ``with_service``.
     """
-    text = json.dumps(_without_extender())
+    text = json.dumps(_bare())
     with turn(partial(start_volcano_scheduler, plane, text, percent=percent), plane):
         return _bound(plane, pods, chosen=False)
 
 
-def _without_extender() -> Object:
+def _bare() -> Object:
     """Our configuration but for the extender: all kinds of rounds have the same other plugins."""
-    found: Object = yaml.safe_load(
+    return without_extender(
         configured("vc-scheduler", CONFIGS / "volcano-scheduler-configmap.yaml")
     )
+
+
+def without_extender(text: str) -> Object:
+    """A configuration of vc-scheduler, without the plugin that asks an extender."""
+    found: Object = yaml.safe_load(text)
     for tier in found["tiers"]:
         tier["plugins"] = [row for row in tier["plugins"] if row["name"] != "extender"]
     return found
@@ -130,8 +135,7 @@ def _touch_nodes(plane: ControlPlane) -> None:
     names = sorted(node["metadata"]["name"] for node in api.get("/api/v1/nodes")["items"])
     api.create(PODS, _pod("first-session"))
     within(120, lambda: _count(api, chosen=False) == 1)
-    for name in names:
-        api.merge(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"touched": f"{time.time()}"}}})
+    change(api, *names)
     _clear(plane)
     last = {"kubernetes.io/hostname": names[-1]}  # it is seen after all others
     within(120, lambda: _gives_cards(plane, last))

@@ -3,7 +3,6 @@
 Nothing of Dragoman is in their configuration: they decide on what they read from pods.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -14,9 +13,10 @@ from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, cluster, node_of, pod
 from e2e.harness.doubles.webhook import CONFIGURATIONS
-from e2e.harness.names import ALLOCATED, CORE, DEVICES, RATIO
+from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import add_ready_nodes, prepare, wait_for_cards
+from e2e.harness.schedulers.native import DESCRIBED, change
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.schedulers.stock_sharing import HANDSHAKE, peers
@@ -64,9 +64,7 @@ def touch(service: Service) -> None:
     vc-scheduler 1.14.1 then forgets what it counted too much. koord-scheduler tries a waiting pod
     again, which it may have tried before its plugin saw that a pod was deleted.
     """
-    labels = {"labels": {"touched": f"{time.time()}"}}
-    for path in (f"/api/v1/nodes/{NODE}", f"{DEVICES}/{NODE}"):
-        service.plane.api.merge(path, {"metadata": labels})
+    change(service.plane.api, NODE, kinds=DESCRIBED)
 
 
 def hold(service: Service, name: str = "holder") -> dict[str, str]:

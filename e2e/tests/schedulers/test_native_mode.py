@@ -6,14 +6,11 @@ see. The configurations are those of ``dragoman configure --new --mode native``.
 """
 
 import json
-import re
 import time
 from collections.abc import Iterator
-from itertools import count
 
 import pytest
 
-from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, events, node_of, pod
 from e2e.harness.names import ALLOCATED, CORE, RATIO
@@ -26,11 +23,19 @@ from e2e.harness.schedulers.full_stack import (
     prepare,
     wait_for_cards,
 )
-from e2e.harness.schedulers.native import change, changing, known_to_peers, native, outcomes
+from e2e.harness.schedulers.native import (
+    add_gang,
+    change,
+    changing,
+    known_to_peers,
+    native,
+    outcomes,
+    results,
+)
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
 from e2e.harness.schedulers.stock_sharing import on, shares
-from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, add_group
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.inventory import gpus, koordinator, volcano
 
 NODES = ("left", "right")
@@ -39,9 +44,6 @@ LARGE = {NUMBER: "1", MEMORY: "60000"}
 """More than half of a card of 81920 MiB: of these a card takes one."""
 MOST = {CORE: "60", RATIO: "60"}
 """More than half of a card in Koordinator's words."""
-GROUP = "scheduling.k8s.io/group-name"
-GANG = "gang.scheduling.koordinator.sh"
-_NUMBERS = count()
 LONG = 15
 """Seconds in which a pod that fits nowhere is tried again and again."""
 
@@ -71,7 +73,7 @@ def clean(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api, GROUPS)
     wait_until_free(service.plane, *NODES)
-    change(service, *NODES)
+    change(service.plane.api, *NODES)
 
 
 def add(service: Service, name: str, scheduler: str, share: dict[str, str], node: str = "") -> None:
@@ -121,12 +123,6 @@ def take(service: Service, node: str, *cards: str) -> None:
         assert card_of(service, name) == card
 
 
-def rejected(service: Service) -> int:
-    """How many Bindings the webhook has rejected."""
-    pattern = r'^dragoman_decisions_total\{.*result="refused",verb="binding"\} (\S+)$'
-    return sum(int(float(each)) for each in re.findall(pattern, service.metrics(), re.MULTILINE))
-
-
 def conditions(service: Service, name: str) -> str:
     """What a pod's status and Events say about it."""
     api = service.plane.api
@@ -134,26 +130,9 @@ def conditions(service: Service, name: str) -> str:
     return f"{[row.get('message') for row in rows]} {events(api, name)}"
 
 
-def add_gang(service: Service, scheduler: str, size: int, node: str) -> list[str]:
-    """Pods with more than half of a card each, all of which start or none.
-
-    No two gangs have a name in common: koord-scheduler remembers by name that a gang had its room
-    once, and what a pod has, where both are made again at once.
-    """
-    gang = f"gang-{next(_NUMBERS)}"
-    names = [f"{gang}-{number}" for number in range(size)]
-    share = LARGE if scheduler == VOLCANO else MOST
-    if scheduler == VOLCANO:
-        add_group(service.plane.api, gang, size)
-    for name in names:
-        made: Object = on(node, name, service.plane.scheduler(scheduler), share)
-        made["metadata"]["annotations"] |= (
-            {GROUP: gang}
-            if scheduler == VOLCANO
-            else {f"{GANG}/name": gang, f"{GANG}/min-available": str(size)}
-        )
-        service.plane.api.create(PODS, made)
-    return names
+def a_gang(service: Service, scheduler: str, size: int, node: str) -> list[str]:
+    """A gang of pods with more than half of a card each."""
+    return add_gang(service, scheduler, size, node, LARGE if scheduler == VOLCANO else MOST)
 
 
 @pytest.mark.parametrize(("scheduler", "share"), [(VOLCANO, LARGE), (KOORD, MOST)])
@@ -198,7 +177,7 @@ def test_another_card_of_the_node_is_given_where_the_chosen_one_was_taken(servic
     liked = card_of(service, "probe")
     clear(service.plane.api)
     wait_until_free(service.plane, "left")
-    change(service, "left")
+    change(service.plane.api, "left")
     take(service, "left", liked)
 
     add(service, "late", VOLCANO, LARGE, "left")
@@ -225,14 +204,14 @@ def test_a_node_without_a_free_card_rejects_with_the_reason_and_another_one_is_f
     service: Service, scheduler: str, share: dict[str, str]
 ) -> None:
     hide(service, scheduler, "left", *(card.uuid for card in CARDS["left"]))
-    before = rejected(service)
+    before = results(service)["refused"]
 
     started = time.monotonic()
-    with changing(service, *NODES):
+    with changing(service.plane.api, *NODES):
         add(service, "late", scheduler, share)
         wait_for(service, "late")
 
-    seconds, tries = time.monotonic() - started, rejected(service) - before
+    seconds, tries = time.monotonic() - started, results(service)["refused"] - before
     print(f"{scheduler}: bound after {seconds:.1f} s and {tries} rejected Bindings")
     assert node_of(service.plane.api, "late") == "right"
     assert outcomes(service, "late")[0] == "adopted"
@@ -245,11 +224,11 @@ def test_a_pod_that_fits_no_node_is_tried_about_once_a_second_at_most(
     for node, cards in CARDS.items():
         hide(service, scheduler, node, *(card.uuid for card in cards))
     add(service, "late", scheduler, share)
-    with changing(service, *NODES):
+    with changing(service.plane.api, *NODES):
         within(30, lambda: "short" in conditions(service, "late"))
-        before = rejected(service)
+        before = results(service)["refused"]
         time.sleep(LONG)
-        tries = rejected(service) - before
+        tries = results(service)["refused"] - before
         print(f"{scheduler}: {tries} rejected Bindings in {LONG} s; {conditions(service, 'late')}")
         assert tries <= LONG + 2
         assert node_of(service.plane.api, "late") == ""
@@ -263,15 +242,15 @@ def test_a_pod_that_fits_no_node_is_tried_about_once_a_second_at_most(
 
 @pytest.mark.parametrize("scheduler", [VOLCANO, KOORD])
 def test_a_gang_is_bound_as_a_whole_or_not_at_all(service: Service, scheduler: str) -> None:
-    before = rejected(service)
-    too_large = add_gang(service, scheduler, 3, "left")
+    before = results(service)["refused"]
+    too_large = a_gang(service, scheduler, 3, "left")
     time.sleep(LONG)
 
     assert [node_of(service.plane.api, name) for name in too_large] == [""] * 3
     assert held(service.plane, "left") == {}
-    assert rejected(service) == before
+    assert results(service)["refused"] == before
 
-    fitting = add_gang(service, scheduler, 2, "right")
+    fitting = a_gang(service, scheduler, 2, "right")
     wait_for(service, *fitting)
     assert {card_of(service, name) for name in fitting} == {card.uuid for card in CARDS["right"]}
     assert {*outcomes(service, fitting[0]), *outcomes(service, fitting[1])} == {"adopted"}
@@ -281,7 +260,7 @@ def waiting_gang(service: Service, scheduler: str) -> list[str]:
     """A gang that has room now, and had not when its scheduler tried it first."""
     add(service, "before", scheduler, LARGE if scheduler == VOLCANO else MOST, "left")
     wait_for(service, "before")
-    members = add_gang(service, scheduler, 2, "left")
+    members = a_gang(service, scheduler, 2, "left")
     time.sleep(LONG / 3)
     assert [node_of(service.plane.api, name) for name in members] == [""] * 2
     service.plane.api.delete(f"{PODS}/before?gracePeriodSeconds=0")
@@ -307,14 +286,14 @@ def test_vc_scheduler_binds_a_gang_that_it_tried_before_only_when_its_pods_are_m
     Source: volcano v1.14.1 pkg/scheduler/api/node_info.go, AddTask (addResource of the record), and
     the event handler of plugins/predicates, which allocates.
     """
-    with changing(service, "left"):
+    with changing(service.plane.api, "left"):
         members = waiting_gang(service, VOLCANO)
         time.sleep(LONG)
         assert [node_of(service.plane.api, name) for name in members] == [""] * 2
 
         clear(service.plane.api, GROUPS)
-        change(service, "left")
-        again = add_gang(service, VOLCANO, 2, "left")
+        change(service.plane.api, "left")
+        again = a_gang(service, VOLCANO, 2, "left")
         wait_for(service, *again)
 
     assert {card_of(service, name) for name in again} == {card.uuid for card in CARDS["left"]}
@@ -337,7 +316,7 @@ def mirroring(service: Service) -> Iterator[Service]:
 def test_with_mirrored_records_the_plugin_chooses_what_is_free(
     mirroring: Service, scheduler: str, share: dict[str, str]
 ) -> None:
-    before = rejected(mirroring)
+    before = results(mirroring)["refused"]
     hide(mirroring, scheduler, "left", *(card.uuid for card in CARDS["left"]))
     add(mirroring, "probe", scheduler, share)
     wait_for(mirroring, "probe")
@@ -348,4 +327,4 @@ def test_with_mirrored_records_the_plugin_chooses_what_is_free(
 
     assert card_of(mirroring, "next") == recorded(mirroring, "next")
     assert outcomes(mirroring, "probe") == outcomes(mirroring, "next") == ["adopted"]
-    assert rejected(mirroring) == before
+    assert results(mirroring)["refused"] == before

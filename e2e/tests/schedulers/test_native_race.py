@@ -5,11 +5,9 @@ are mirrored. The checker is the adversary's (``e2e/adversary/witness.py``).
 """
 
 import json
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from random import Random
 
 import pytest
@@ -19,11 +17,11 @@ from e2e.adversary.cards import Card, Place
 from e2e.adversary.mirrored import TARGETS, differences, taken_of
 from e2e.adversary.pods import Mood, random_pod
 from e2e.adversary.witness import Witness
-from e2e.harness.cluster.api import Api, Object
+from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, node_of, pod
-from e2e.harness.names import CORE, DEVICES, LEDGERS, RATIO
+from e2e.harness.names import CORE, LEDGERS, RATIO
 from e2e.harness.oracles.pod_changes import following
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
@@ -36,11 +34,17 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.native import known_to_peers, native, outcomes
+from e2e.harness.schedulers.native import (
+    DESCRIBED,
+    add_gang,
+    changing,
+    known_to_peers,
+    native,
+    outcomes,
+)
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
-from e2e.harness.schedulers.stock_sharing import on
-from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER, add_group
+from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, volcano
 
 pytestmark = [
@@ -78,8 +82,6 @@ MOST = {
 }
 """More than half of a card of 81920 MiB: of these a card takes one."""
 
-GROUP = "scheduling.k8s.io/group-name"
-GANG = "gang.scheduling.koordinator.sh"
 LONG = 8
 """Seconds in which a gang that does not fit is tried again and again."""
 
@@ -100,7 +102,7 @@ def service(planes: Planes) -> Iterator[Service]:
             starter(made, KUBE)()
             clear(plane.api)
             wait_until_free(plane, *NODES)
-            with touching(plane.api):
+            with changing(plane.api, *NODES, kinds=DESCRIBED, seconds=TOUCHED):
                 yield made
 
 
@@ -109,27 +111,6 @@ def clean(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api, GROUPS)
     wait_until_free(service.plane, *NODES)
-
-
-@contextmanager
-def touching(api: Api) -> Iterator[None]:
-    """Nodes and Devices change for a block, as their components change them."""
-    ended = threading.Event()
-
-    def touch() -> None:
-        while not ended.wait(TOUCHED):
-            for node in NODES:
-                labels = {"labels": {"touched": f"{time.time()}"}}
-                for path in (f"/api/v1/nodes/{node}", f"{DEVICES}/{node}"):
-                    api.merge(path, {"metadata": labels})
-
-    work = threading.Thread(target=touch)
-    work.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        work.join()
 
 
 class Ledgers:
@@ -261,20 +242,10 @@ def wrong(service: Service, witness: Witness) -> list[str]:
     return found
 
 
-def add_gang(service: Service, scheduler: str) -> Sequence[str]:
+def a_gang(service: Service, scheduler: str) -> list[str]:
     """Three pods with more than half of a card each, all of which start or none."""
-    api, names = service.plane.api, [f"member-{number}" for number in range(3)]
-    dialect, texts = "volcano", {GROUP: "gang"}
-    if scheduler == VOLCANO:
-        add_group(api, "gang", len(names))
-    else:
-        dialect = "koordinator"
-        texts = {f"{GANG}/name": "gang", f"{GANG}/min-available": str(len(names))}
-    for name in names:
-        made = on("left", name, service.plane.scheduler(scheduler), MOST[dialect])
-        made["metadata"]["annotations"] |= texts
-        api.create(PODS, made)
-    return names
+    share = MOST["volcano" if scheduler == VOLCANO else "koordinator"]
+    return add_gang(service, scheduler, 3, "left", share)
 
 
 @pytest.mark.parametrize(
@@ -288,7 +259,7 @@ def test_a_gang_waits_as_a_whole_for_what_a_pod_of_another_dialect_has(
     api.create(PODS, pod("holder", "no-scheduler", MOST[other]))
     bind(api, "holder", "left")
 
-    members = add_gang(service, scheduler)
+    members = a_gang(service, scheduler)
     time.sleep(LONG)
     assert [node_of(api, name) for name in members] == [""] * 3
     assert held(service.plane, "left").keys() == {"holder"}
@@ -299,7 +270,7 @@ def test_a_gang_waits_as_a_whole_for_what_a_pod_of_another_dialect_has(
         # 1.14.1 binds no gang that it tried before: docs/guides/which-mode.md, Limits.
         clear(api, GROUPS)
         time.sleep(2 * TOUCHED)
-        add_gang(service, scheduler)
+        members = a_gang(service, scheduler)
     with_decisions(service, lambda: within(60, lambda: all(node_of(api, name) for name in members)))
     found = held(service.plane, "left")
     assert found.keys() == {*members}
