@@ -25,6 +25,7 @@ from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import NodeLocks, NoLocks
 from adapters.service.decide.service import Service
+from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.in_cluster.access import check_served, credentials
 from adapters.service.in_cluster.agent_metrics import AgentQuestions
 from adapters.service.in_cluster.claim_controllers import ClaimControllers
@@ -304,8 +305,12 @@ class InCluster:
         reconciler: Reconciler,
         controllers: Sequence[Callable[[], Task]],
     ) -> None:
-        """Run the leader's controllers, after the first list of each watch."""
-        while (WATCHED | CLAIMS) & service.readiness.awaited:
+        """Run the leader's controllers, after the first list of each watch.
+
+        The ledgers bring the agents' reports, without which a pod that has no cards yet counts as
+        one whose cards are unknown.
+        """
+        while (WATCHED | CLAIMS | {LEDGERS}) & service.readiness.awaited:
             await asyncio.sleep(0.05)
         self._log.info("reconciler.leads", identity=self._identity)
         if election.took_over:

@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,12 +12,16 @@ from structlog.testing import LogCapture
 
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
+from adapters.dialects.allocation_record import MARK
 from adapters.service.in_cluster.readiness import WATCHED, Sync
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.sections import DraSettings
 from adapters.service.settings.settings import Settings, SettingsError
+from adapters.wire.records.ledger import encode
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -101,6 +107,79 @@ class WatchedObjects(Objects):
             await asyncio.sleep(0.01)
 
 
+@asynccontextmanager
+async def following(objects: Objects, folder: Path) -> AsyncIterator[ServiceRuntime]:
+    """Run all tasks of a service in the cluster of these objects."""
+    async with serving(objects) as server:
+        settings = Settings(store="kubernetes", kubeconfig=kubeconfig(folder, server.server))
+        log = logger("error", "json")
+        in_cluster = InCluster(settings, log)
+        runtime = ServiceRuntime(settings, {}, in_cluster.store, in_cluster.cluster(), log)
+        tasks = (*in_cluster.tasks(runtime), runtime.follow())
+        running = [asyncio.create_task(each) for each in tasks]
+        try:
+            yield runtime
+        finally:
+            for task in running:
+                task.cancel()
+            await asyncio.gather(*running, return_exceptions=True)
+            await in_cluster.close()
+
+
+class LateLedgers(WatchedObjects):
+    """The objects, whose ledgers no watch shows before they are released."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.released = asyncio.Event()
+
+    async def __call__(self, request: Request, reply: Reply) -> None:
+        if "watch" in request.query and request.path.endswith("/nodeledgers"):
+            await self.released.wait()
+        await super().__call__(request, reply)
+
+
+def test_the_leader_repairs_nothing_before_it_knows_the_ledgers_and_the_agents(
+    tmp_path: Path,
+) -> None:
+    """Without its agent's report a pod that has no cards yet counts as one with unknown cards."""
+    cards = "GPU-0,10,81920,NVIDIA-A100,true,hami-core:"
+    container = {
+        "name": "main",
+        "resources": {"limits": {"volcano.sh/vgpu-number": "1"}},
+        "env": [{"name": MARK, "value": "v1"}],
+    }
+    pod = {
+        "metadata": {"name": "a", "namespace": "default", "uid": "u1"},
+        "spec": {"nodeName": "n1", "containers": [container]},
+        "status": {"phase": "Pending"},
+    }
+    node = {"name": "n1", "annotations": {"volcano.sh/node-vgpu-register": cards}}
+    objects = LateLedgers()
+    objects.put("/api/v1/nodes/n1", {"metadata": node})
+    objects.put("/api/v1/namespaces/default/pods/a", pod)
+    status: dict[str, list[object]] = dict.fromkeys(("cards", "problems"), [])
+    path = "/apis/dragoman.dev/v1alpha1/nodeledgers/n1"
+    empty = json.loads(encode(NodeLedger.of(Node("n1"))))
+    objects.put(path, {"metadata": {"name": "n1"}, "spec": empty, "status": status})
+
+    async def main() -> str:
+        async with following(objects, tmp_path) as runtime, asyncio.timeout(20):
+            while not runtime.leads() or WATCHED & runtime.service.readiness.awaited:
+                await asyncio.sleep(0.01)
+            await asyncio.sleep(0.5)
+            assert objects.at[path]["spec"] == empty
+            objects.released.set()
+            while not objects.at[path]["spec"].get("allocations"):
+                await asyncio.sleep(0.01)
+            return runtime.metrics.text().decode()
+
+    metrics = asyncio.run(main())
+
+    assert 'dragoman_reconciler_repairs_total{kind="adopted_unread"} 0.0' in metrics
+    assert 'dragoman_reconciler_repairs_total{kind="allocated_late"} 1.0' in metrics
+
+
 def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     tmp_path: Path,
 ) -> None:
@@ -119,32 +198,17 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     objects.put("/api/v1/namespaces/default/pods/a", pod)
 
     async def main() -> tuple[frozenset[str], list[str], list[str], str, list[bool]]:
-        async with serving(objects) as server:
-            settings = Settings(store="kubernetes", kubeconfig=kubeconfig(tmp_path, server.server))
-            log = logger("error", "json")
-            in_cluster = InCluster(settings, log)
-            runtime = ServiceRuntime(settings, {}, in_cluster.store, in_cluster.cluster(), log)
-            running = [
-                asyncio.create_task(each) for each in (*in_cluster.tasks(runtime), runtime.follow())
-            ]
+        async with following(objects, tmp_path) as runtime, asyncio.timeout(20):
             service = runtime.service
             leads = [runtime.leads()]
             waited_for = service.readiness.awaited
-            async with asyncio.timeout(20):
-                while (
-                    runtime.service.readiness.awaited
-                    or not runtime.service.ledgers.inventory.get("n1")
-                ):
-                    await asyncio.sleep(0.01)
-                while not runtime.leads():
-                    await asyncio.sleep(0.01)
+            while service.readiness.awaited or not service.ledgers.inventory.get("n1"):
+                await asyncio.sleep(0.01)
+            while not runtime.leads():
+                await asyncio.sleep(0.01)
             leads.append(runtime.leads())
-            ledger = runtime.service.ledgers.inventory.get("n1")
+            ledger = service.ledgers.inventory.get("n1")
             assert ledger is not None
-            for task in running:
-                task.cancel()
-            await asyncio.gather(*running, return_exceptions=True)
-            await in_cluster.close()
             uuids = [card.uuid for card in ledger.node.cards]
             text = runtime.metrics.text().decode()
             return waited_for, uuids, [*ledger.allocations], text, leads
