@@ -60,7 +60,7 @@ def test_there_and_back_no_running_container_changes(workers: list[str]) -> None
     *_, without_sidecars = blocks("docs/reference/schedulers/README.md", "As a sidecar")
 
     sh(schedulers)
-    sh(without_sidecars)
+    sh(without_sidecars, timeout=200)
     sh(hooks)
     sh(removal, timeout=200)
 
