@@ -149,7 +149,7 @@ class InCluster:
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
         runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
-        requeuer = PodRequeuer(service, waker.wake, waker.failed)
+        requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
         controllers = self._controllers(runtime, reconciler, reporter)
         leading = [each.build().run for each in controllers if each.enabled]
 

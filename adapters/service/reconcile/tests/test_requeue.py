@@ -16,9 +16,12 @@ class Woken:
     names: list[str] = field(default_factory=list)
     failures: int = 0
     again: bool = True
+    unbound: list[Pod] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.requeuer = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
+        self.requeuer = PodRequeuer(
+            self.bench.service, self.wake, lambda *_: self.again, lambda: self.unbound
+        )
 
     async def wake(self, pod: Pod, turn: str) -> None:
         assert turn
@@ -59,6 +62,23 @@ def test_no_pod_is_woken_before_there_is_room_and_each_once_then() -> None:
         assert await woken.requeuer.round() == 2
         assert await woken.requeuer.round() == 0
         assert woken.names == ["a", "b"]
+
+
+def test_pods_that_another_process_rejected_are_woken_after_a_start() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        await fill(woken.bench)
+        guests = [a_pod("plain", limits={"cpu": 1}), a_pod("plugin", limits={"nvidia.com/gpu": 1})]
+        woken.unbound = [
+            read_pod(each)
+            for each in (a_pod("a", memory=8000), a_pod("invalid", memory="much"), *guests)
+        ]
+        assert await woken.requeuer.round() == 0
+
+        await woken.bench.service.release("uid-first")
+
+        assert await woken.requeuer.round() == 1
+        assert woken.names == ["a"]
 
 
 def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> None:
