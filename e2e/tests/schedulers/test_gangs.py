@@ -1,9 +1,10 @@
-"""Gangs under stock kube-scheduler and koord-scheduler with the extender: all pods or none."""
+"""Gangs under stock schedulers with the extender: all pods are bound, or none."""
 
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
+from random import Random
 from typing import Any
 
 import pytest
@@ -17,18 +18,19 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
     KUBE,
+    VOLCANO,
     add_ready_nodes,
     prepare,
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.native import GANG
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.native import GANG, GROUP
+from e2e.harness.schedulers.schedulers import start_kube_scheduler, start_volcano_controllers
 from e2e.harness.schedulers.service import Service, kube_like, start_service, webhooks
-from e2e.harness.schedulers.volcano import MEMORY, NUMBER
+from e2e.harness.schedulers.volcano import MEMORY, NUMBER, add_group
 from e2e.harness.workloads.inventory import described, gpus, hami, volcano
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(400)]
 
 GATE = "GenericWorkload=true"
 NODES = ("left", "right")
@@ -36,6 +38,10 @@ POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 LARGE = {NUMBER: "1", MEMORY: "50000"}
 """More than half of a card of 81920 MiB: of these a card takes one."""
 HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "50000"}
+GANGS = 18
+"""Gangs of the three schedulers together, a third of each."""
+LATE = 20
+"""Seconds in which the pods of a gang are bound after the first one."""
 LONG = 20
 """Seconds in which a gang that fits nowhere is tried again."""
 
@@ -58,7 +64,14 @@ def service() -> Iterator[Service]:
             kube_like(made, "kube-scheduler-config.yaml", KUBE),
             gates=GATE,
         )
-        with webhooks(made), turn(kube, plane), turn(starter(made, KOORD), plane):
+        start_volcano_controllers(plane, plane.scheduler(VOLCANO))
+        koord, volcano_scheduler = starter(made, KOORD), starter(made, VOLCANO)
+        with (
+            webhooks(made),
+            turn(kube, plane),
+            turn(koord, plane),
+            turn(volcano_scheduler, plane),
+        ):
             wait_for_cards(plane, NODES)
             yield made
 
@@ -85,6 +98,13 @@ def by_koordinator(service: Service, size: int, *shares: dict[str, str]) -> list
     name = f"gang-{next(_NUMBERS)}"
     texts = {f"{GANG}/name": name, f"{GANG}/min-available": str(size)}
     return _add(service, KOORD, name, shares, texts)
+
+
+def by_volcano(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
+    """A gang of vc-scheduler; the names of its pods."""
+    name = f"task-{next(_NUMBERS)}"
+    add_group(service.plane.api, name, size)
+    return _add(service, VOLCANO, name, shares, {GROUP: name})
 
 
 def _add(
@@ -151,3 +171,36 @@ def test_a_gang_that_waits_is_bound_when_all_of_it_has_room(service: Service, ga
     service.plane.api.delete(f"{PODS}/before?gracePeriodSeconds=0")
 
     within(90, lambda: bound(service, names) == 4)
+
+
+def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service) -> None:
+    """A gang that is bound makes room for the others; the service is killed in between."""
+    random = Random(7)  # noqa: S311
+    kinds = (by_kubernetes, by_koordinator, by_volcano)
+    gangs: list[list[str]] = []
+    for number in range(GANGS):
+        size = random.choice((2, 2, 3, 4))
+        shares = [random.choice((LARGE, HAMI)) for _ in range(size)]
+        make = kinds[number % len(kinds)]
+        gangs.append(make(service, size, *(shares if make is not by_volcano else [LARGE] * size)))
+    first: dict[str, float] = {}
+    kills = [GANGS // 3, 2 * GANGS // 3]
+
+    def left() -> bool:
+        there = {row["metadata"]["name"]: row for row in service.plane.api.get(PODS)["items"]}
+        for names in [*gangs]:
+            placed = sum(bool(there[name]["spec"].get("nodeName")) for name in names)
+            if placed == len(names):
+                gangs.remove(names)
+                for name in names:
+                    service.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+            elif placed:
+                since = first.setdefault(names[0], time.monotonic())
+                assert time.monotonic() - since < LATE, (names, placed)
+        if kills and len(gangs) <= GANGS - kills[0]:
+            kills.pop(0)
+            service.kill()
+            service.start()
+        return not gangs
+
+    within(270, left, lambda: str(gangs))
