@@ -2,17 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import count
 from random import Random
-from typing import Any
 
 import pytest
 
-from e2e.harness.cluster.control_plane import start_control_plane
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, pod, turn
-from e2e.harness.processes.flags import Flags
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
@@ -24,17 +19,21 @@ from e2e.harness.schedulers.full_stack import (
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.native import GANG, GROUP
-from e2e.harness.schedulers.schedulers import start_kube_scheduler, start_volcano_controllers
-from e2e.harness.schedulers.service import Service, kube_like, start_service, webhooks
-from e2e.harness.schedulers.volcano import MEMORY, NUMBER, add_group
+from e2e.harness.schedulers.gangs import (
+    by_koordinator,
+    by_kubernetes,
+    by_volcano,
+    gang_scheduler,
+    start_gang_plane,
+)
+from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.service import Service, start_service, webhooks
+from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import described, gpus, hami, volcano
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(400)]
 
-GATE = "GenericWorkload=true"
 NODES = ("left", "right")
-POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 LARGE = {NUMBER: "1", MEMORY: "50000"}
 """More than half of a card of 81920 MiB: of these a card takes one."""
 HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "50000"}
@@ -45,30 +44,21 @@ LATE = 20
 LONG = 20
 """Seconds in which a gang that fits nowhere is tried again."""
 
-_NUMBERS = count()
-
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """A cluster with gangs of Kubernetes' own, two nodes of two cards, and both schedulers."""
-    flags: Flags = {"feature-gates": GATE, "runtime-config": "scheduling.k8s.io/v1beta1=true"}
+    """A cluster of two nodes with two cards each, and all three schedulers."""
     with run() as this:
-        plane = start_control_plane(this, flags)
+        plane = start_gang_plane(this)
         prepare(plane)
         cards = {name: gpus(name, 2) for name in NODES}
         add_ready_nodes(plane, [described(n, volcano(cards[n]), hami(cards[n])) for n in NODES])
         made = start_service(plane)
-        kube = partial(
-            start_kube_scheduler,
-            plane,
-            kube_like(made, "kube-scheduler-config.yaml", KUBE),
-            gates=GATE,
-        )
         start_volcano_controllers(plane, plane.scheduler(VOLCANO))
         koord, volcano_scheduler = starter(made, KOORD), starter(made, VOLCANO)
         with (
             webhooks(made),
-            turn(kube, plane),
+            turn(gang_scheduler(made), plane),
             turn(koord, plane),
             turn(volcano_scheduler, plane),
         ):
@@ -81,47 +71,6 @@ def _cleared(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api)
     wait_until_free(service.plane, *NODES)
-
-
-def by_kubernetes(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
-    """A gang of kube-scheduler's own; the names of its pods."""
-    name = f"group-{next(_NUMBERS)}"
-    policy = {"gang": {"minCount": size}}
-    service.plane.api.create(
-        POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}}
-    )
-    return _add(service, KUBE, name, shares, schedulingGroup={"podGroupName": name})
-
-
-def by_koordinator(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
-    """A gang of koord-scheduler; the names of its pods."""
-    name = f"gang-{next(_NUMBERS)}"
-    texts = {f"{GANG}/name": name, f"{GANG}/min-available": str(size)}
-    return _add(service, KOORD, name, shares, texts)
-
-
-def by_volcano(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
-    """A gang of vc-scheduler; the names of its pods."""
-    name = f"task-{next(_NUMBERS)}"
-    add_group(service.plane.api, name, size)
-    return _add(service, VOLCANO, name, shares, {GROUP: name})
-
-
-def _add(
-    service: Service,
-    scheduler: str,
-    gang: str,
-    shares: tuple[dict[str, str], ...],
-    texts: dict[str, str] | None = None,
-    **spec: Any,
-) -> list[str]:
-    names = [f"{gang}-{number}" for number in range(len(shares))]
-    for name, share in zip(names, shares, strict=True):
-        made = pod(name, scheduler, share, **spec)
-        if texts:
-            made["metadata"]["annotations"] = texts
-        service.plane.api.create(PODS, made)
-    return names
 
 
 Gang = Callable[..., list[str]]
