@@ -16,6 +16,7 @@ from statistics import median
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
+from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.node_ledgers import ledgers_of, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, pod, turn
 from e2e.harness.processes.run import run as processes
@@ -40,8 +41,8 @@ GANGS: dict[str, Callable[..., list[str]]] = {KUBE: by_kubernetes, KOORD: by_koo
 
 def alone(service: Service, scheduler: str, pods: int) -> None:
     """Create pods that are in no gang."""
-    for number in range(pods):
-        service.plane.api.create(PODS, pod(f"alone-{number}", scheduler, SHARE))
+    made = [pod(f"alone-{number}", scheduler, SHARE) for number in range(pods)]
+    create_all(service.plane.api, PODS, made)
 
 
 def seconds(service: Service, nodes: list[str], create: Callable[[], object]) -> float:

@@ -5,6 +5,7 @@ from functools import partial
 from itertools import count
 from typing import Any
 
+from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.ready_cluster import PODS, pod
 from e2e.harness.processes.flags import Flags
@@ -80,9 +81,8 @@ def _add(
     **spec: Any,
 ) -> list[str]:
     names = [f"{gang}-{number}" for number in range(len(shares))]
-    for name, share in zip(names, shares, strict=True):
-        made = pod(name, scheduler, share, **spec)
-        if texts:
-            made["metadata"]["annotations"] = texts
-        service.plane.api.create(PODS, made)
+    pods = [pod(name, scheduler, share, **spec) for name, share in zip(names, shares, strict=True)]
+    for made in pods if texts else ():
+        made["metadata"]["annotations"] = texts
+    create_all(service.plane.api, PODS, pods)
     return names
