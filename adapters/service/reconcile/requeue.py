@@ -15,6 +15,7 @@ from typing import NoReturn
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.service import Service
 from adapters.wire.kube import Pod
+from core.durations import MILLISECOND
 
 EVERY = 0.5
 """Seconds between two rounds."""
@@ -29,7 +30,7 @@ STEP = 10
 """Pods evaluated before the event loop gets its turn."""
 
 Wake = Callable[[Pod, str], Awaitable[None]]
-"""Changes a pod; the text is a new one each time."""
+"""Changes a pod; the text is a new one each time, whichever process wakes it."""
 
 
 class PodRequeuer:
@@ -101,7 +102,7 @@ class PodRequeuer:
     async def _one(self, pod: Pod) -> None:
         pod_request = self._service.pod_requests.get(pod.metadata.uid)
         try:
-            await self._wake(pod, "{}-{}".format(*self._revision))
+            await self._wake(pod, str(self._service.ports.clock.wall() // MILLISECOND))
         except OSError as error:
             if self._failed(pod, error) and pod_request is not None:
                 self._service.waiting_pods.add(pod_request)

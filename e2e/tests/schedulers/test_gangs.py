@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
-from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, pod, turn
+from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, pod, turn
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
@@ -152,4 +152,6 @@ def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service
             service.start()
         return not gangs
 
-    within(270, left, lambda: str(gangs))
+    within(
+        270, left, lambda: str({each: events(service.plane.api, each) for each in sum(gangs, [])})
+    )

@@ -8,6 +8,7 @@ from typing import Any
 from adapters.service.reconcile.requeue import STEP, WOKEN, PodRequeuer
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
+from core.durations import MILLISECOND
 
 
 @dataclass
@@ -17,6 +18,7 @@ class Woken:
     failures: int = 0
     again: bool = True
     unbound: list[Pod] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.requeuer = PodRequeuer(
@@ -29,6 +31,7 @@ class Woken:
             self.failures -= 1
             raise OSError("no answer")
         self.names.append(pod.metadata.name)
+        self.texts.append(turn)
 
     def refuse(self, *names: str, memory: int = 8000) -> None:
         for name in names:
@@ -79,6 +82,20 @@ def test_pods_that_another_process_rejected_are_woken_after_a_start() -> None:
 
         assert await woken.requeuer.round() == 1
         assert woken.names == ["a"]
+
+
+def test_no_process_writes_what_an_earlier_one_wrote() -> None:
+    """A write that changes nothing is no event, and wakes no scheduler."""
+
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        woken.unbound = [read_pod(a_pod("a"))]
+        await woken.requeuer.round()
+        woken.bench.clock.time += MILLISECOND
+        after = Woken(woken.bench, unbound=woken.unbound)
+        await after.requeuer.round()
+
+        assert len({*woken.texts, *after.texts}) == 2
 
 
 def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> None:
