@@ -152,6 +152,7 @@ def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service
             service.start()
         return not gangs
 
-    within(
-        270, left, lambda: str({each: events(service.plane.api, each) for each in sum(gangs, [])})
-    )
+    def waiting() -> str:
+        return str({each: events(service.plane.api, each) for names in gangs for each in names})
+
+    within(270, left, waiting)
