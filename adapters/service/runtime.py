@@ -15,9 +15,11 @@ from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
+    EndedPods,
     EventEmitter,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     PodReader,
     Ports,
@@ -66,6 +68,7 @@ class Cluster:
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
+        ended: pods that have ended, before the leader has released their cards.
     """
 
     binder: Binder
@@ -76,6 +79,7 @@ class Cluster:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     agents: AgentReader = field(default_factory=NoAgents)
+    ended: EndedPods = field(default_factory=NoEndedPods)
 
 
 class NodeEvents:
@@ -144,6 +148,7 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.ended,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors

@@ -11,6 +11,8 @@ from adapters.stores.store import Store
 from adapters.wire.budget import Budget
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
 _REQUEST_TIMEOUT = 408
@@ -184,6 +186,31 @@ class NoBudgets:
         return ()
 
 
+class EndedPods(Protocol):
+    """Pods whose end is known before their cards are free in the ledger."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        """Return the allocations whose pods are gone for good, and their containers with them.
+
+        Such a pod gets no cards again: the ledger need not be the newest.
+
+        Args:
+            ledger: of one node.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        ...
+
+
+class NoEndedPods:
+    """Implements ``EndedPods`` where only the leader finds out."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+
 class EventEmitter(Protocol):
     """Events on pods, as ``kubectl describe`` shows them."""
 
@@ -297,3 +324,4 @@ class Ports:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     recorder: Recorder = field(default_factory=NoRecorder)
+    ended: EndedPods = field(default_factory=NoEndedPods)

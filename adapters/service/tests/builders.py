@@ -16,8 +16,10 @@ from adapters.service.decide.ports import (
     BindError,
     BudgetReader,
     DecisionRecord,
+    EndedPods,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     Ports,
 )
@@ -274,6 +276,7 @@ async def a_service(
     quotas: MemoryQuotas | None = None,
     recorder: Recorder | None = None,
     mirrored: Collection[str] = (),
+    ended: EndedPods | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -292,6 +295,7 @@ async def a_service(
         budgets or NoBudgets(),
         quotas or MemoryQuotas(),
         recorder or NoRecorder(),
+        ended or NoEndedPods(),
     )
     bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()
