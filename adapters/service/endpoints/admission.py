@@ -182,7 +182,11 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
-            if await self._stays_taken(facts) and self._may_choose_again(pod_request):
+            if (
+                await self._stays_taken(facts)
+                and self._may_choose_again(pod_request)
+                and not await self._service.committer.allows(pod_request, node, facts.choice)
+            ):
                 text = f"{node}: the chosen cards are in use; choose again"
                 decision = replace(decision, outcome=Outcome.REFUSED, cause="choice", text=text)
                 return deny(self._decision_log, review.uid, CONFLICT, decision)

@@ -195,6 +195,19 @@ def test_a_choice_gets_the_cards_of_pods_that_the_watch_reports_as_gone_without_
     assert run(work(never)) == (Outcome.REFUSED, PATIENCE_NS)
 
 
+def test_a_choice_is_rejected_by_the_newest_ledger_only() -> None:
+    async def work() -> Outcome:
+        bench = await a_bench_with_a_taken_card("koordinator")
+        stored = await bench.store.read("n")
+        assert stored is not None
+        await bench.store.write(stored.ledger.release("other"), stored.version)
+        binding = review(a_binding("p", "n", CHOSEN), sub="binding")
+        await Admission(bench.service).bindings(binding)
+        return bench.decision_log.decisions[-1].outcome
+
+    assert run(work()) is Outcome.ADOPTED
+
+
 def test_an_author_writes_neither_a_mirror_nor_a_mark() -> None:
     async def work(key: str) -> Json:
         bench = await a_bench()
