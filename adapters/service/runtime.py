@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 from typing import NoReturn
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.clock import SystemClock
@@ -17,6 +18,7 @@ from adapters.service.decide.ports import (
     BudgetReader,
     EndedPods,
     EventEmitter,
+    GangSource,
     NoBudgets,
     NodeLocks,
     NoEndedPods,
@@ -68,6 +70,7 @@ class Cluster:
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
+        gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards.
     """
 
@@ -79,6 +82,7 @@ class Cluster:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     agents: AgentReader = field(default_factory=NoAgents)
+    gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
 
 
@@ -148,6 +152,7 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.gangs,
             cluster.ended,
         )
         self.service = Service(
