@@ -110,7 +110,7 @@ class History:
     """All that the watches reported, with its time."""
 
     def __init__(self, places: Iterable[Place]) -> None:
-        """Nothing yet, of these nodes."""
+        """Know these nodes, and no change yet."""
         self._places = {place.name: place for place in places}
         self._pods: dict[str, _Holder] = {}
         self._ledgers: dict[str, list[tuple[float, _Ledger]]] = {}

@@ -17,7 +17,7 @@ CHOICE = {"volcano.sh/vgpu-ids-new": f"{CARD},NVIDIA,6000,0:"}
 
 
 @dataclass
-class Told:
+class Changes:
     """A history whose changes happen at the times that a test gives.
 
     Attributes:
@@ -63,45 +63,45 @@ class Told:
         )
 
     def causes(self) -> list[Cause]:
-        """Of all that was rejected."""
+        """Why each was rejected."""
         return [each.cause for each in self.history.explain(self.rows)]
 
 
 @pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    made = Told()
+def changes(monkeypatch: pytest.MonkeyPatch) -> Changes:
+    made = Changes()
     monkeypatch.setattr(rejected, "time", lambda: made.now)
     made.ledger(1)
     return made
 
 
-def test_a_pod_that_got_the_room_meanwhile_won_a_race(told: Told) -> None:
-    told.pod(10, "late")
-    told.ledger(10.1, "first")
-    told.pod(10.2, "first", node="n")
-    told.binding(10.4, "late")
+def test_a_pod_that_got_the_room_meanwhile_won_a_race(changes: Changes) -> None:
+    changes.pod(10, "late")
+    changes.ledger(10.1, "first")
+    changes.pod(10.2, "first", node="n")
+    changes.binding(10.4, "late")
 
-    assert told.causes() == [Cause.RACE]
-
-
-def test_a_choice_that_was_rejected_before_or_made_long_after_is_no_race(told: Told) -> None:
-    told.ledger(10.1, "first")
-    told.pod(10.2, "first", node="n")
-    told.pod(14, "late")
-    told.binding(14.4, "late")
-    told.binding(15.4, "late")
-
-    assert told.causes() == [Cause.UNSEEN, Cause.AGAIN]
+    assert changes.causes() == [Cause.RACE]
 
 
-def test_a_ledger_that_still_has_a_pod_that_is_gone_is_late(told: Told) -> None:
-    told.ledger(10.1, "first")
-    told.pod(10.2, "first", node="n")
-    told.pod(14, "first", "DELETED", node="n")
-    told.pod(14.1, "late")
-    told.binding(15, "late")
-    told.ledger(15.1)
-    told.binding(16, "late")
-    told.binding(17, "late", "binding.adopted")
+def test_a_choice_that_was_rejected_before_or_made_long_after_is_no_race(changes: Changes) -> None:
+    changes.ledger(10.1, "first")
+    changes.pod(10.2, "first", node="n")
+    changes.pod(14, "late")
+    changes.binding(14.4, "late")
+    changes.binding(15.4, "late")
 
-    assert told.causes() == [Cause.RELEASE, Cause.NONE]
+    assert changes.causes() == [Cause.UNSEEN, Cause.AGAIN]
+
+
+def test_a_ledger_that_still_has_a_pod_that_is_gone_is_late(changes: Changes) -> None:
+    changes.ledger(10.1, "first")
+    changes.pod(10.2, "first", node="n")
+    changes.pod(14, "first", "DELETED", node="n")
+    changes.pod(14.1, "late")
+    changes.binding(15, "late")
+    changes.ledger(15.1)
+    changes.binding(16, "late")
+    changes.binding(17, "late", "binding.adopted")
+
+    assert changes.causes() == [Cause.RELEASE, Cause.NONE]

@@ -1,4 +1,4 @@
-"""Preemption in native mode: whom vc-scheduler and koord-scheduler evict for cards.
+"""Preemption in native mode: which pods vc-scheduler and koord-scheduler evict for cards.
 
 A holder of low priority has more than half of the only card, in the words of its own dialect or of
 another one; a pod of high priority wants as much. Mirrored records show each holder to both.
@@ -136,7 +136,7 @@ def bound_after(service: Service, scheduler: str, share: dict[str, str]) -> bool
         (KOORD, "hami", True),
     ],
 )
-def test_whom_a_scheduler_in_native_mode_evicts(
+def test_which_pods_a_scheduler_in_native_mode_evicts(
     service: Service, scheduler: str, dialect: str, evicts: bool
 ) -> None:
     hold(service, dialect)
