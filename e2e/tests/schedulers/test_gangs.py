@@ -135,6 +135,9 @@ def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service
     first: dict[str, float] = {}
     kills = [GANGS // 3, 2 * GANGS // 3]
 
+    def waiting() -> str:
+        return str({each: events(service.plane.api, each) for names in gangs for each in names})
+
     def left() -> bool:
         there = {row["metadata"]["name"]: row for row in service.plane.api.get(PODS)["items"]}
         for names in [*gangs]:
@@ -145,14 +148,11 @@ def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service
                     service.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
             elif placed:
                 since = first.setdefault(names[0], time.monotonic())
-                assert time.monotonic() - since < LATE, (names, placed)
+                assert time.monotonic() - since < LATE, waiting()
         if kills and len(gangs) <= GANGS - kills[0]:
             kills.pop(0)
             service.kill()
             service.start()
         return not gangs
-
-    def waiting() -> str:
-        return str({each: events(service.plane.api, each) for names in gangs for each in names})
 
     within(270, left, waiting)
