@@ -84,7 +84,7 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
                 grant,
                 memory=max(grant.memory, required_memory(request, container, card)),
                 compute=max(grant.compute, container.compute),
-                exclusive=grant.exclusive or container.exclusive,
+                exclusive=grant.exclusive or container.exclusive_on(card),
             )
     return grant
 
@@ -104,7 +104,7 @@ def _restated(
             card.uuid,
             required_memory(request, container, card),
             container.compute,
-            container.exclusive,
+            container.exclusive_on(card),
             container.phase,
         )
     found = _known_slice(card, grant.slice)
@@ -120,7 +120,7 @@ def _restated(
         card.uuid,
         found.memory,
         found.compute,
-        container.exclusive,
+        container.exclusive_on(card),
         container.phase,
         found,
     )

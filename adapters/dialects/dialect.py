@@ -87,6 +87,8 @@ class NodeDescription:
         cards: by ascending index; ``dialects`` of each has this dialect only.
         precision: bytes; the source states a card's memory in multiples of this.
         slots_stated: False where ``Card.slots`` is only the default of this dialect.
+        compute_stated: False where the source, which is no dialect, does not say how much compute
+            pods may have.
         isolation: as in ``Node``.
         partitions: as in ``Node``.
         partitions_bind: as in ``Node``.
@@ -99,6 +101,7 @@ class NodeDescription:
     cards: tuple[Card, ...] = ()
     precision: int = 1
     slots_stated: bool = True
+    compute_stated: bool = True
     isolation: str | None = None
     partitions: tuple[Partition, ...] = ()
     partitions_bind: bool = False

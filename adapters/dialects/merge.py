@@ -11,7 +11,7 @@ from core.hardware.card import Card, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
-from core.hardware.quantity import MAX_MEMORY, MAX_NUMBER, format_bytes
+from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY, MAX_NUMBER, format_bytes
 
 
 def read_node(
@@ -24,7 +24,8 @@ def read_node(
     """Merge what all dialects and our agent on the node report about it.
 
     Where two sources state the memory of a card and the difference is more than the coarser one
-    rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
+    rounds off, the smaller amount counts and the difference becomes a problem. Of compute the
+    smaller amount counts too: a dialect whose words have none means 100 percent. A card is healthy
     if all sources report it healthy, and none reports an impossible amount of it. Numbers that
     results contain (its index) come from the dialect that states memory most precisely, and from
     the agent or from ``more`` only for a card that no dialect describes.
@@ -93,6 +94,7 @@ def _is_possible(card: Card) -> bool:
     return (
         0 < card.memory <= MAX_MEMORY
         and 0 < card.slots <= MAX_NUMBER
+        and 0 <= card.compute <= MAX_COMPUTE
         and 0 <= card.index <= MAX_NUMBER
         and 0 <= (card.numa or 0) <= MAX_NUMBER
     )
@@ -124,6 +126,7 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         geometry=next(
             (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
         ),
+        compute=min((c.compute for c, one in reports if one.compute_stated), default=base.compute),
     ), problems
 
 
@@ -144,6 +147,7 @@ def _agent_description(agent: NodeHardware) -> NodeDescription:
             for card in agent.cards
         ),
         slots_stated=False,
+        compute_stated=False,
         isolation=agent.isolation,
         problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
         source="the node agent",

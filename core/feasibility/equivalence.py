@@ -29,6 +29,7 @@ def card_model(card: Card) -> Hashable:
         card.slots,
         card.mode,
         card.geometry,
+        card.compute,
     )
 
 

@@ -158,9 +158,9 @@ class _Search:
             position: of the card.
             idle_shares: by memory, what the pod would hold of a card that it does not hold yet.
         """
-        own = self.own[position]
+        own, card = self.own[position], self.node.cards[position]
         concurrent = concurrent_grants(own, container.phase)
-        if concurrent and container.exclusive:
+        if concurrent and container.exclusive_on(card):
             return Obstacle(Cause.IN_USE)
         if concurrent and any(earlier.exclusive for earlier in concurrent):
             return Obstacle(Cause.HELD_EXCLUSIVELY)
@@ -173,7 +173,7 @@ class _Search:
         else:
             share = idle_shares.get(first.memory) or shares_by_card(self.request, grants)
             idle_shares[first.memory] = share
-        return first_conflict(self.node.cards[position], self.uses[position], share) or grants
+        return first_conflict(card, self.uses[position], share) or grants
 
     def _grants(
         self, container: ContainerRequest, position: int, concurrent: list[Grant]
@@ -187,7 +187,7 @@ class _Search:
                     card.uuid,
                     memory,
                     container.compute,
-                    container.exclusive,
+                    container.exclusive_on(card),
                     container.phase,
                 ),
             )
@@ -200,7 +200,7 @@ class _Search:
                 card.uuid,
                 slot.memory,
                 slot.compute,
-                container.exclusive,
+                container.exclusive_on(card),
                 container.phase,
                 slot,
             )
@@ -265,7 +265,7 @@ class _Search:
         return [
             position
             if use.shares or card.mode is Mode.MIG or self.node.partitions
-            else (card.memory, card.slots, card.links)
+            else (card.memory, card.compute, card.slots, card.links)
             for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
         ]
 

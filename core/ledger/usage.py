@@ -5,7 +5,6 @@ from itertools import combinations
 
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
-from core.hardware.quantity import FULL
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
@@ -211,9 +210,10 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
         return None if apart else Obstacle(Cause.NO_SLICE)
     if use.memory + new.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + new.memory - card.memory)
-    if use.compute + new.compute > FULL:
-        return Obstacle(Cause.COMPUTE, use.compute + new.compute - FULL)
-    if new.compute == 0 and use.compute >= FULL and new.task_class is not TaskClass.ONLINE:
+    if use.compute + new.compute > card.compute:
+        return Obstacle(Cause.COMPUTE, use.compute + new.compute - card.compute)
+    is_full = 0 < card.compute <= use.compute
+    if new.compute == 0 and is_full and new.task_class is not TaskClass.ONLINE:
         return Obstacle(Cause.COMPUTE_FULL)
     return None
 

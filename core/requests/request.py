@@ -127,6 +127,8 @@ class ContainerRequest:
         linked: the request's ``topology`` decides which cards it gets together.
         step: bytes; a percentage of memory is rounded down to a multiple of this, but not to none.
         phase: when the container runs.
+        exclusive_by_compute: it is exclusive only because it has all compute of its cards, so that
+            it shares a card of which pods may have more than that.
     """
 
     name: str
@@ -138,6 +140,11 @@ class ContainerRequest:
     linked: bool = False
     step: int = 1
     phase: Phase = Phase.MAIN
+    exclusive_by_compute: bool = False
+
+    def exclusive_on(self, card: Card) -> bool:
+        """Whether the container must have a card for itself."""
+        return self.exclusive and not (self.exclusive_by_compute and card.compute > FULL)
 
     def memory_on(self, total: int) -> int:
         """The bytes that it asks for of a card of ``total`` bytes."""

@@ -73,17 +73,18 @@ def _grants(
         part = None
         if card is not None and card.mode is Mode.MIG:
             part = places.slice(index, position, card)
-        grants.append(_grant(wanted, share, part))
+        alone = wanted.exclusive if card is None else wanted.exclusive_on(card)
+        grants.append(_grant(wanted, share, part, alone=alone))
     return grants
 
 
-def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None) -> Grant:
+def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None, *, alone: bool) -> Grant:
     return Grant(
         container=wanted.name,
         card=share.card,
         memory=share.memory if part is None else part.memory,
         compute=share.compute if part is None else part.compute,
-        exclusive=wanted.exclusive,
+        exclusive=alone,
         phase=wanted.phase,
         slice=part,
     )

@@ -125,6 +125,7 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
         tuple(sorted(card.dialects)),
         card.names,
         geometries.index(card.geometry) if card.geometry.layouts else None,
+        card.compute,
     )
 
 
@@ -219,6 +220,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         _dialects(card.dialects),
         card.names,
         NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
+        card.compute,
     )
 
 

@@ -6,9 +6,9 @@ import msgspec
 
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.grant import Count, GrantRecord, Memory, Number, SliceRecord
+from adapters.wire.records.grant import Compute, Count, GrantRecord, Memory, Number, SliceRecord
 from core.hardware.card import Mode
-from core.hardware.quantity import MAX_NUMBER
+from core.hardware.quantity import FULL, MAX_NUMBER
 from core.requests.request import TaskClass
 
 
@@ -50,6 +50,7 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     dialects: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     geometry: Number | None = None
+    compute: Compute = FULL
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):

@@ -21,6 +21,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         links=(Scope(Level.NUMA, "1"), Scope(Level.LINK, "0-3")),
         dialects=frozenset({"volcano", "koordinator"}),
         names=("NVIDIA-A100", "A100"),
+        compute=150,
     )
     cut = a_mig_card("GPU-1", 1)
     node = replace(

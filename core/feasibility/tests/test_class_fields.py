@@ -69,6 +69,7 @@ CHANGES: dict[type, dict[str, object]] = {
         "dialects": frozenset({DIALECT, "other"}),
         "names": ("A100-SXM4",),
         "geometry": A30ISH,
+        "compute": 50,
     },
     Node: {
         "cards": NODE.cards[:1],

@@ -186,6 +186,27 @@ def test_missing_compute_is_in_percent() -> None:
     assert found == Obstacle(Cause.COMPUTE, 10)
 
 
+@pytest.mark.parametrize(("compute", "short"), [(50, 10), (0, 60)])
+def test_pods_have_no_more_compute_together_than_the_card_states(compute: int, short: int) -> None:
+    use, card = CardUsage().plus(holder("a", compute=30)), replace(a_card(), compute=compute)
+
+    assert first_conflict(card, use, holder("b", compute=30)) == Obstacle(Cause.COMPUTE, short)
+
+
+def test_pods_of_all_compute_share_a_card_whose_compute_is_overcommitted() -> None:
+    use, card = CardUsage().plus(holder("a", compute=FULL)), replace(a_card(), compute=2 * FULL)
+
+    assert first_conflict(card, use, holder("b", compute=FULL)) is None
+    full = use.plus(holder("b", compute=FULL))
+    assert first_conflict(card, full, holder("c")) == Obstacle(Cause.COMPUTE_FULL)
+
+
+def test_a_card_without_compute_takes_pods_of_memory_alone() -> None:
+    use, card = CardUsage().plus(holder("a")), replace(a_card(), compute=0)
+
+    assert first_conflict(card, use, holder("b")) is None
+
+
 def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:
     use = IDLE.plus(holder())
 

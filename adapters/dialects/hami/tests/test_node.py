@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.formats.hami_record import NODE_DEVICES
+from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami.node import read_node as read_hami
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
@@ -78,6 +78,76 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
             names=("NVIDIA-Tesla V100-PCIE-32GB",),
         ),
     )
+
+
+def the_one(*entries: dict[str, object]) -> NodeLedger:
+    """The ledger of a node with one card."""
+    node = kube(json.dumps(entries))
+    return NodeLedger.of(read_node(node, None, [HAMI_DIALECT])[0])
+
+
+def cores(percent: int, memory: int = 1024) -> dict[str, Amount]:
+    return {"gpu": 1, "gpumem": memory, "gpucores": percent}
+
+
+def test_a_card_of_half_its_compute_has_no_room_for_two_pods_of_30_percent() -> None:
+    """HAMi's device plugin writes deviceCoreScaling times 100 as devcore, 50 for 0.5.
+
+    pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go:175-177. Its scheduler compares
+    what is left of it with the request: pkg/device/nvidia/device.go:794.
+    """
+    ledger = the_one(entry(devcore=50))
+    ledger = run(ledger, a_pod(cores(30)))
+
+    assert rejection(a_pod(cores(30)), ledger).text() == "1 of 1 cards: compute 10% short"
+    assert run(ledger, a_pod(cores(20))).usages[0].compute == 50
+
+
+def test_two_pods_of_all_compute_share_a_card_of_twice_its_compute() -> None:
+    """A request of 100 is exclusive only where devcore is 100: pkg/device/nvidia/device.go:800."""
+    ledger = the_one(entry(devcore=200))
+    ledger = run(ledger, a_pod(cores(100)), a_pod(cores(100)))
+
+    assert ledger.usages[0].compute == 200
+    assert rejection(a_pod(cores(0)), ledger).text() == "1 of 1 cards: compute fully allocated"
+
+
+def test_the_record_of_hamis_scheduler_of_all_compute_shares_such_a_card() -> None:
+    """As above, for pods that HAMi's own scheduler bound before."""
+    ledger = the_one(entry(devcore=200))
+    pod = a_pod(cores(100), annotations={NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1024,100:;"}, node="n")
+    of_other_names = a_pod({}, annotations=pod.metadata.annotations, node="n")
+
+    for each in (pod, of_other_names):
+        found = adopt(each, ledger.node, [HAMI_DIALECT])
+        assert found is not None
+        assert [(grant.compute, grant.exclusive) for grant in found.grants] == [(100, False)]
+
+
+def test_a_card_without_compute_takes_pods_of_memory_alone() -> None:
+    """HAMi compares with the total only where it is not 0: pkg/device/nvidia/device.go:806."""
+    ledger = the_one(entry(devcore=0))
+    ledger = run(ledger, a_pod(cores(0)), a_pod(cores(0)))
+
+    assert rejection(a_pod(cores(1)), ledger).text() == "1 of 1 cards: compute 1% short"
+
+
+def test_a_partitioned_card_has_all_of_its_compute() -> None:
+    """HAMi scales no compute of a card in MIG mode: register.go:175-176."""
+    assert described(entry(devcore=50, mode="mig")).cards[0].compute == 100
+
+
+def test_of_two_dialects_the_smaller_compute_of_a_card_counts() -> None:
+    """Pods of another dialect know no more than 100 percent of a card."""
+    vgpu = "GPU-a,10,8192,NVIDIA A100,true:"
+    for stated, counts in ((50, 50), (200, 100)):
+        texts = {NODE_DEVICES: json.dumps([entry(devcore=stated)])}
+        texts |= {"volcano.sh/node-vgpu-register": vgpu}
+        node = KubeNode(Metadata(name="n", annotations=texts))
+        card = read_node(node, None, ALL)[0].cards[0]
+
+        assert card.dialects == {"hami", "volcano"}
+        assert card.compute == counts
 
 
 def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
@@ -234,17 +304,18 @@ shapes = st.tuples(
     st.booleans(),
     st.integers(0, 15),
     st.sampled_from(["hami-core", "mps", "mig"]),
+    st.integers(0, 400),
 )
 
 
 @given(shapes)
 def test_both_texts_of_a_card_say_the_same(
-    shape: tuple[int, int, int, bool, int, str],
+    shape: tuple[int, int, int, bool, int, str, int],
 ) -> None:
-    count, memory, numa, health, index, mode = shape
+    count, memory, numa, health, index, mode, compute = shape
     health_word = "true" if health else "false"
-    text = f"GPU-a,{count},{memory},100,NVIDIA-x,{numa},{health_word},{index},{mode}:"
-    fields = {"count": count, "devmem": memory, "numa": numa, "health": health}
+    text = f"GPU-a,{count},{memory},{compute},NVIDIA-x,{numa},{health_word},{index},{mode}:"
+    fields = {"count": count, "devmem": memory, "devcore": compute, "numa": numa, "health": health}
 
     assert read_hami_node(kube(text)) == described(
         {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **fields}

@@ -1,5 +1,6 @@
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -107,6 +108,13 @@ def test_a_person_can_read_the_record() -> None:
             }
         ],
     }
+
+
+def test_a_card_of_an_earlier_programs_record_has_all_of_its_compute() -> None:
+    record = read(empty(replace(a_card(), compute=50)))
+    del record["cards"][0]["compute"]
+
+    assert decode(write(record)) == empty(a_card())
 
 
 def spoiled(change: str) -> Any:
