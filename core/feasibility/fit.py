@@ -16,7 +16,7 @@ from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, concurrent_grants, first_conflict, shares_by_card
 from core.placement.rank import CardCandidate, card_value, order_cards
-from core.placement.topology import LinkQuery, linked_groups
+from core.placement.topology import LinkQuery, linked_groups, scoped_pools
 from core.requests.grant import Grant, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import ContainerRequest, Request
@@ -92,13 +92,13 @@ class _Search:
             self.tries += 1
             if self.tries > TRIES:
                 return None
-            before = [self.own[position] for position, _ in chosen]
+            before = {position: self.own[position] for position, _ in chosen}
             for position, grant in chosen:
                 self.own[position] = (*self.own[position], grant)
             rest = self._assign(turn + 1)
             if rest is not None:
                 return (*(grant for _, grant in chosen), *rest)
-            for (position, _), grants in zip(chosen, before, strict=True):
+            for position, grants in before.items():
                 self.own[position] = grants
         self.failed.add(state)
         return None
@@ -107,6 +107,10 @@ class _Search:
         """What one container can get now, best first; notes the first failure."""
         container = self.request.containers[turn]
         offers, obstacles = self._offers(container)
+        partitioned = [p for p in offers if self.node.cards[p].mode is Mode.MIG]
+        if self.request.several_slices and partitioned:
+            yield from self._with_several_slices(turn, offers, obstacles, partitioned)
+            return
         if len(offers) < container.count:
             self._fail(container, None, obstacles)
             return
@@ -118,6 +122,76 @@ class _Search:
         if empty:
             scoped = self.request.topology.required is not None
             self._fail(container, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
+
+    def _with_several_slices(
+        self,
+        turn: int,
+        offers: dict[int, tuple[Grant, ...]],
+        obstacles: list[Obstacle],
+        partitioned: list[int],
+    ) -> Iterator[ContainerGrants]:
+        """The choices where a card in MIG mode gives a container as many slices as it can."""
+        container = self.request.containers[turn]
+        candidates = self._candidates(container)
+        order = order_cards(self.request, container, candidates, tuple(offers))
+        empty = True
+        for chosen in self._stacked(container, offers, order):
+            empty = False
+            yield chosen
+        if empty:
+            self._fail(container, None, obstacles + [Obstacle(Cause.NO_SLICE) for _ in partitioned])
+
+    def _stacked(
+        self,
+        container: ContainerRequest,
+        offers: dict[int, tuple[Grant, ...]],
+        order: tuple[int, ...],
+    ) -> Iterator[ContainerGrants]:
+        """All choices of a container's cards and slices: what one card gives, then the next ones.
+
+        The slices of one card come in the order of its offer, so that no set of them comes twice.
+        Linked cards come first as a group of different ones, then each scope that is required.
+        """
+        pools: Sequence[tuple[int, ...]] = [order]
+        if container.linked:
+            if len(offers) >= container.count:
+                groups = linked_groups(
+                    self._link_query(container, self._candidates(container), order)
+                )
+                for positions in groups:
+                    for grants in product(*(offers[position] for position in positions)):
+                        yield tuple(zip(positions, grants, strict=True))
+            pools = scoped_pools(self.node, order, self.request.topology.required)
+        for pool in pools:
+            parts = [(position, grant) for position in pool for grant in offers[position]]
+            yield from self._stacks(parts, container.count, ())
+
+    def _stacks(
+        self, parts: Sequence[tuple[int, Grant]], left: int, taken: ContainerGrants
+    ) -> Iterator[ContainerGrants]:
+        """All choices of ``left`` more parts that are beside each other and what is taken."""
+        if not left:
+            yield taken
+            return
+        for number, (position, grant) in enumerate(parts[: len(parts) - left + 1]):
+            self.tries += 1
+            if self.tries > TRIES:
+                return
+            if self._is_beside(position, grant, taken):
+                yield from self._stacks(parts[number + 1 :], left - 1, (*taken, (position, grant)))
+
+    def _is_beside(self, position: int, grant: Grant, taken: ContainerGrants) -> bool:
+        """Whether a card can give one more part to a container that has taken some already."""
+        same = [earlier for at, earlier in taken if at == position]
+        if not same:
+            return True
+        card, own = self.node.cards[position], self.own[position]
+        if card.mode is not Mode.MIG:
+            return False
+        share = shares_by_card(self.request, (*own, *same, grant))
+        return first_conflict(card, self.uses[position], share) is None and not any(
+            earlier.slice == grant.slice for earlier in same
+        )
 
     def _fail(
         self, container: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]
@@ -159,7 +233,7 @@ class _Search:
             idle_shares: by memory, what the pod would hold of a card that it does not hold yet.
         """
         own, card = self.own[position], self.node.cards[position]
-        concurrent = concurrent_grants(own, container.phase)
+        concurrent = concurrent_grants(own, container.phase, container.name)
         if concurrent and container.exclusive_on(card):
             return Obstacle(Cause.IN_USE)
         if concurrent and any(earlier.exclusive for earlier in concurrent):
@@ -228,16 +302,19 @@ class _Search:
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[tuple[int, ...]]:
         container = self.request.containers[turn]
-        candidates = [
-            CardCandidate(card, use, tuple(concurrent_grants(own, container.phase)))
-            for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
-        ]
+        candidates = self._candidates(container)
         order = order_cards(self.request, container, candidates, tuple(offers))
         if container.linked:
             return linked_groups(self._link_query(container, candidates, order))
         if turn == self.last:
             return iter((order[: container.count],))
         return distinct_choices(order, container.count, self._labels())
+
+    def _candidates(self, container: ContainerRequest) -> list[CardCandidate]:
+        return [
+            CardCandidate(card, use, tuple(concurrent_grants(own, container.phase, container.name)))
+            for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
+        ]
 
     def _link_query(
         self,

@@ -41,7 +41,7 @@ class CardDemand:
     """What one container demands of a node's cards.
 
     Attributes:
-        count: how many cards must meet the demand.
+        count: how many cards must meet the demand; 1 where one can give several slices.
         memory: free bytes, by model of card; None for a model that the request never fits.
         compute: free percent.
         forbidden: tags that the card must not have, by model of card.
@@ -84,9 +84,12 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
     suitable = [unsuitable(request, card) is None for card in models]
     if not any(suitable):
         return None
+    stacks = request.several_slices and any(
+        suits and card.mode is Mode.MIG for card, suits in zip(models, suitable, strict=True)
+    )
     return [
         CardDemand(
-            container.count,
+            1 if stacks else container.count,
             tuple(
                 required_memory(request, container, card)
                 if suits and container.compute <= card.compute

@@ -1,7 +1,8 @@
 """What is in use on one card, and which shares one card can have at the same time."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import attrgetter
 
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
@@ -161,23 +162,28 @@ def contested_cards(allocation: Allocation) -> list[str]:
         uuid
         for uuid, grants in _by_card(allocation).items()
         if any(
-            earlier.exclusive or grant.exclusive or _overlap(earlier, grant)
+            _exclude_each_other(earlier, grant)
             for number, grant in enumerate(grants)
-            for earlier in concurrent_grants(grants[:number], grant.phase)
+            for earlier in concurrent_grants(grants[:number], grant.phase, grant.container)
         )
     ]
 
 
-def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
+def concurrent_grants(grants: Sequence[Grant], phase: Phase, container: str) -> list[Grant]:
     """The earlier grants of a pod on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.
         phase: of the next one.
+        container: of the next one; other slices of the card that it has count too.
     """
-    if phase is Phase.MAIN:
-        return [grant for grant in grants if grant.phase is not Phase.INIT]
-    return [grant for grant in grants if grant.phase is Phase.SIDECAR]
+    return [
+        grant
+        for grant in grants
+        if grant.container == container
+        or grant.phase is Phase.SIDECAR
+        or (phase is Phase.MAIN is grant.phase)
+    ]
 
 
 def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | None:
@@ -245,6 +251,13 @@ def _slices(grants: Sequence[Grant]) -> tuple[Slice, ...]:
     return tuple(slices.values())
 
 
+def _exclude_each_other(left: Grant, right: Grant) -> bool:
+    """Whether two grants of one card cannot be in use at once: one container may have two slices."""
+    if left.slice is not None and right.slice is not None and left.container == right.container:
+        return _overlap(left, right)
+    return left.exclusive or right.exclusive or _overlap(left, right)
+
+
 def _overlap(left: Grant, right: Grant) -> bool:
     if left.slice is None or right.slice is None:
         return False
@@ -289,16 +302,19 @@ def _excludes_online_tasks(resident: CardShare) -> bool:
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
     """The peak of memory and compute outside of slices, and of slots."""
     running = peak = (0, 0, 0)
-    for grant in grants:
+    for _, members in groupby(grants, key=attrgetter("container")):
         memory, compute, slots = running
-        if grant.slice is None:
-            memory, compute = memory + grant.memory, compute + grant.compute
-        together = (memory, compute, slots + 1)
+        phase = Phase.MAIN
+        for grant in members:
+            if grant.slice is None:
+                memory, compute = memory + grant.memory, compute + grant.compute
+            slots, phase = slots + 1, grant.phase
+        together = (memory, compute, slots)
         peak = (
             max(peak[0], together[0]),
             max(peak[1], together[1]),
             max(peak[2], together[2]),
         )
-        if grant.phase is not Phase.INIT:
+        if phase is not Phase.INIT:
             running = together
     return peak

@@ -81,11 +81,21 @@ Pools = list[tuple[int, ...]]
 """Sets of cards, each in the order of the query; all cards of a group are in one pool."""
 
 
-def _pools(query: LinkQuery) -> Pools:
-    required = query.topology.required
+def scoped_pools(node: Node, order: tuple[int, ...], required: Level | None) -> Pools:
+    """The cards of each scope of a level that all cards of a group must share.
+
+    Args:
+        node: the node.
+        order: positions of cards, in the order that each pool keeps.
+        required: the level; None for no demand.
+    """
     if required is None or required is Level.NODE:
-        return [query.order]
-    return _split(query.node, query.order, required)
+        return [order]
+    return _split(node, order, required)
+
+
+def _pools(query: LinkQuery) -> Pools:
+    return scoped_pools(query.node, query.order, query.topology.required)
 
 
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:

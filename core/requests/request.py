@@ -119,7 +119,7 @@ class ContainerRequest:
 
     Attributes:
         name: the container's name in the pod.
-        count: how many different cards, 1 or more.
+        count: how many cards, 1 or more; different ones, or slices where ``several_slices``.
         memory: bytes of each card, 1 or more; None where the pod asks for a percentage.
         memory_percent: of each card's memory, 1 to 100; None where the pod asks for bytes.
         compute: percent of each card, 0 to 100; 0 reserves none.
@@ -202,6 +202,7 @@ class Request:
         alternatives: other dialects whose cards are allowed as well.
         by_configured_size: of a card in MIG mode it takes slices that the scheduler's settings
             state to have the memory; they can have less. False: the slices have the memory.
+        several_slices: of a card in MIG mode one container can have several slices.
         plugin: a vendor's device plugin serves these resources without any scheduler of cards, so
             that the request fits every node without cards, and gets none of ours there; None where
             a scheduler must choose the cards.
@@ -229,6 +230,7 @@ class Request:
     notes: tuple[str, ...] = ()
     alternatives: frozenset[str] = frozenset()
     by_configured_size: bool = False
+    several_slices: bool = False
     plugin: PluginShare | None = None
 
     def described(self, card: Card) -> bool:

@@ -135,6 +135,7 @@ def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5
         exclusions=seed.choice((frozenset(), frozenset({"x"}))),
         qos=seed.choice((None, "fixed", "burst")),
         by_configured_size=seed.random() < 0.3,
+        several_slices=seed.random() < 0.3,
     )
 
 

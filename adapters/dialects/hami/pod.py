@@ -72,6 +72,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
             required=Level.NUMA if bound else None,
         ),
         priority=pod.spec.priority or 0,
+        several_slices=True,
         notes=tuple(note for one in amounts for note in one.notes),
     )
 

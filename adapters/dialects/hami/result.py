@@ -40,7 +40,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     texts = annotations(pod)
     check_node(texts, node)
     text = texts[NVIDIA_ALLOCATED]
-    lists = decode_devices(NVIDIA_KIND, _FIELD, text)
+    lists = decode_devices(NVIDIA_KIND, _FIELD, text, several_slices=True)
     members = [member.container.name for member in pod_containers(pod)]
     if len(lists) != len(members):
         problem = f"covers {len(lists)} containers, the pod has {len(members)}"
@@ -56,6 +56,9 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
             raise DialectError(_FIELD, text, problem)
         if count:
             grants += _grants(wanted[name], index, shares, places, cards)
+    parts = {(grant.container, grant.card, grant.slice) for grant in grants}
+    if len(parts) < len(grants):
+        raise DialectError(_FIELD, text, "names a card or a slice twice for one container")
     check_slices(texts, (grant.card for grant in grants), node)
     return tuple(grants)
 

@@ -10,6 +10,7 @@ from core.ledger.usage import (
     CardUsage,
     concurrent_grants,
     conflict_between,
+    contested_cards,
     first_conflict,
     shares_by_card,
 )
@@ -63,7 +64,10 @@ def beside(newcomer: CardShare, *residents: CardShare) -> Cause | None:
 
 
 def peak(*phases: tuple[Phase, int]) -> tuple[int, int, int]:
-    grants = [replace(a_grant(memory=memory), phase=phase) for phase, memory in phases]
+    grants = [
+        replace(a_grant(memory=memory, container=f"c{number}"), phase=phase)
+        for number, (phase, memory) in enumerate(phases)
+    ]
     found = shares_by_card(a_request(), grants)
     return found.memory, found.compute, found.slots
 
@@ -82,7 +86,8 @@ def test_sidecars_add_to_all_that_starts_after_them() -> None:
 
 def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
     found = shares_by_card(
-        a_request(), [a_sliced_grant(0, 2, Phase.INIT), a_sliced_grant(2), a_sliced_grant(0, 2)]
+        a_request(),
+        [a_sliced_grant(0, 2, Phase.INIT, "first"), a_sliced_grant(2), a_sliced_grant(0, 2)],
     )
 
     assert (found.memory, found.compute, found.slots) == (3 * GIB, 75, 2)
@@ -132,14 +137,28 @@ def test_a_grant_alone_counts_as_beside_an_init_container_that_has_nothing(
 def test_a_main_container_runs_beside_sidecars_and_other_main_ones() -> None:
     grants = [replace(a_grant(), phase=phase) for phase in (Phase.INIT, Phase.SIDECAR, Phase.MAIN)]
 
-    assert concurrent_grants(grants, Phase.MAIN) == grants[1:]
+    assert concurrent_grants(grants, Phase.MAIN, "next") == grants[1:]
 
 
 @pytest.mark.parametrize("phase", [Phase.INIT, Phase.SIDECAR])
 def test_an_init_container_runs_beside_earlier_sidecars_alone(phase: Phase) -> None:
     grants = [replace(a_grant(), phase=earlier) for earlier in (Phase.INIT, Phase.SIDECAR)]
 
-    assert concurrent_grants(grants, phase) == grants[1:]
+    assert concurrent_grants(grants, phase, "next") == grants[1:]
+
+
+def test_all_slices_of_one_container_are_in_use_at_once() -> None:
+    one, two = (
+        replace(a_sliced_grant(start), container="first", phase=Phase.INIT) for start in (0, 1)
+    )
+    after = replace(a_sliced_grant(2), container="second", phase=Phase.INIT)
+
+    assert concurrent_grants([one], Phase.INIT, "first") == [one]
+    share = shares_by_card(held(), [one, two, after])
+    assert (share.slots, len(share.slices)) == (2, 3)
+    alone = [replace(each, exclusive=True) for each in (one, two)]
+    assert contested_cards(held(*alone)) == []
+    assert contested_cards(held(one, one)) == ["a"]
 
 
 # --- the sum of the holders -----------------------------------------------------------------------

@@ -11,6 +11,7 @@ from adapters.dialects.hami.node import read_node as read_hami
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.hami.tests.builders import (
+    a_container,
     a_device,
     a_hami,
     a_kube_node,
@@ -27,6 +28,7 @@ from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
 
 HAMI = frozenset({"hami"})
 
@@ -475,9 +477,96 @@ def test_the_sum_of_compute_has_room_for_seven_slices_of_15_percent() -> None:
     assert HAMI_DIALECT.resources(node.cards)["nvidia.com/gpucores"] == 105
 
 
-def test_two_devices_of_a_container_are_slices_of_two_cards() -> None:
-    pod = a_pod({"gpu": 2, "gpumem": 4000})
+def starts(placement: Placement) -> list[tuple[str, str, int]]:
+    """Card, profile and start of each slice."""
+    return [
+        (grant.card, grant.slice.profile, grant.slice.start)
+        for grant in placement.grants
+        if grant.slice is not None
+    ]
+
+
+def test_two_devices_of_a_container_are_slices_of_one_card() -> None:
+    """The search stays on a card in MIG mode until it has no slice left.
+
+    pkg/device/nvidia/device.go:838 (``i++`` of Fit); expected by HAMi's own
+    pkg/scheduler/mig_allocation_test.go, TestFitInDevicesAllowsMultipleMigPlacementsOnSingleGPU,
+    and shown by docs/develop/dynamic-mig.md: ``nvidia.com/gpu: 2`` with ``gpumem: 8000``.
+    """
     one, two = (the_node(a_kube_node(*map(a_mig_device, range(number)))) for number in (1, 2))
 
-    assert "2 cards asked for one container, node has 1" in rejection(pod, one).text()
-    assert {grant.card for grant in place(pod, two).grants} == {"GPU-0", "GPU-1"}
+    for node in (one, two):
+        found = starts(place(a_pod({"gpu": 2, "gpumem": 4000}), node))
+        assert [found[0][1:], found[1][1:]] == [("1g.5gb", 6), ("1g.5gb", 5)]
+        assert found[0][0] == found[1][0]
+    guide = starts(place(a_pod({"gpu": 2, "gpumem": 8000}), one))
+    assert guide == [("GPU-0", "2g.10gb", 0), ("GPU-0", "2g.10gb", 2)]
+
+
+def test_what_one_card_has_no_slice_for_is_on_the_next_one() -> None:
+    """As above: Fit goes on with the next card where CustomFilterRule finds no place."""
+    two = the_node(a_kube_node(*map(a_mig_device, range(2))))
+    pod = a_pod({"gpu": 3, "gpumem": 16000})
+
+    found = starts(place(pod, two))
+    assert sorted(found) == [
+        ("GPU-0", "3g.20gb", 4),
+        ("GPU-1", "3g.20gb", 0),
+        ("GPU-1", "3g.20gb", 4),
+    ]
+    one = the_node(a_kube_node(a_mig_device()))
+    text = "1 of 1 cards: no free MIG slices for a large enough profile"
+    assert rejection(pod, one).text() == text
+
+
+def test_shared_cards_are_different_ones_for_each_device() -> None:
+    """TestFitInDevicesRetainsPhysicalCountCheckForNonMigGPU of pkg/scheduler/mig_allocation_test.go."""
+    node = the_node(a_kube_node(a_device()))
+
+    assert rejection(a_pod({"gpu": 2, "gpumem": 4000}), node).text() == (
+        "2 cards asked for one container, node has 1"
+    )
+    mode = {"nvidia.com/vgpu-mode": "hami-core"}
+    cut = the_node(a_kube_node(a_mig_device()))
+    pod = a_pod({"gpu": 2, "gpumem": 4000}, annotations=mode)
+    assert "2 cards asked for one container" in rejection(pod, cut).text()
+
+
+def test_devices_are_slices_and_shares_where_a_node_has_both() -> None:
+    node = the_node(a_kube_node(a_device(0), a_mig_device(1)))
+    found = place(a_pod({"gpu": 3, "gpumem": 4000}), node)
+
+    assert {grant.card for grant in found.grants} == {"GPU-0", "GPU-1"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"nvidia.com/numa-bind": "true"},
+        {"hami.io/gpu-scheduler-policy": "topology-aware"},
+    ],
+)
+def test_linked_devices_are_slices_of_one_card_where_the_node_has_no_more(
+    texts: dict[str, str],
+) -> None:
+    node = the_node(a_kube_node(a_mig_device()))
+
+    assert len(place(a_pod({"gpu": 2, "gpumem": 4000}, annotations=texts), node).grants) == 2
+
+
+def test_linked_devices_are_on_different_cards_first() -> None:
+    node = the_node(a_kube_node(*map(a_mig_device, range(2))))
+    texts = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+    found = place(a_pod({"gpu": 2, "gpumem": 4000}, annotations=texts), node)
+
+    assert {grant.card for grant in found.grants} == {"GPU-0", "GPU-1"}
+
+
+def test_an_init_containers_slices_are_of_one_card_too() -> None:
+    node = the_node(a_kube_node(a_mig_device()))
+    first = a_container({"gpu": 2, "gpumem": 4000}, "first")
+    pod = a_pod({"gpu": 2, "gpumem": 4000, "gpucores": 10}, init=[first])
+
+    assert len(set(starts(place(pod, node)))) == 2
+    [use] = run(NodeLedger.of(node), pod).usages
+    assert (use.slots, len(use.slices())) == (2, 2)
