@@ -221,6 +221,8 @@ class Dialect(ABC):
         result_keys: annotations and labels that only a scheduler may write.
         keeps_choice: whether the ecosystem's scheduler goes on counting the cards that it chose
             where the Binding brings others.
+        frees_init_shares: whether the ecosystem's scheduler gives other pods what only init
+            containers had, once these have finished.
     """
 
     __slots__ = ()
@@ -228,6 +230,7 @@ class Dialect(ABC):
     name: ClassVar[str]
     result_keys: ClassVar[frozenset[str]]
     keeps_choice: ClassVar[bool] = False
+    frees_init_shares: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

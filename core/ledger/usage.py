@@ -242,7 +242,8 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
 def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     cards: dict[str, list[Grant]] = {}
     for grant in allocation.grants:
-        cards.setdefault(grant.card, []).append(grant)
+        if allocation.counts(grant):
+            cards.setdefault(grant.card, []).append(grant)
     return cards
 
 

@@ -147,6 +147,7 @@ def allocation_record(allocation: Allocation) -> AllocationRecord:
         allocation.since,
         allocation.release_by,
         allocation.devices,
+        allocation.initialized,
     )
 
 
@@ -253,4 +254,5 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         since=record.since,
         release_by=record.release_by,
         devices=record.devices,
+        initialized=record.initialized,
     )

@@ -86,6 +86,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     since: Count = 0
     release_by: Count | None = None
     devices: str = ""
+    initialized: bool = False
 
 
 class TotalRecord(Wire, frozen=True, gc=False):

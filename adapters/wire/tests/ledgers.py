@@ -48,6 +48,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         blocked=frozenset({"GPU-2", "GPU-0"}),
         since=4,
         release_by=1_800_000_000,
+        initialized=True,
     )
     return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second", node=name))
 

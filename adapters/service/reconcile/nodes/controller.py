@@ -20,6 +20,7 @@ from adapters.accounting.repairs import (
     Describe,
     Keep,
     Mirror,
+    Recount,
     Release,
     ReleaseCause,
     Repair,
@@ -368,6 +369,8 @@ class Reconciler:
                     self._reporter.of_node(node, "StopUnconfirmed", text)
             case Keep():
                 self._reporter.repaired("kept")
+            case Recount():
+                self._reporter.repaired("recounted")
             case Mirror():
                 if await self._annotator.mirror(repair, node):
                     self._reporter.repaired("mirrored")
