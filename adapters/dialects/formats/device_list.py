@@ -82,8 +82,8 @@ def listed_grant(
 ) -> Grant:
     """The grant for a listed device of a card that is not partitioned.
 
-    A share of all compute is exclusive for HAMi and Volcano too, except that HAMi's shares a card of
-    which pods may have more than that. No limit means all memory.
+    A share of all compute is exclusive for HAMi and Volcano too, except that HAMi's shares a card
+    of which pods may have more than that. No limit means all memory.
 
     Args:
         field: path of the record, for the error.

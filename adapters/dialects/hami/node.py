@@ -1,9 +1,9 @@
 """NVIDIA's cards as HAMi's device plugin describes them in an annotation of the node.
 
 The text is a JSON list that omits values of 0 and false; older plugins write
-``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. ``devcore`` is the
-percent of compute that pods may have together: ``deviceCoreScaling`` times 100, and 100 of a card in
-MIG mode (register.go:175-177). HAMi also reads an absent one as 0.
+``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. ``devcore`` is
+the percent of compute that pods may have together: ``deviceCoreScaling`` times 100, and 100 of a
+card in MIG mode (register.go:175-177). HAMi also reads an absent one as 0.
 Source: pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go and pkg/device/devices.go,
 DeviceInfo, MarshalNodeDevices, and DecodeNodeDevices for the older text (a whole one stands in
 volcano-sh/volcano issue 4511).

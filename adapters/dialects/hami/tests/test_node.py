@@ -139,6 +139,16 @@ def test_a_partitioned_card_has_all_of_its_compute() -> None:
     assert described(entry(devcore=50, mode="mig")).cards[0].compute == 100
 
 
+def test_what_a_nodes_own_settings_change_is_read_from_its_annotation() -> None:
+    """nodeconfig is read by HAMi's device plugin alone, which registers the outcome.
+
+    pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:134-170; register.go:160-187.
+    """
+    [card] = described(entry(count=3, devmem=16384, devcore=150, mode="hami-core")).cards
+
+    assert (card.slots, card.memory, card.compute) == (3, 16384 * MIB, 150)
+
+
 def test_of_two_dialects_the_smaller_compute_of_a_card_counts() -> None:
     """Pods of another dialect know no more than 100 percent of a card."""
     vgpu = "GPU-a,10,8192,NVIDIA A100,true:"
@@ -520,7 +530,7 @@ def test_what_one_card_has_no_slice_for_is_on_the_next_one() -> None:
 
 
 def test_shared_cards_are_different_ones_for_each_device() -> None:
-    """TestFitInDevicesRetainsPhysicalCountCheckForNonMigGPU of pkg/scheduler/mig_allocation_test.go."""
+    """pkg/scheduler/mig_allocation_test.go, the test of the physical count without MIG."""
     node = the_node(a_kube_node(a_device()))
 
     assert rejection(a_pod({"gpu": 2, "gpumem": 4000}), node).text() == (
