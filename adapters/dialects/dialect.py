@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import ClassVar, Literal, Self
 
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
@@ -79,6 +80,10 @@ Documents = Mapping[Document, object]
 """The settings files that exist, parsed from YAML into plain objects."""
 
 
+NO_SCORES: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+"""No source says how well cards are linked."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
     """What one source, usually a dialect, reports about one node.
@@ -94,6 +99,7 @@ class NodeDescription:
         partitions_bind: as in ``Node``.
         losses: as in ``Node``.
         gains: as in ``Node``.
+        scores: by uuid of one card and of another, how well they are linked; higher is better.
         problems: what could not be parsed, as sentences; ``cards`` omits such cards.
         source: name of the source where it is not a dialect.
     """
@@ -107,6 +113,7 @@ class NodeDescription:
     partitions_bind: bool = False
     losses: tuple[tuple[int, int], ...] = ()
     gains: tuple[tuple[int, int], ...] = ()
+    scores: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NO_SCORES)
     problems: tuple[str, ...] = ()
     source: str = ""
 

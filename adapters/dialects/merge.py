@@ -1,10 +1,10 @@
 """Merges what several sources report about a node: a card that two describe is one card."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from adapters.dialects.dialect import Dialect, NodeDescription
+from adapters.dialects.dialect import NO_SCORES, Dialect, NodeDescription
 from adapters.wire.kube import DeviceObject, KubeNode
 from adapters.wire.records.hardware import NodeHardware
 from core.hardware.card import Card, Mode, Scope
@@ -77,16 +77,29 @@ def read_node(
             card = replace(card, healthy=False)
         cards.append(card)
         problems += disagreement
+    in_order = tuple(sorted(cards, key=lambda card: (card.index, card.uuid)))
     merged = Node(
         name=node.metadata.name,
-        cards=tuple(sorted(cards, key=lambda card: (card.index, card.uuid))),
+        cards=in_order,
         isolation=next((one.isolation for one in described if one.isolation), None),
         partitions=next((one.partitions for one in described if one.partitions), ()),
         partitions_bind=any(one.partitions_bind for one in described),
         losses=next((one.losses for one in described if one.losses), ()),
         gains=next((one.gains for one in described if one.gains), ()),
+        scores=_scores(in_order, next((one.scores for one in described if one.scores), NO_SCORES)),
     )
     return merged, tuple(problems)
+
+
+def _scores(
+    cards: Sequence[Card], stated: Mapping[str, Mapping[str, int]]
+) -> tuple[tuple[int, ...], ...]:
+    """The scores of all pairs, 0 where none is stated; nothing where all are 0."""
+    rows = tuple(
+        tuple(0 if one is other else stated.get(one.uuid, {}).get(other.uuid, 0) for other in cards)
+        for one in cards
+    )
+    return rows if any(map(any, rows)) else ()
 
 
 def _is_possible(card: Card) -> bool:

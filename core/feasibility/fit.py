@@ -341,7 +341,7 @@ class _Search:
         """A value per card, equal for two idle cards of which one suits wherever the other does."""
         return [
             position
-            if use.shares or card.mode is Mode.MIG or self.node.partitions
+            if use.shares or card.mode is Mode.MIG or self.node.partitions or self.node.scores
             else (card.memory, card.compute, card.slots, card.links)
             for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
         ]

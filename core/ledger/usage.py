@@ -253,7 +253,10 @@ def _slices(grants: Sequence[Grant]) -> tuple[Slice, ...]:
 
 
 def _exclude_each_other(left: Grant, right: Grant) -> bool:
-    """Whether two grants of one card cannot be in use at once: one container may have two slices."""
+    """Whether two grants of one card cannot be in use at once.
+
+    Slices of one container can.
+    """
     if left.slice is not None and right.slice is not None and left.container == right.container:
         return _overlap(left, right)
     return left.exclusive or right.exclusive or _overlap(left, right)

@@ -101,6 +101,8 @@ class TopologyConstraint:
         must_partition: whole cards must be a partition of the node's table.
         best_partitions_only: only partitions with the highest score of their size are allowed.
         bandwidth: least ring bandwidth of a partition, in the table's unit.
+        by_score: where the node states scores of pairs, several cards are those of the largest
+            sum, and one card is that of the smallest. ``levels`` count where it does not.
     """
 
     levels: tuple[Level, ...] = ()
@@ -109,6 +111,7 @@ class TopologyConstraint:
     must_partition: bool = False
     best_partitions_only: bool = False
     bandwidth: int = 0
+    by_score: bool = False
 
 
 @dataclass(frozen=True, slots=True)

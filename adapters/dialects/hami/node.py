@@ -115,6 +115,7 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
             for card in sorted(cards.values(), key=lambda card: (card.index, card.uuid))
         ),
         precision=MIB,
+        scores=scores,
         problems=tuple(problems),
         source="HAMi",
     )

@@ -70,6 +70,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
         topology=TopologyConstraint(
             levels=(Level.NUMA, Level.PCIE, Level.LINK) if linked else (),
             required=Level.NUMA if bound else None,
+            by_score=linked,
         ),
         priority=pod.spec.priority or 0,
         several_slices=True,

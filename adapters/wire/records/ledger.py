@@ -87,6 +87,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         partitions_bind=node.partitions_bind,
         losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
         gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
+        scores=node.scores,
         allocations=tuple(allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
         meter=_meter_record(ledger.meter) if ledger.meter.until else None,
@@ -161,12 +162,20 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
         partitions_bind=record.partitions_bind,
         losses=tuple((entry.cards, entry.value) for entry in record.losses),
         gains=tuple((entry.cards, entry.value) for entry in record.gains),
+        scores=_scores(record),
     )
     allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
     check_unique("card", [card.uuid for card in node.cards])
     check_unique("pod", [allocation.uid for allocation in allocations])
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
     return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
+
+
+def _scores(record: LedgerRecord) -> tuple[tuple[int, ...], ...]:
+    """The scores of pairs; none where they are not those of the record's cards."""
+    cards = len(record.cards)
+    is_square = len(record.scores) == cards and all(len(row) == cards for row in record.scores)
+    return record.scores if is_square else ()
 
 
 @lru_cache(_GEOMETRIES)

@@ -132,6 +132,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     partitions_bind: bool = False
     losses: tuple[CardCountRecord, ...] = ()
     gains: tuple[CardCountRecord, ...] = ()
+    scores: tuple[tuple[Int64, ...], ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None

@@ -31,6 +31,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         partitions_bind=True,
         losses=((1, 3), (2, -1)),
         gains=((2, 50),),
+        scores=((0, 60, 100), (60, 0, 20), (100, 20, 0)),
     )
     rich = replace(
         held(

@@ -78,6 +78,7 @@ CHANGES: dict[type, dict[str, object]] = {
         "partitions_bind": True,
         "losses": ((1, 5),),
         "gains": ((1, 5),),
+        "scores": ((0, 5), (5, 0)),
     },
 }
 """By field, a value that makes another class."""

@@ -254,7 +254,7 @@ def unreadable_settings(cluster: SoundCluster) -> None:
         (
             of_another_release,
             ERROR,
-            "dragoman-system/dragoman does not read ConfigMap kube-system/gpu-hami-scheduler-device",
+            "does not read ConfigMap kube-system/gpu-hami-scheduler-device",
         ),
         (in_another_namespace, ERROR, "does not read ConfigMap gpu/hami-scheduler-device"),
         (unreadable_settings, WARNING, "ConfigMap hami-scheduler-device"),

@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -26,6 +27,7 @@ from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
 from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.node import Node
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
@@ -388,6 +390,83 @@ def test_a_topology_aware_pod_gets_linked_cards() -> None:
     placement = place(a_pod({"gpu": 2, "gpumem": 1}, annotations=policy), node)
 
     assert {grant.card for grant in placement.grants} == {"GPU-1", "GPU-3"}
+
+
+def graded(*rows: tuple[int, ...]) -> Node:
+    """A node whose cards have these scores of pairs."""
+    uuids = [f"GPU-{number}" for number in range(len(rows))]
+    text = scored(
+        *((uuid, dict(zip(uuids, row, strict=True))) for uuid, row in zip(uuids, rows, strict=True))
+    )
+    node = a_kube_node(*map(a_device, range(len(rows))), annotations={SCORES: text})
+    return read_node(node, None, [HAMI_DIALECT])[0]
+
+
+CHAIN = graded((0, 100, 20, 20), (100, 0, 200, 20), (20, 200, 0, 20), (20, 20, 20, 0))
+"""One NVLink between the first two cards, two between the second and the third."""
+TOPOLOGY = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+
+
+def chosen(node: Node, count: int, **texts: str) -> list[str]:
+    pod = a_pod({"gpu": count, "gpumem": 1000}, annotations={**TOPOLOGY, **texts})
+    return sorted(grant.card for grant in place(pod, node).grants)
+
+
+def test_the_cards_of_the_largest_sum_of_scores_are_chosen() -> None:
+    """Each NVLink is 100: pkg/device/nvidia/calculate_score.go:246-281, calculateGPUPairScore.
+
+    The sum over all pairs decides: pkg/device/nvidia/device.go, computeBestCombination.
+    """
+    assert chosen(CHAIN, 2) == ["GPU-1", "GPU-2"]
+    assert chosen(CHAIN, 3) == ["GPU-0", "GPU-1", "GPU-2"]
+    switches = graded((0, 50, 30, 10), (50, 0, 30, 10), (30, 30, 0, 60), (10, 10, 60, 0))
+    assert chosen(switches, 2) == ["GPU-2", "GPU-3"]
+
+
+def test_of_a_chain_of_links_the_ends_are_not_linked() -> None:
+    """Two pairs of one NVLink each are a sum of 220, three pairs at one switch each of 150."""
+    rows = [[0] * 6 for _ in range(6)]
+    for one, other, score in (
+        (0, 1, 100),
+        (1, 2, 100),
+        (0, 2, 20),
+        (3, 4, 90),
+        (4, 5, 90),
+        (3, 5, 90),
+    ):
+        rows[one][other] = rows[other][one] = score
+
+    assert chosen(graded(*map(tuple, rows)), 3) == ["GPU-3", "GPU-4", "GPU-5"]
+
+
+def test_a_single_card_is_the_one_that_is_linked_worst() -> None:
+    """pkg/device/nvidia/device.go, computeWorstSingleCard; only cards that fit are compared."""
+    assert chosen(CHAIN, 1) == ["GPU-3"]
+    ledger = run(
+        NodeLedger.of(CHAIN),
+        a_pod({"gpu": 1, "gpucores": 100}, annotations={"nvidia.com/use-gpuuuid": "GPU-3"}),
+    )
+    found = place(a_pod({"gpu": 1, "gpumem": 1000}, annotations=TOPOLOGY), ledger)
+    assert [grant.card for grant in found.grants] == ["GPU-0"]
+
+
+def test_cards_of_one_numa_node_are_compared_where_a_pod_binds_to_one() -> None:
+    node = replace(
+        CHAIN,
+        cards=tuple(
+            replace(card, links=(Scope(Level.NUMA, str(card.index // 2)),)) for card in CHAIN.cards
+        ),
+    )
+
+    assert chosen(node, 2, **{"nvidia.com/numa-bind": "true"}) == ["GPU-0", "GPU-1"]
+    with_three = a_pod(
+        {"gpu": 3, "gpumem": 1000}, annotations={**TOPOLOGY, "nvidia.com/numa-bind": "true"}
+    )
+    assert "within one scope" in rejection(with_three, node).text()
+
+
+def test_scores_of_0_are_none() -> None:
+    assert graded((0, 0), (0, 0)).scores == ()
 
 
 def test_a_pod_that_binds_to_a_numa_node_gets_cards_of_one() -> None:

@@ -117,6 +117,12 @@ def test_a_card_of_an_earlier_programs_record_has_all_of_its_compute() -> None:
     assert decode(write(record)) == empty(a_card())
 
 
+def test_scores_that_are_not_of_the_records_cards_count_as_none() -> None:
+    record = read(a_rich_ledger())
+    for scores in ([[0]], [[0], [0], [0]]):
+        assert decode(write({**record, "scores": scores})).node.scores == ()
+
+
 def spoiled(change: str) -> Any:
     record = read(a_rich_ledger())
     card, pod = record["cards"][0], record["allocations"][0]
