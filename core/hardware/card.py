@@ -17,6 +17,8 @@ class Mode(Enum):
     """Several pods share its memory and compute, isolated in software (HAMi-core, sGPU)."""
     MIG = "mig"
     """Pods have hardware slices of it."""
+    MPS = "mps"
+    """As shared, where the vendor's service (NVIDIA's MPS) is to share it."""
     WHOLE = "whole"
     """One pod has the whole card."""
 

@@ -47,7 +47,7 @@ CLASSES_OF_NODES = 3
 
 
 def a_random_card(seed: Random, node: str, index: int) -> Card:
-    mode = seed.choice((*(Mode.SHARED,) * 5, Mode.WHOLE, Mode.MIG, Mode.MIG))
+    mode = seed.choice((*(Mode.SHARED,) * 4, Mode.MPS, Mode.WHOLE, Mode.MIG, Mode.MIG))
     return Card(
         uuid=f"{node}-{index}",
         node=node,

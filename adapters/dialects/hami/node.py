@@ -29,11 +29,11 @@ from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
 from core.hardware.quantity import FULL, MAX_COMPUTE, MIB
 
-# nvidia/device.go:56-58; mps is shared by the driver, by memory and compute too.
+# nvidia/device.go:61-63
 _MODES = {
     "": Mode.SHARED,
     keys.HAMI_CORE: Mode.SHARED,
-    keys.MPS: Mode.SHARED,
+    keys.MPS: Mode.MPS,
     keys.MIG: Mode.MIG,
 }
 _NVIDIA = "NVIDIA"

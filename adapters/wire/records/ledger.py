@@ -25,7 +25,7 @@ from adapters.wire.records.ledger_records import (
     SummaryRecord,
     TotalRecord,
 )
-from core.hardware.card import Card, Level, Scope
+from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
@@ -120,13 +120,14 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
         card.memory,
         card.slots,
         card.healthy,
-        card.mode,
+        Mode.SHARED if card.mode is Mode.MPS else card.mode,
         card.numa,
         tuple(ScopeRecord(scope.level.name.lower(), scope.name) for scope in card.links),
         tuple(sorted(card.dialects)),
         card.names,
         geometries.index(card.geometry) if card.geometry.layouts else None,
         card.compute,
+        card.mode is Mode.MPS,
     )
 
 
@@ -224,7 +225,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.memory,
         card.slots,
         card.healthy,
-        card.mode,
+        Mode.MPS if card.mps and card.mode is Mode.SHARED else card.mode,
         card.numa if card.numa is not None and card.numa >= 0 else None,
         tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
         _dialects(card.dialects),

@@ -35,7 +35,11 @@ class GeometryRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``."""
+    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``.
+
+    A card in mode ``mps`` has the mode ``shared`` and ``mps``: an earlier program, which knows no
+    such mode, then reads it as a shared card.
+    """
 
     uuid: str
     index: Number
@@ -51,6 +55,7 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     names: tuple[str, ...] = ()
     geometry: Number | None = None
     compute: Compute = FULL
+    mps: bool = False
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):

@@ -141,6 +141,21 @@ def test_a_partitioned_card_has_all_of_its_compute() -> None:
     assert described(entry(devcore=50, mode="mig")).cards[0].compute == 100
 
 
+def test_cards_of_mps_are_of_pods_that_name_that_mode_or_none() -> None:
+    """checkType compares the mode of the card with the annotation: nvidia/device.go:486-497."""
+    node = the_node(a_kube_node(a_device(0), a_device(1, mode="mps")))
+    assert [card.mode for card in node.cards] == [Mode.SHARED, Mode.MPS]
+    mode = "nvidia.com/vgpu-mode"
+
+    for text, card in (("mps", "GPU-1"), ("hami-core", "GPU-0")):
+        pod = a_pod({"gpu": 1, "gpumem": 1000}, annotations={mode: text})
+        assert [grant.card for grant in place(pod, node).grants] == [card]
+    both = a_pod({"gpu": 2, "gpumem": 1000}, annotations={mode: "mps"})
+    assert rejection(both, node).text() == "1 of 2 cards: other sharing mode"
+    any_mode = place(a_pod({"gpu": 2, "gpumem": 1000}), node)
+    assert {grant.card for grant in any_mode.grants} == {"GPU-0", "GPU-1"}
+
+
 def test_what_a_nodes_own_settings_change_is_read_from_its_annotation() -> None:
     """nodeconfig is read by HAMi's device plugin alone, which registers the outcome.
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.wire.records.ledger import LedgerRecordError, decode, encode
 from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
+from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
@@ -115,6 +116,15 @@ def test_a_card_of_an_earlier_programs_record_has_all_of_its_compute() -> None:
     del record["cards"][0]["compute"]
 
     assert decode(write(record)) == empty(a_card())
+
+
+def test_a_card_of_mps_is_a_shared_card_for_an_earlier_program() -> None:
+    ledger = empty(replace(a_card(), mode=Mode.MPS))
+    [card] = read(ledger)["cards"]
+
+    assert "mode" not in card
+    assert card["mps"] is True
+    assert decode(encode(ledger)) == ledger
 
 
 def test_scores_that_are_not_of_the_records_cards_count_as_none() -> None:
