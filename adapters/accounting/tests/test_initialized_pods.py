@@ -135,9 +135,9 @@ def test_two_pods_whose_init_containers_run_again_count_one_after_the_other() ->
 
 
 def test_slices_stay_the_pods() -> None:
-    """HAMi counts all slices that the record has of a card that the pod goes on using.
+    """HAMi counts all slices that the record has, also those of no container that counts.
 
-    pkg/scheduler/scheduler.go:747-785, getNodesUsage.
+    pkg/scheduler/scheduler.go:788-827, getNodesUsage.
     """
     node = the_node(a_kube_node(a_mig_device()))
     first = a_container({"gpu": 1, "gpumem": 9000}, "first")

@@ -23,14 +23,18 @@ from adapters.dialects.hami.tests.builders import (
     run,
     the_node,
 )
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
+from core.feasibility.fit import fit
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.node import Node
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
+from core.requests.reason import Reason
+from core.tests.builders import placed
 
 HAMI = frozenset({"hami"})
 
@@ -114,6 +118,19 @@ def test_two_pods_of_all_compute_share_a_card_of_twice_its_compute() -> None:
 
     assert ledger.usages[0].compute == 200
     assert rejection(a_pod(cores(0)), ledger).text() == "1 of 1 cards: compute fully allocated"
+
+
+def test_a_whole_card_is_exclusive_also_where_compute_is_overcommitted() -> None:
+    ledger = the_one(entry(devcore=200))
+    pod = a_pod({"gpu": 1})
+    dialect = dialect_of(pod, ALL)
+    assert dialect is not None
+    whole = dialect.read_request(pod)
+    assert whole.dialect == "nvidia"
+    ledger = placed(ledger, whole, fit(whole, ledger))
+
+    assert rejection(a_pod(cores(0)), ledger).text() == "1 of 1 cards: held exclusively"
+    assert isinstance(fit(whole, the_one(entry(devcore=50))), Reason)
 
 
 def test_the_record_of_hamis_scheduler_of_all_compute_shares_such_a_card() -> None:
