@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 from typing import NoReturn
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.clock import SystemClock
@@ -16,6 +17,7 @@ from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
     EventEmitter,
+    GangSource,
     NoBudgets,
     NodeLocks,
     NoLocks,
@@ -66,6 +68,7 @@ class Cluster:
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
+        gangs: pods that are bound together.
     """
 
     binder: Binder
@@ -76,6 +79,7 @@ class Cluster:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     agents: AgentReader = field(default_factory=NoAgents)
+    gangs: GangSource = field(default_factory=GangCache)
 
 
 class NodeEvents:
@@ -144,6 +148,7 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.gangs,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors
