@@ -18,7 +18,7 @@ class Mode(Enum):
     MIG = "mig"
     """Pods have hardware slices of it."""
     MPS = "mps"
-    """As shared, where the vendor's service (NVIDIA's MPS) is to share it."""
+    """Several pods share it, and the vendor's service (NVIDIA's MPS) is to run for them."""
     WHOLE = "whole"
     """One pod has the whole card."""
 

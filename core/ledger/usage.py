@@ -240,10 +240,12 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
 
 
 def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
+    grants: Sequence[Grant] = allocation.grants
+    if allocation.initialized:
+        grants = [grant for grant in grants if allocation.counts(grant)]
     cards: dict[str, list[Grant]] = {}
-    for grant in allocation.grants:
-        if allocation.counts(grant):
-            cards.setdefault(grant.card, []).append(grant)
+    for grant in grants:
+        cards.setdefault(grant.card, []).append(grant)
     return cards
 
 

@@ -134,7 +134,7 @@ class _Reader:
             config
             for label in registry.document_labels()
             for config in await self._settings(labels=label)
-            if not {*_documents([config])} <= {*_documents(settings)}
+            if not {*_documents(config)} <= {name for each in settings for name in _documents(each)}
         ]
         return Manifests(
             nodes=self._placed((each.metadata.name, each) for each in nodes),
@@ -188,18 +188,16 @@ class _Reader:
     async def _settings(self, fields: str = "", labels: str = "") -> Sequence[ConfigMap]:
         """The ConfigMap of a scheduler; where several namespaces have it, the first by name."""
         selection = Selection(CONFIG_MAPS, fields=fields, labels=labels)
-        found = [each for each in await self._list(selection, ConfigMap) if _documents([each])]
+        found = await self._list(selection, ConfigMap)
         return sorted(found, key=lambda each: each.metadata.namespace)[:1]
 
     def _placed(self, objects: Iterable[tuple[str, T]]) -> dict[str, tuple[T, InputLocation]]:
         return {name: (each, self._place) for name, each in objects}
 
 
-def _documents(configs: Iterable[ConfigMap]) -> list[Document]:
-    """The settings files that some ConfigMaps have."""
-    found = (
-        registry.document_of(config, key) for config in configs for key in sorted(config.data or {})
-    )
+def _documents(config: ConfigMap) -> list[Document]:
+    """The settings files that a ConfigMap has."""
+    found = (registry.document_of(config, key) for key in sorted(config.data or {}))
     return [document for document in found if document is not None]
 
 

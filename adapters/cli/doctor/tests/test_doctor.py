@@ -193,7 +193,7 @@ def renamed(cluster: SoundCluster) -> None:
 
 
 def of_another_release(cluster: SoundCluster) -> None:
-    """As HAMi's chart names it, charts/hami/templates/_helpers.tpl, for the release ``gpu``."""
+    """HAMi's chart names it so for the release ``gpu``: charts/hami/templates/_helpers.tpl."""
     hami_settings(cluster, "nvidia: {defaultMemory: 1000}")
     meta = cluster.find("configmaps", "hami-scheduler-device")["metadata"]
     meta["name"] = "gpu-hami-scheduler-device"

@@ -134,7 +134,7 @@ def test_a_whole_card_is_exclusive_also_where_compute_is_overcommitted() -> None
 
 
 def test_the_record_of_hamis_scheduler_of_all_compute_shares_such_a_card() -> None:
-    """As above, for pods that HAMi's own scheduler bound before."""
+    """It holds for pods that HAMi's own scheduler bound before."""
     ledger = the_one(entry(devcore=200))
     pod = a_pod(cores(100), annotations={NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1024,100:;"}, node="n")
     of_other_names = a_pod({}, annotations=pod.metadata.annotations, node="n")
@@ -625,7 +625,7 @@ def test_two_devices_of_a_container_are_slices_of_one_card() -> None:
 
 
 def test_what_one_card_has_no_slice_for_is_on_the_next_one() -> None:
-    """As above: Fit goes on with the next card where CustomFilterRule finds no place."""
+    """Fit goes on with the next card where CustomFilterRule finds no place."""
     two = the_node(a_kube_node(*map(a_mig_device, range(2))))
     pod = a_pod({"gpu": 3, "gpumem": 16000})
 

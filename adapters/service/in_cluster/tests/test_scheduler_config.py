@@ -171,7 +171,8 @@ def test_hamis_config_map_is_read_by_the_name_that_it_has_in_this_cluster() -> N
     applied: list[Documents] = []
     renamed = {"hami-scheduler-device": "gpu-hami-scheduler-device"}
     names = config_map_names(renamed)
-    settings = SchedulerConfig(("hami-system",), applied.append, [].append, renamed)
+    problems: list[str] = []
+    settings = SchedulerConfig(("hami-system",), applied.append, problems.append, renamed)
 
     assert "gpu-hami-scheduler-device" in names
     assert "hami-scheduler-device" not in names
@@ -180,3 +181,4 @@ def test_hamis_config_map_is_read_by_the_name_that_it_has_in_this_cluster() -> N
     meta = Metadata(name="gpu-hami-scheduler-device", namespace="hami-system")
     settings.put(ConfigMap(meta, {"device-config.yaml": "nvidia: {}"}))
     assert applied[-1] == {("hami-scheduler-device", "device-config.yaml"): {"nvidia": {}}}
+    assert problems == []
