@@ -124,7 +124,7 @@ class Terminated(Wire, frozen=True, gc=False):
     exit_code: Int64 = 0
 
 
-class ContainerState(Wire, frozen=True, gc=False):
+class InitContainerState(Wire, frozen=True, gc=False):
     """The state of a container, as far as it is read."""
 
     terminated: Terminated | None = None
@@ -133,7 +133,7 @@ class ContainerState(Wire, frozen=True, gc=False):
 class InitContainerStatus(ContainerStatus, frozen=True, gc=False):
     """The status of an init container."""
 
-    state: ContainerState | None = None
+    state: InitContainerState | None = None
 
 
 class PodStatus(Wire, frozen=True, gc=False):

@@ -186,11 +186,10 @@ class _Search:
         if not same:
             return True
         card, own = self.node.cards[position], self.own[position]
-        if card.mode is not Mode.MIG:
-            return False
         share = shares_by_card(self.request, (*own, *same, grant))
         return first_conflict(card, self.uses[position], share) is None and not any(
-            earlier.slice == grant.slice for earlier in same
+            earlier.slice and grant.slice and earlier.slice.overlaps(grant.slice)
+            for earlier in same
         )
 
     def _fail(
@@ -213,7 +212,7 @@ class _Search:
     ) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
         offers: dict[int, tuple[Grant, ...]] = {}
         obstacles: list[Obstacle] = []
-        idle_shares: dict[int, CardShare] = {}
+        idle_shares: dict[tuple[int, bool], CardShare] = {}
         for position, never in enumerate(self.never):
             offer = Obstacle(never) if never else self._offer(container, position, idle_shares)
             if isinstance(offer, Obstacle):
@@ -223,14 +222,18 @@ class _Search:
         return offers, obstacles
 
     def _offer(
-        self, container: ContainerRequest, position: int, idle_shares: dict[int, CardShare]
+        self,
+        container: ContainerRequest,
+        position: int,
+        idle_shares: dict[tuple[int, bool], CardShare],
     ) -> tuple[Grant, ...] | Obstacle:
         """The grants that one card allows: one, or on a card in MIG mode one for each free slice.
 
         Args:
             container: the container's request.
             position: of the card.
-            idle_shares: by memory, what the pod would hold of a card that it does not hold yet.
+            idle_shares: by memory and whether alone, what the pod would hold of a card that it
+                does not hold yet.
         """
         own, card = self.own[position], self.node.cards[position]
         concurrent = concurrent_grants(own, container.phase, container.name)
@@ -245,8 +248,9 @@ class _Search:
         if own or first.slice is not None:
             share = shares_by_card(self.request, (*own, first))
         else:
-            share = idle_shares.get(first.memory) or shares_by_card(self.request, grants)
-            idle_shares[first.memory] = share
+            key = (first.memory, first.exclusive)
+            share = idle_shares.get(key) or shares_by_card(self.request, grants)
+            idle_shares[key] = share
         return first_conflict(card, self.uses[position], share) or grants
 
     def _grants(

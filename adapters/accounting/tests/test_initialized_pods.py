@@ -22,7 +22,7 @@ from adapters.dialects.hami.tests.builders import (
 from adapters.dialects.metax.dialect import Metax
 from adapters.dialects.tests.builders import ALL
 from adapters.wire.kube import (
-    ContainerState,
+    InitContainerState,
     InitContainerStatus,
     Pod,
     PodStatus,
@@ -39,7 +39,9 @@ WATCH = a_container({"gpu": 1, "gpumem": 1000}, "watch", sidecar=True)
 def with_init(pod: Pod, **codes: int | None) -> Pod:
     """With these exit codes of its init containers; None for one that runs."""
     statuses = tuple(
-        InitContainerStatus(name, "id", ContainerState(None if code is None else Terminated(code)))
+        InitContainerStatus(
+            name, "id", InitContainerState(None if code is None else Terminated(code))
+        )
         for name, code in codes.items()
     )
     return msgspec.structs.replace(pod, status=PodStatus(init_container_statuses=statuses))

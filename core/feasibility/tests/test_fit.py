@@ -347,6 +347,16 @@ def test_containers_that_fit_alone_but_not_together_have_a_cause_of_their_own() 
     )
 
 
+def test_a_container_of_all_compute_shares_only_a_card_whose_compute_is_overcommitted() -> None:
+    plain, scaled = a_card("plain", 0), replace(a_card("scaled", 1), compute=200)
+    both = empty(plain, scaled)
+    used = both.adopt(held(a_grant("plain"), a_grant("scaled")))
+    one = replace(wants("x", GIB), compute=100, exclusive=True, exclusive_by_compute=True)
+
+    assert cards_of(fit(a_request(one), used)) == ["scaled"]
+    assert cards_of(fit(a_request(one), both)) == ["plain"]
+
+
 def test_an_exclusive_container_shares_with_no_other_of_its_pod() -> None:
     alone = replace(wants("x", GIB), exclusive=True)
     for containers in ((alone, wants("y", GIB)), (wants("y", GIB), alone)):

@@ -13,6 +13,7 @@ from core.ledger.usage import (
     contested_cards,
     first_conflict,
     shares_by_card,
+    shares_of,
 )
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
@@ -159,6 +160,19 @@ def test_all_slices_of_one_container_are_in_use_at_once() -> None:
     alone = [replace(each, exclusive=True) for each in (one, two)]
     assert contested_cards(held(*alone)) == []
     assert contested_cards(held(one, one)) == ["a"]
+
+
+def test_of_an_initialized_pod_only_slices_of_its_init_containers_count() -> None:
+    first = replace(a_grant(memory=7 * GIB, container="first"), phase=Phase.INIT)
+    other = replace(a_grant("b", container="first"), phase=Phase.INIT)
+    cut = a_sliced_grant(0, phase=Phase.INIT, container="second")
+    allocation = replace(held(first, other, cut, a_grant(memory=GIB)), initialized=True)
+
+    shares = shares_of(allocation)
+
+    assert shares.keys() == {"a"}
+    assert (shares["a"].memory, len(shares["a"].slices)) == (2 * GIB, 1)
+    assert shares_of(replace(allocation, initialized=False))["a"].memory == 8 * GIB
 
 
 # --- the sum of the holders -----------------------------------------------------------------------
