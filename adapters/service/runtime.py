@@ -16,10 +16,12 @@ from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
+    EndedPods,
     EventEmitter,
     GangSource,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     PodReader,
     Ports,
@@ -69,6 +71,7 @@ class Cluster:
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
         gangs: pods that are bound together.
+        ended: pods that have ended, before the leader has released their cards.
     """
 
     binder: Binder
@@ -80,6 +83,7 @@ class Cluster:
     unbound: Callable[[], Sequence[Pod]] = tuple
     agents: AgentReader = field(default_factory=NoAgents)
     gangs: GangSource = field(default_factory=GangCache)
+    ended: EndedPods = field(default_factory=NoEndedPods)
 
 
 class NodeEvents:
@@ -149,6 +153,7 @@ class ServiceRuntime:
             cluster.quotas,
             self.recorder,
             cluster.gangs,
+            cluster.ended,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors

@@ -46,6 +46,7 @@ from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.gangs import GangWatch
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
+from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
 from adapters.service.reconcile.nodes.unbound import UnboundScanner
 from adapters.service.reconcile.ports import RepairReporter
@@ -105,6 +106,7 @@ class InCluster:
             SettingsError: there are no credentials.
         """
         self._settings = settings
+        self._confirm_always = settings.confirm_stop == "always"
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._client = KubeClient(credentials(settings.kubeconfig))
@@ -134,6 +136,7 @@ class InCluster:
             self._cache.unbound,
             self._agents.reader,
             self._gangs,
+            ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -265,7 +268,7 @@ class InCluster:
             self._pods,
             runtime.decision_log,
             reporter=reporter,
-            confirm_always=self._settings.confirm_stop == "always",
+            confirm_always=self._confirm_always,
             live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
         self._cache.subscribe_to_ends(made.look_at_once)
