@@ -17,7 +17,7 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -182,6 +182,11 @@ class Gangs:
             return False
         plan = self._plan(gang, NodeNames(self._ledgers.inventory.names()))
         return not gang.lacks(self._placed(gang) | plan.placed.keys())
+
+    def waiting(self, pod: Pod) -> Sequence[Pod]:
+        """Return the pods of a pod's gang that are not bound; the pod alone where it is in none."""
+        gang = self._source.gang(pod)
+        return (pod,) if gang is None else [each for each in gang.pods if not each.spec.node_name]
 
     def _gang(self, pod_request: PodRequest) -> Gang | None:
         if pod_request.request.plugin is not None:

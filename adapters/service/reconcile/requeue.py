@@ -4,7 +4,8 @@ kube-scheduler and koord-scheduler retry an unschedulable pod when the pod chang
 what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
 After a change of ledgers or quotas each waiting pod is evaluated once, in the order of the
 rejections; after a start first those that wait already. Only a few are woken at a time: the first
-of them may take the room of all.
+of them may take the room of all. A gang is woken as a whole: koord-scheduler asks about one pod of
+it, and rejects the others with that one.
 """
 
 import asyncio
@@ -87,9 +88,11 @@ class PodRequeuer:
             evaluated += STEP
             self._to_evaluate = max(0, self._to_evaluate - STEP)
             await asyncio.sleep(0)
-        for pod in woken:
+        together = {each.metadata.uid: each for pod in woken for each in service.gangs.waiting(pod)}
+        for uid, pod in together.items():
+            service.waiting_pods.discard(uid)
             await self._one(pod)
-        return len(woken)
+        return len(together)
 
     def _learn(self) -> None:
         """Let the pods wait that request a share; those of device plugins are not ours."""

@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.service.reconcile.requeue import STEP, WOKEN, PodRequeuer
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
@@ -96,6 +97,28 @@ def test_no_process_writes_what_an_earlier_one_wrote() -> None:
         await after.requeuer.round()
 
         assert len({*woken.texts, *after.texts}) == 2
+
+
+def test_a_gang_is_woken_as_a_whole() -> None:
+    """koord-scheduler asks about one pod of a gang, and rejects the others with that one."""
+    texts = {
+        "gang.scheduling.koordinator.sh/name": "g",
+        "gang.scheduling.koordinator.sh/min-available": "2",
+    }
+    pods = [read_pod(a_pod(name, annotations=texts)) for name in "ab"]
+
+    async def main() -> list[str]:
+        gangs = GangCache()
+        for pod in pods:
+            gangs.put(pod)
+        woken = Woken(await a_service(a_node("n1", cards=1), gangs=gangs))
+        asking = woken.bench.service.pod_requests.read(pods[0])
+        assert asking is not None
+        woken.bench.service.waiting_pods.add(asking)
+        assert await woken.requeuer.round() == 2
+        return woken.names
+
+    assert sorted(asyncio.run(main())) == ["a", "b"]
 
 
 def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> None:
