@@ -15,10 +15,12 @@ from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
+    ClusterObjects,
     EventEmitter,
     NoBudgets,
     NodeLocks,
     NoLocks,
+    NoObjects,
     PodReader,
     Ports,
 )
@@ -65,6 +67,7 @@ class Cluster:
         budgets: reads the PodDisruptionBudgets of preemption victims.
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
+        objects: nodes and bound pods, for people.
         agents: asks the node agents what is used, for people.
     """
 
@@ -75,6 +78,7 @@ class Cluster:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
+    objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AgentReader = field(default_factory=NoAgents)
 
 
@@ -144,6 +148,7 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.objects,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors
@@ -257,6 +262,10 @@ class ServiceRuntime:
             if over:
                 self._log.info("reservations.expired", count=over)
             await self._freed.give_back()
+
+    async def answer_waiting(self) -> NoReturn:
+        """Evaluate for people why pods wait, until cancelled."""
+        await self.service.waiting_answers.run(self._unbound)
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
         return self._configured(self._documents, settings)

@@ -1,8 +1,8 @@
 """The answer to a request, with its reasons."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
+from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Placement
 from core.requests.node_reasons import NodeReasons
 
@@ -24,20 +24,4 @@ class Decision:
         """One line over all nodes, such as ``0 of 3 nodes fit: 2 nodes: no cards; ...``."""
         if self.placement is not None:
             return f"placed on {self.placement.node}"
-        return rejection_summary(self.reasons.counts())
-
-
-def rejection_summary(counts: Mapping[str, int]) -> str:
-    """One line over nodes of which none fits: the most frequent reasons first.
-
-    Args:
-        counts: by text of a reason, how many nodes have it.
-    """
-    total = sum(counts.values())
-    if not total:
-        return "no node to choose from"
-    causes = "; ".join(
-        f"{count} {'node' if count == 1 else 'nodes'}: {text}"
-        for text, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    )
-    return f"0 of {total} nodes fit: {causes}"
+        return group_summary(grouped(self.reasons.counted()))

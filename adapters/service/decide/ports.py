@@ -164,6 +164,48 @@ class NoLocks:
         """There is nothing to unlock."""
 
 
+class ClusterObjects(Protocol):
+    """What people are told about beside the ledgers: it decides nothing."""
+
+    @property
+    def revision(self) -> int:
+        """Changes whenever a node's labels, taints, cordon or devices do."""
+        ...
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes by name, as a copy; of equally good ones the first is named.
+
+        Empty where the service runs without Node objects.
+        """
+        ...
+
+    def pods_on(self, node: str) -> Sequence[Pod]:
+        """The pods that are bound to a node and may use cards."""
+        ...
+
+    def claims_of(self, uid: str) -> Sequence[str]:
+        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        ...
+
+
+class NoObjects:
+    """Implements ``ClusterObjects`` where only ledgers are known."""
+
+    revision = 0
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """Return no node."""
+        return {}
+
+    def pods_on(self, node: str) -> Sequence[Pod]:  # noqa: ARG002
+        """Return no pod."""
+        return ()
+
+    def claims_of(self, uid: str) -> Sequence[str]:  # noqa: ARG002
+        """Return no claim."""
+        return ()
+
+
 class BudgetReader(Protocol):
     """How many of which pods may be evicted."""
 
@@ -297,3 +339,4 @@ class Ports:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     recorder: Recorder = field(default_factory=NoRecorder)
+    objects: ClusterObjects = field(default_factory=NoObjects)

@@ -34,6 +34,7 @@ from adapters.service.in_cluster.ports import (
     ClusterEvents,
     ClusterNodeLocks,
     ClusterPods,
+    ClusterView,
     PodWaker,
 )
 from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
@@ -125,6 +126,7 @@ class InCluster:
             BudgetClient(self._client),
             self._quotas,
             self._cache.unbound,
+            ClusterView(self._cache),
             self._agents.reader,
         )
 
