@@ -1,10 +1,12 @@
 """Whether a node's object lets a pod run there: cordon, taints, node selector, required affinity.
 
-Source: kubernetes staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/
-nodeaffinity.go and staging/src/k8s.io/api/core/v1/toleration.go; pkg/scheduler/framework/plugins/
+Source, of Kubernetes 1.37: k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go,
+k8s.io/apimachinery/pkg/labels/selector.go (Requirement.Matches and NewRequirement),
+k8s.io/api/core/v1/toleration.go (ToleratesTaint); pkg/scheduler/framework/plugins/
 nodeunschedulable/node_unschedulable.go (who tolerates the cordon's taint may run there).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 
 from adapters.wire.kube import (
@@ -25,8 +27,11 @@ CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 _KEEPS_AWAY = ("NoSchedule", "NoExecute")
 """Effects that keep a pod from a node; ``PreferNoSchedule`` does not."""
 
-_DIGITS = 19
-"""Digits of the largest 64-bit number."""
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+_LONGEST = 63
+"""Characters of a label's value.
+Source: kubernetes apimachinery pkg/util/validation/validation.go, LabelValueMaxLength."""
 
 
 def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
@@ -109,16 +114,17 @@ def _meets(term: NodeSelectorTerm, has: Mapping[str, str], name: str) -> bool:
 
 
 def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
+    """Whether labels meet a condition; an invalid one is met by none."""
     value, values = has.get(requirement.key), requirement.values or ()
     match requirement.operator:
         case "In":
             return value is not None and value in values
         case "NotIn":
-            return value is None or value not in values
+            return bool(values) and value not in values
         case "Exists":
-            return value is not None
+            return not values and value is not None
         case "DoesNotExist":
-            return value is None
+            return not values and value is None
         case "Gt" | "Lt":
             own, bound = _number(value), _number(values[0]) if len(values) == 1 else None
             if own is None or bound is None:
@@ -129,23 +135,20 @@ def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
 
 
 def _is_named(requirement: SelectorRequirement, name: str) -> bool:
-    """Whether a node has the name of a condition of fields, which have one name each."""
-    values = requirement.values or ()
-    if requirement.key != "metadata.name" or len(values) != 1:
-        return False
+    """Whether a node meets a condition of fields, of which it has only its name."""
+    values, own = requirement.values or (), name if requirement.key == "metadata.name" else ""
     match requirement.operator:
         case "In":
-            return name == values[0]
+            return len(values) == 1 and own == values[0]
         case "NotIn":
-            return name != values[0]
+            return len(values) == 1 and own != values[0]
         case _:
             return False
 
 
 def _number(text: str | None) -> int | None:
     """A whole number of 64 bits as Go's ``strconv.ParseInt`` reads it; None where it is none."""
-    digits = (text or "").removeprefix("-").removeprefix("+")
-    if not (digits.isascii() and digits.isdecimal()) or len(digits.lstrip("0")) > _DIGITS:
+    if text is None or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
         return None
-    number = int(text or "")
+    number = int(text)
     return number if -(1 << 63) <= number < 1 << 63 else None

@@ -20,7 +20,7 @@ LONGEST = 200
 _HEAD = re.compile(r"(?:In hyperNode \S+ )?0/\d+ nodes are (?:un)?available: ")
 _PART = re.compile(r", (?=\d+ )")
 _NUMBER = re.compile(r"^\d+ ")
-_PREEMPTION = re.compile(r"\.? preemption: ")
+_PREEMPTION = re.compile(r"\.? (?:pod group )?preemption: ")
 
 _COUNTED = (
     "node(s) were unschedulable",
@@ -34,7 +34,7 @@ _COUNTED = (
 )
 """Beginnings of reasons that the answer states itself.
 
-Source: kubernetes pkg/scheduler/framework/plugins/nodeunschedulable, nodeaffinity and
+Source: kubernetes 1.37 pkg/scheduler/framework/plugins/nodeunschedulable, nodeaffinity and
 tainttoleration; noderesources/fit.go for resources of cards, whose devices the answer counts.
 """
 

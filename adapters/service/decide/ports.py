@@ -172,11 +172,13 @@ class ClusterObjects(Protocol):
         """Changes whenever a node's labels, taints, cordon or devices do."""
         ...
 
-    def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes by name, as a copy; of equally good ones the first is named.
+    @property
+    def has_all_nodes(self) -> bool:
+        """Whether a node that is not among ``nodes`` does not exist, although it has a ledger."""
+        ...
 
-        Empty where the service runs without Node objects.
-        """
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes by name, as a copy; of equally good ones the first is named."""
         ...
 
     def pods_on(self, node: str) -> Sequence[Pod]:
@@ -192,6 +194,7 @@ class NoObjects:
     """Implements ``ClusterObjects`` where only ledgers are known."""
 
     revision = 0
+    has_all_nodes = False
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return no node."""

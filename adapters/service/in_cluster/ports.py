@@ -121,7 +121,13 @@ class ClusterNodeLocks:
 
 
 class ClusterView:
-    """Implements ``ports.ClusterObjects``."""
+    """Implements ``ports.ClusterObjects``.
+
+    Attributes:
+        has_all_nodes: the API server lists them.
+    """
+
+    has_all_nodes = True
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache

@@ -43,9 +43,11 @@ class LocalCluster:
 
     Attributes:
         revision: never changes: the nodes stay as they are.
+        has_all_nodes: the store may have ledgers of nodes that are not in the files.
     """
 
     revision = 0
+    has_all_nodes = False
 
     def __init__(
         self,

@@ -1,6 +1,5 @@
 """Results that are computed before an explanation, a few at a time."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,7 +19,7 @@ SIZES = 6
 
 
 @pytest.fixture
-def fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The nodes for which ``fit`` ran."""
     ran: list[str] = []
 
@@ -30,7 +29,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     original = engine.fit
     monkeypatch.setattr(engine, "fit", counted)
-    yield ran
+    return ran
 
 
 def different(count: int = SIZES) -> Inventory:

@@ -38,12 +38,14 @@ class ServiceFacts:
         return *self._feasibility.revision, self._objects.revision
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes; where no Node is known, those of the ledgers, which keep no pod away."""
-        known = self._objects.nodes()
-        if known:
-            return known
-        names = (*self.inventory.names(), *self.unreadable())
-        return {name: KubeNode(Metadata(name=name)) for name in names}
+        """The nodes; without an API server also those of the ledgers, which keep no pod away."""
+        if self._objects.has_all_nodes:
+            return self._objects.nodes()
+        nodes = dict(self._objects.nodes())
+        for name in (*self.inventory.names(), *self.unreadable()):
+            if name not in nodes:
+                nodes[name] = KubeNode(Metadata(name=name))
+        return nodes
 
     def unreadable(self) -> Mapping[str, str]:
         """Why the record of a node cannot be read, by name of the node."""
