@@ -311,6 +311,12 @@ class NodeEvaluation:
             for name, reason in self.reasons(names, EXPLAINED).items()
         }
 
+    def resolvable(self, names: Iterable[str]) -> list[str]:
+        """Those of some nodes that the request would fit if they were empty."""
+        if self.refusal is not None:
+            return []
+        return [name for name in names if not self._is_unresolvable(name)]
+
     def reasons(self, names: Iterable[str], max_classes: int | None = None) -> dict[str, Reason]:
         """Why the request does not fit some nodes; those that fit are left out.
 

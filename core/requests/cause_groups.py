@@ -73,8 +73,21 @@ def grouped(reasons: Iterable[tuple[Reason, int]]) -> tuple[CauseGroup, ...]:
     """
     found: dict[Cause, _Members] = {}
     for position, (reason, nodes) in enumerate(reasons):
-        cause, short = nearest(reason)
-        found.setdefault(cause, _Members()).add(position, reason, short, nodes)
+        cause, short = reason.cause, 0
+        if cause is None:
+            cause, short = nearest(reason)
+        members = found.get(cause)
+        if members is None:
+            members = found[cause] = _Members(reason, short, short)
+        elif members.read_alike and not _read_alike(members.first, reason):
+            members.read_alike = False
+        members.nodes += nodes
+        members.positions.append(position)
+        members.reasons.append((reason, nodes))
+        if short < members.least:
+            members.least = short
+        elif short > members.most:
+            members.most = short
     groups = (
         CauseGroup(cause, members.nodes, members.text(cause), tuple(members.positions))
         for cause, members in found.items()
@@ -86,7 +99,9 @@ def nearest(reason: Reason) -> tuple[Cause, int]:
     """The cause that is nearest to a fit, and how much is missing in the unit of the cause."""
     if reason.cause is not None or not reason.counts:
         return reason.cause or Cause.TOO_FEW_FIT, 0
-    first = min(reason.counts, key=lambda each: (_ORDER[each.cause], each.short))
+    first = reason.counts[0]
+    if len(reason.counts) > 1:
+        first = min(reason.counts, key=lambda each: (_ORDER[each.cause], each.short))
     return first.cause, first.short
 
 
@@ -104,28 +119,27 @@ def group_summary(groups: Sequence[CauseGroup]) -> str:
 
 @dataclass(slots=True)
 class _Members:
-    """The reasons of one cause."""
+    """The reasons of one cause.
 
+    Attributes:
+        first: one of them.
+        least, most: what is missing, in the unit of the cause.
+        read_alike: all have the text of the first.
+    """
+
+    first: Reason
+    least: int
+    most: int
+    read_alike: bool = True
     nodes: int = 0
     positions: list[int] = field(default_factory=list[int])
-    shorts: list[int] = field(default_factory=list[int])
-    reasons: list[Reason] = field(default_factory=list[Reason])
-    counts: list[int] = field(default_factory=list[int])
-
-    def add(self, position: int, reason: Reason, short: int, nodes: int) -> None:
-        """Count the nodes of one more reason."""
-        self.nodes += nodes
-        self.positions.append(position)
-        self.shorts.append(short)
-        self.reasons.append(reason)
-        self.counts.append(nodes)
+    reasons: list[tuple[Reason, int]] = field(default_factory=list[tuple[Reason, int]])
 
     def text(self, cause: Cause) -> str:
         """The one text that all have, else what they have in common, with ranges."""
-        first = self.reasons[0].text()
-        if len(first) <= LONGEST and all(each.text() == first for each in self.reasons):
-            return first
-        least, most = min(self.shorts), max(self.shorts)
+        if self.read_alike and len(text := self.first.text()) <= LONGEST:
+            return text
+        least, most = self.least, self.most
         match cause:
             case Cause.MEMORY:
                 return f"memory {_bytes_range(least, most)} short"
@@ -137,24 +151,33 @@ class _Members:
                 return (
                     f"{self._asked()} devices of the plugin requested, node has {self._has()} free"
                 )
-            case _ if any(reason.detail for reason in self.reasons):
+            case _ if any(reason.detail for reason, _ in self.reasons):
                 return _clipped(f"{cause.value}, such as: {self._commonest()}")
             case _:
                 return str(cause.value)
 
     def _asked(self) -> str:
-        asked = [reason.asked for reason in self.reasons]
+        asked = [reason.asked for reason, _ in self.reasons]
         return _range(min(asked), max(asked))
 
     def _has(self) -> str:
-        has = [reason.cards for reason in self.reasons]
+        has = [reason.cards for reason, _ in self.reasons]
         return _range(min(has), max(has))
 
     def _commonest(self) -> str:
         texts = Counter[str]()
-        for reason, nodes in zip(self.reasons, self.counts, strict=True):
+        for reason, nodes in self.reasons:
             texts[reason.text()] += nodes
         return max(texts, key=lambda each: (texts[each], each))
+
+
+def _read_alike(left: Reason, right: Reason) -> bool:
+    """Whether two reasons of one cause have the same text."""
+    if left.detail != right.detail or left.counts != right.counts:
+        return False
+    if left.counts or left.cause is Cause.TOO_FEW:
+        return (left.cards, left.asked) == (right.cards, right.asked)
+    return True
 
 
 def _range(least: int, most: int) -> str:

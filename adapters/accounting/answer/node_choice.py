@@ -45,10 +45,12 @@ class NodeChooser:
         if known is not None:
             return known
         excluded: dict[str, Reason] = {}
+        asks = bool(selector) or key[1] is not None
         for number, (name, node) in enumerate(self._nodes.items(), start=1):
-            reason = node_rule(pod, node)
-            if reason is not None:
-                excluded[name] = reason
+            if asks or node.spec.unschedulable or node.spec.taints:
+                reason = node_rule(pod, node)
+                if reason is not None:
+                    excluded[name] = reason
             if number % STEP == 0:
                 yield
         names = NodeNames(name for name in self._nodes if name not in excluded)

@@ -166,7 +166,7 @@ class Service:
 
     async def explain(self, pod: Pod) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
-        return await explain(self.facts, self.feasibility, pod)
+        return await explain(self.facts, pod)
 
     async def newest(self, pod: PodRef) -> Pod:
         """A pod from the API server, past every cache; errors as of ``find``."""
