@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 from typing import NoReturn
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.clock import SystemClock
@@ -17,6 +18,7 @@ from adapters.service.decide.ports import (
     BudgetReader,
     ClusterObjects,
     EventEmitter,
+    GangSource,
     NoBudgets,
     NodeLocks,
     NoLocks,
@@ -69,6 +71,7 @@ class Cluster:
         unbound: the pods that no scheduler has bound, for people.
         objects: nodes and bound pods, for people.
         agents: asks the node agents what is used, for people.
+        gangs: pods that are bound together.
     """
 
     binder: Binder
@@ -80,6 +83,7 @@ class Cluster:
     unbound: Callable[[], Sequence[Pod]] = tuple
     objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AgentReader = field(default_factory=NoAgents)
+    gangs: GangSource = field(default_factory=GangCache)
 
 
 class NodeEvents:
@@ -148,6 +152,7 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.gangs,
             cluster.objects,
         )
         self.service = Service(

@@ -1,10 +1,11 @@
 """The service's interfaces to the world: protocols that the composition root implements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
@@ -229,6 +230,18 @@ class NoBudgets:
         return ()
 
 
+class GangSource(Protocol):
+    """The gangs of the cluster, as the watches report them."""
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """Return the gang of a pod with all its pods; None where it may be bound alone."""
+        ...
+
+    def unbound(self, namespace: str) -> Iterator[Pod]:
+        """Return the pods of a namespace that name a gang and are not bound."""
+        ...
+
+
 class EventEmitter(Protocol):
     """Events on pods, as ``kubectl describe`` shows them."""
 
@@ -342,4 +355,5 @@ class Ports:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     recorder: Recorder = field(default_factory=NoRecorder)
+    gangs: GangSource = field(default_factory=GangCache)
     objects: ClusterObjects = field(default_factory=NoObjects)

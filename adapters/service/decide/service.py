@@ -23,6 +23,7 @@ from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import QuotaHolds
+from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -72,6 +73,7 @@ class Service:
         waiting_answers: why each waiting pod has no node, evaluated in the background.
         ports: the world.
         committer: allocates cards to pods and ResourceClaims, and releases them.
+        gangs: plans pods that are bound together.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
         expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
@@ -105,6 +107,14 @@ class Service:
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
+        self.gangs = Gangs(
+            self.ledgers,
+            self.feasibility,
+            self.committer,
+            self.pod_requests,
+            ports.clock,
+            ports.gangs,
+        )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
@@ -125,7 +135,7 @@ class Service:
     @property
     def revision(self) -> tuple[int, int]:
         """Changes whenever anything does that a decision depends on."""
-        return self.ledgers.revision, self.quotas.revision
+        return self.feasibility.revision
 
     def check_ready(self) -> None:
         """Return if decisions can be made, after reservations that have expired are removed.

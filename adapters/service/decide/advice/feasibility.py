@@ -42,13 +42,14 @@ class Feasibility:
 
     @property
     def revision(self) -> tuple[int, int]:
-        """Changes whenever a ledger or a quota does."""
+        """Changes whenever anything does that an evaluation depends on."""
         return self.ledgers.revision, self._quotas.revision
 
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same object until a ledger changes."""
-        if self._revision != self.revision:
-            self._revision = self.revision
+        revision = self.revision
+        if self._revision != revision:
+            self._revision = revision
             self._evaluations.clear()
         uid = pod.request.uid
         known = self._evaluations.get(uid)

@@ -14,6 +14,7 @@ from adapters.accounting.bound_without_service import late_pods
 from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import drift, reconcile
 from adapters.accounting.repairs import (
+    RELEASED,
     Adopt,
     Allocate,
     Annotate,
@@ -48,10 +49,6 @@ from core.requests.pod_ref import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
-
-RELEASED = "dragoman.dev/released"
-"""Annotation of a pod that was not bound in time, or its label where it has no room for one: when
-the cards were released that it had, or may have had in a ledger that was deleted."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
