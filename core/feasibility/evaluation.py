@@ -312,7 +312,7 @@ class NodeEvaluation:
         }
 
     def resolvable(self, names: Iterable[str]) -> list[str]:
-        """Those of some nodes that the request would fit if they were empty."""
+        """Return the nodes, of some, that the request would fit if they were empty."""
         if self.refusal is not None:
             return []
         return [name for name in names if not self._is_unresolvable(name)]

@@ -7,7 +7,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
-from core.requests.decision import rejection_summary
+from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Allocation, Placement
 from core.requests.request import NodeKey, Request
 
@@ -90,7 +90,7 @@ def _place(candidate: Candidate, changed: Mapping[str, NodeLedger]) -> Placement
     if nearest:
         return nearest
     rejected = candidate.evaluation.explain(candidate.names)
-    return rejection_summary(rejected.counts())
+    return group_summary(grouped(rejected.counted()))
 
 
 def _ledger(candidate: Candidate, node: str, changed: Mapping[str, NodeLedger]) -> NodeLedger:

@@ -47,7 +47,7 @@ class NodeReasons(Mapping[str, Reason]):
         return [(reason, nodes[number]) for number, reason in enumerate(self.distinct)]
 
     def followed_by(self, other: "NodeReasons") -> "NodeReasons":
-        """These reasons, followed by those of other nodes."""
+        """Return these reasons, followed by those of other nodes."""
         if not other.names:
             return self
         if not self.names:

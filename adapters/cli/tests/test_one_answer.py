@@ -161,11 +161,11 @@ def clusters(draw: st.DrawFn) -> list[Plain]:
                 "spec": {"hard": {"limits.nvidia.com/gpumem": draw(st.sampled_from((500, 5000)))}},
             }
         )
-    spec: Plain = {"tolerations": draw(tolerations)}
+    wants: Plain = {"tolerations": draw(tolerations)}
     if draw(seldom):
-        spec["nodeSelector"] = draw(labels)
+        wants["nodeSelector"] = draw(labels)
     if draw(seldom):
-        spec["affinity"] = draw(affinities)
+        wants["affinity"] = draw(affinities)
     status: Plain = {"phase": "Pending"}
     if draw(st.booleans()):
         status["conditions"] = [
@@ -177,7 +177,7 @@ def clusters(draw: st.DrawFn) -> list[Plain]:
             }
         ]
     limits = draw(requests)
-    things.append(pod(NAME, limits, metadata={"uid": "uid-waits"}, spec=spec, status=status))
+    things.append(pod(NAME, limits, metadata={"uid": "uid-waits"}, spec=wants, status=status))
     return things
 
 

@@ -166,7 +166,7 @@ class NoLocks:
 
 
 class ClusterObjects(Protocol):
-    """What people are told about beside the ledgers: it decides nothing."""
+    """What an answer about a pod states beside the ledgers: it decides nothing."""
 
     @property
     def revision(self) -> int:

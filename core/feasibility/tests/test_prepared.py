@@ -7,6 +7,7 @@ import pytest
 
 from core.feasibility import evaluation as engine
 from core.feasibility.cache import FeasibilityCache
+from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -27,7 +28,7 @@ def fits(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         ran.append(ledger.node.name)
         return original(request, ledger)
 
-    original = engine.fit
+    original = fit
     monkeypatch.setattr(engine, "fit", counted)
     return ran
 

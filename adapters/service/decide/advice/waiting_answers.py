@@ -21,7 +21,8 @@ from adapters.wire.kube import Pod, full_name
 from core.durations import MILLISECOND, SECOND
 
 SHARE = 20
-"""The pause after some work is so many times as long, less one: a twentieth of one processor."""
+"""Work and the pause after it take together this many times as long as the work: a twentieth of
+one processor."""
 
 AT_ONCE = 2 * MILLISECOND
 """Nanoseconds of work without a pause; one step of an evaluation may take longer."""

@@ -125,4 +125,4 @@ def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int)
         task.cancel()
         return turns
 
-    assert run(work()) >= classes // CLASSES
+    assert run(work()) >= classes // CLASSES - 1

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.accounting.answer.judge import CLASSES
+from adapters.accounting.answer.judge import CLASSES, Judge
 from adapters.service.decide.advice import waiting_answers as module
 from adapters.service.decide.advice.waiting_answers import AT_ONCE, SHARE, WaitingAnswer
 from adapters.service.tests.builders import (
@@ -22,7 +22,12 @@ from adapters.service.tests.builders import (
 from adapters.wire.kube import Pod, PodCondition
 from core.durations import MILLISECOND, SECOND
 from core.feasibility import evaluation as engine
+from core.feasibility.fit import fit
 from core.hardware.quantity import GIB, MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
+from core.requests.reason import Reason
+from core.requests.request import Request
 
 
 @dataclass
@@ -94,9 +99,8 @@ def test_the_message_of_its_scheduler_is_that_of_the_pod_and_not_of_pods_alike()
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     evaluated: list[str] = []
-    judge = module.Judge
 
-    class Counting(judge):  # type: ignore[misc, valid-type]
+    class Counting(Judge):
         def steps(self, pod: Pod, *, explain: bool = True) -> Any:
             evaluated.append(pod.metadata.name)
             return super().steps(pod, explain=explain)
@@ -183,8 +187,12 @@ def test_the_work_has_its_share_of_the_time_and_no_more() -> None:
 
 def test_it_leaves_the_results_of_filters_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     fits: list[str] = []
-    original = engine.fit
-    monkeypatch.setattr(engine, "fit", lambda r, n: fits.append(r.uid) or original(r, n))
+
+    def counting(request: Request, ledger: NodeLedger) -> Placement | Reason:
+        fits.append(request.uid)
+        return fit(request, ledger)
+
+    monkeypatch.setattr(engine, "fit", counting)
 
     async def work() -> None:
         bench = await a_service(a_node("n1"))
