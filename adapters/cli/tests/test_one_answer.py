@@ -230,7 +230,8 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
     fleet = read_fleet(found, Defaults())
     waiting = fleet.pods[f"default/{NAME}"]
 
-    shown = text.as_plain(explain(fleet, waiting))
+    explained = explain(fleet, waiting)
+    shown = text.as_plain(explained)
     rows = [row.fields for row in pending(fleet, None).rows]
     (line,) = (e for e in Run(fleet, RunOptions(Defaults(), 0)).pods() if e.name == NAME)
     service = asyncio.run(of_service(found))
@@ -252,7 +253,7 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
     assert shown["notes"] == api["notes"] == page["notes"] == list(grpc.notes)
     assert shown["best"] == api["best"] == page["best"] == (grpc.best or None)
     assert shown["fits"] == api["fits"] == page["fits"] == list(grpc.fits)
-    assert rows[0]["fits"] == len(shown["fits"])
+    assert rows[0]["fits"] == len(explained.answer.fitting)
     groups = [
         {"text": each.text, "nodes": each.nodes, "examples": list(each.examples)}
         for each in grpc.groups

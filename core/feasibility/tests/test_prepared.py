@@ -86,3 +86,13 @@ def test_unknown_nodes_and_refused_requests_need_nothing(fits: list[str]) -> Non
     assert cache.evaluate(LARGE, inventory).prepare(unknown, 0)
     assert cache.evaluate(LARGE, inventory, refusal="no").prepare(inventory.rows(), 0)
     assert not fits
+
+
+def test_nodes_that_would_fit_if_they_were_empty_are_found() -> None:
+    inventory, cache = different(), FeasibilityCache()
+    asked = a_request(a_container(memory=4 * GIB))
+
+    found = cache.evaluate(asked, inventory).resolvable(inventory.names())
+
+    assert found == ["n3", "n4", "n5"]
+    assert cache.evaluate(asked, inventory, refusal="no").resolvable(found) == []
