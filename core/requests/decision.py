@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Placement
 from core.requests.node_reasons import NodeReasons
 
@@ -19,9 +18,3 @@ class Decision:
 
     placement: Placement | None
     reasons: NodeReasons
-
-    def summary(self) -> str:
-        """One line over all nodes, such as ``0 of 3 nodes fit: 2 nodes: no cards; ...``."""
-        if self.placement is not None:
-            return f"placed on {self.placement.node}"
-        return group_summary(grouped(self.reasons.counted()))

@@ -25,6 +25,7 @@ from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
 from core.feasibility.plugin import is_not_ours
+from core.requests.decision import Decision
 from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
@@ -36,6 +37,9 @@ CLASSES = 25
 
 DEVICES = 50
 """Nodes whose devices are counted before other calls run: about five milliseconds."""
+
+
+NOTHING = Decision(None, NO_REASONS)
 
 
 class Judge:
@@ -115,15 +119,16 @@ class Judge:
             evaluation = yield from self._prepared(request, names)
         else:
             evaluation = self.facts.evaluate(request)
-        placement = None if free and not explain else evaluation.best(names)
+        # Where devices are free and nothing has to be said of the nodes, no card is looked at.
+        decision = NOTHING if free and not explain else evaluation.decide(names, explain=explain)
+        placement = None if free else decision.placement
         best = free[0] if free else None if placement is None else placement.node
         rejected = NO_REASONS
         fitting: tuple[str, ...] = () if best is None else (best,)
         if explain or best is None:
-            of_cards = evaluation.explain(names)
-            fitting = (*free, *_others(names.names, of_cards))
+            fitting = (*free, *_others(names.names, decision.reasons))
             of_devices = NO_REASONS if devices is None else devices.reasons
-            rejected = of_devices.followed_by(of_cards).followed_by(broken)
+            rejected = of_devices.followed_by(decision.reasons).followed_by(broken)
             rejected = rejected.followed_by(choice.excluded)
         typos = () if fitting else (yield from self._typos(pod))
         return PodAnswer(
@@ -132,7 +137,7 @@ class Judge:
             found.dialect.name,
             None,
             found,
-            None if free else placement,
+            placement,
             names,
             best,
             fitting,
