@@ -17,10 +17,12 @@ from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
     ClusterObjects,
+    EndedPods,
     EventEmitter,
     GangSource,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     NoObjects,
     PodReader,
@@ -72,6 +74,7 @@ class Cluster:
         objects: nodes and bound pods, for people.
         agents: asks the node agents what is used, for people.
         gangs: pods that are bound together.
+        ended: pods that have ended, before the leader has released their cards.
     """
 
     binder: Binder
@@ -84,6 +87,7 @@ class Cluster:
     objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AgentReader = field(default_factory=NoAgents)
     gangs: GangSource = field(default_factory=GangCache)
+    ended: EndedPods = field(default_factory=NoEndedPods)
 
 
 class NodeEvents:
@@ -153,6 +157,7 @@ class ServiceRuntime:
             cluster.quotas,
             self.recorder,
             cluster.gangs,
+            cluster.ended,
             cluster.objects,
         )
         self.service = Service(

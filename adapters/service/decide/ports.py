@@ -12,6 +12,8 @@ from adapters.stores.store import Store
 from adapters.wire.budget import Budget
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
 _REQUEST_TIMEOUT = 408
@@ -242,6 +244,31 @@ class GangSource(Protocol):
         ...
 
 
+class EndedPods(Protocol):
+    """Pods whose end is known before their cards are free in the ledger."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        """Return the allocations whose pods are gone for good, and their containers with them.
+
+        Such a pod gets no cards again: the ledger need not be the newest.
+
+        Args:
+            ledger: of one node.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        ...
+
+
+class NoEndedPods:
+    """Implements ``EndedPods`` where only the leader finds out."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+
 class EventEmitter(Protocol):
     """Events on pods, as ``kubectl describe`` shows them."""
 
@@ -356,4 +383,5 @@ class Ports:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     recorder: Recorder = field(default_factory=NoRecorder)
     gangs: GangSource = field(default_factory=GangCache)
+    ended: EndedPods = field(default_factory=NoEndedPods)
     objects: ClusterObjects = field(default_factory=NoObjects)

@@ -4,6 +4,7 @@ The endpoints of each kind of scheduler (``adapters.service.endpoints``) and the
 built on what is here.
 """
 
+from asyncio import gather
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -319,6 +320,22 @@ class Service:
             await self.committer.release(uid, node)
         self.forget(uid)
         return nodes
+
+    async def release_ended(self, node: str) -> int:
+        """Release the cards of a node's pods that are gone; how many pods had any in the store.
+
+        Each replica may do this, and need not wait until the leader has written the ledger: a
+        scheduler that chooses cards counts them as free already.
+
+        Raises:
+            LedgerContended: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
+        """
+        stored = self.ledgers.stored(node)
+        if stored is None:
+            return 0
+        ended = await self.ports.ended.among(stored.ledger)
+        return sum(await gather(*(self.committer.release(each.uid, node) for each in ended)))
 
     def forget(self, uid: str) -> None:
         """Drop what is cached of a pod that was deleted."""

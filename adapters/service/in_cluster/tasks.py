@@ -21,6 +21,7 @@ from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
@@ -46,6 +47,7 @@ from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.gangs import GangWatch
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
+from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
 from adapters.service.reconcile.nodes.unbound import UnboundScanner
 from adapters.service.reconcile.ports import RepairReporter
@@ -105,6 +107,7 @@ class InCluster:
             SettingsError: there are no credentials.
         """
         self._settings = settings
+        self._confirm_always = settings.confirm_stop == "always"
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._client = KubeClient(credentials(settings.kubeconfig))
@@ -135,6 +138,7 @@ class InCluster:
             ClusterView(self._cache),
             self._agents.reader,
             self._gangs,
+            ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -151,7 +155,7 @@ class InCluster:
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
         runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
-        requeuer = PodRequeuer(service, waker.wake, waker.failed)
+        requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
         controllers = self._controllers(runtime, reconciler, reporter)
         leading = [each.build().run for each in controllers if each.enabled]
 
@@ -159,11 +163,13 @@ class InCluster:
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
+        renamed = {DEVICE_CONFIG[0]: self._settings.hami_device_config}
         watches |= self._watches.gangs(self._gangs)
         config = SchedulerConfig(
             self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),
             self._scheduler_config_problem,
+            renamed,
         )
         election = self._election()
         self._export(runtime.metrics, reconciler, election)
@@ -173,7 +179,7 @@ class InCluster:
             runtime.metrics.watch(name, watch.staleness)
 
         tasks = [
-            *(each.run() for each in self._watches.scheduler_config(config)),
+            *(each.run() for each in self._watches.scheduler_config(config, renamed)),
             *(each.run() for each in watches.values()),
             *self._agents.tasks(self._watches, self._settings.namespace),
         ]
@@ -264,7 +270,7 @@ class InCluster:
             self._pods,
             runtime.decision_log,
             reporter=reporter,
-            confirm_always=self._settings.confirm_stop == "always",
+            confirm_always=self._confirm_always,
             live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
         self._cache.subscribe_to_ends(made.look_at_once)

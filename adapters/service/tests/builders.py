@@ -17,9 +17,11 @@ from adapters.service.decide.ports import (
     BindError,
     BudgetReader,
     DecisionRecord,
+    EndedPods,
     GangSource,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     Ports,
 )
@@ -277,6 +279,7 @@ async def a_service(
     recorder: Recorder | None = None,
     mirrored: Collection[str] = (),
     gangs: GangSource | None = None,
+    ended: EndedPods | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -296,6 +299,7 @@ async def a_service(
         quotas or MemoryQuotas(),
         recorder or NoRecorder(),
         gangs or GangCache(),
+        ended or NoEndedPods(),
     )
     bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()

@@ -5,6 +5,7 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -21,6 +22,7 @@ from adapters.accounting.repairs import (
     Describe,
     Keep,
     Mirror,
+    Recount,
     Release,
     ReleaseCause,
     Repair,
@@ -153,6 +155,7 @@ class Reconciler:
         """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
         self._queue.take(name)
         try:
+            await self._release_ended(name)
             settled = self._settled_by_watches(name)
             if settled is None:
                 settled = await self.reconcile(name)
@@ -221,6 +224,19 @@ class Reconciler:
             view.bound.get(uid) == name and held.release_by is None
             for uid, held in ledger.allocations.items()
         )
+
+    async def _release_ended(self, name: str) -> None:
+        """Release the cards of pods that are gone, in one write with what is committed meanwhile.
+
+        ``reconcile`` begins again where a commit writes the ledger first: in a race of schedulers
+        for full nodes, cards were free for a second before the ledger had them so.
+
+        Raises:
+            OSError: the store or the API server did not answer.
+        """
+        with suppress(LedgerContended):  # ``reconcile`` reads the ledger, and reports it
+            for _ in range(await self._service.release_ended(name)):
+                self._reporter.repaired(ReleaseCause.GONE.name.lower())
 
     def _settled_by_watches(self, name: str) -> bool | None:
         """Compare ledger and cluster by the watches, without a request.
@@ -365,6 +381,8 @@ class Reconciler:
                     self._reporter.of_node(node, "StopUnconfirmed", text)
             case Keep():
                 self._reporter.repaired("kept")
+            case Recount():
+                self._reporter.repaired("recounted")
             case Mirror():
                 if await self._annotator.mirror(repair, node):
                     self._reporter.repaired("mirrored")
