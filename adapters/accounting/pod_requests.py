@@ -60,6 +60,15 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
     return None if dialect is None else PodRequest(pod, dialect, dialect.read_request(pod))
 
 
+def dialect_name(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
+    """The dialect of a pod, valid or not; None where it requests no share, or mixes several."""
+    try:
+        dialect = dialect_of(pod, dialects)
+    except DialectError:
+        return None
+    return None if dialect is None else dialect.name
+
+
 class AlikePods:
     """Parses pods. Replicas that differ only in name and uid are parsed once.
 

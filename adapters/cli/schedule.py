@@ -1,14 +1,16 @@
 """Places the pending pods of the input on the cards of the input, one after another."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-from adapters.accounting.pod_requests import TEMPLATES, AlikePods, PodRequest, template_of
-from adapters.cli.fleet.device_plugins import DeviceFit, PluginDevices, devices_text
+from adapters.accounting.answer.answer import NodeGroup, PodAnswer
+from adapters.accounting.answer.device_plugins import devices_text
+from adapters.accounting.answer.judge import Judge
+from adapters.accounting.answer.standing import standing
+from adapters.accounting.pod_requests import PodRequest, dialect_name
+from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
-from adapters.cli.fleet.quotas import NamespaceQuotas
-from adapters.cli.input.candidates import CandidateChoice, Candidates
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import (
@@ -22,18 +24,13 @@ from adapters.cli.output.report import (
     Sharer,
 )
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
-from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, amounts_of, plain_amounts
+from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
-from adapters.dialects.matching import dialect_of
-from adapters.dialects.rejection import rejection_text
-from adapters.dialects.unread_keys import advice
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
-from core.requests.grant import Allocation, Grant
-from core.requests.node_reasons import NodeReasons
-from core.requests.request import Request
+from core.requests.grant import Allocation, Grant, Placement
 
 NO_REQUEST = "requests no share"
 
@@ -93,7 +90,8 @@ class Run:
     def __init__(self, fleet: Fleet, options: RunOptions) -> None:
         self.fleet = fleet
         self.options = options
-        self.inventory = fleet.inventory()
+        self._facts = FleetFacts(fleet)
+        self.inventory = self._facts.inventory
         self._of_cluster = fleet.warnings()
         self._of_bound: list[str] = []
         self._of_pending: list[str] = []
@@ -107,11 +105,7 @@ class Run:
             each.card for _, each in problems if each.kind in OVER_ALLOCATED
         )
         self.complete = not self.over_allocated
-        self._quotas = NamespaceQuotas(fleet)
-        self._requests = AlikePods(fleet.dialects)
-        self._advice_by_template: dict[bytes, tuple[str, ...]] = {}
-        self._candidates = Candidates([state.kube for state in fleet.nodes.values()])
-        self._devices = PluginDevices(fleet)
+        self._judge = Judge(self._facts)
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
         }
@@ -165,25 +159,20 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        template = template_of(pod)
-        texts = self._advice(pod, template)
-        self._of_pending += [f"pod {full_name(pod)}: {text}" for text in texts]
-        try:
-            found = self._requests.read(pod, template)
-            amounts = NO_AMOUNTS if found is None else amounts_of(pod, found.request)
-        except DialectError as error:
-            return _line(pod, PodResult.INVALID, str(error), dialect=self._dialect_name(pod))
-        if found is None:
+        answer = self._judge.answer(pod, explain=self.options.explain)
+        self._of_pending += [f"pod {full_name(pod)}: {note}" for note in answer.notes]
+        if answer.problem is not None:
+            return _line(pod, PodResult.INVALID, answer.problem, dialect=answer.dialect)
+        if answer.found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
-        self._of_pending += [f"pod {found.request.pod}: {note}" for note in found.request.notes]
-        choice = self._candidates.of(pod)
-        free = self._devices.fit(found.request, amounts, choice.names)
-        if free is None:
-            return self._place(pod, found, choice)
-        line = self._place_plain(pod, found, choice, free)
-        if line.node is not None:
-            self._devices.take(line.node, amounts)
-        return line
+        if answer.best is None:
+            return self._rejected(answer)
+        if answer.placement is not None:
+            return self._placed(answer, answer.found, answer.placement)
+        amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
+        self._judge.devices.take(answer.best, amounts)
+        text = f"{devices_text(amounts)} of the device plugin, no card of the ledger"
+        return _line(pod, PodResult.PLACED, text, dialect=answer.dialect, node=answer.best)
 
     def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
         """The line of a bound pod that has no cards of a ledger."""
@@ -194,83 +183,51 @@ class Run:
         if not amounts:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=node)
         text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
-        return _line(pod, PodResult.BOUND, text, dialect=self._dialect_name(pod), node=node)
-
-    def _place_plain(
-        self, pod: Pod, found: PodRequest, choice: CandidateChoice, free: DeviceFit
-    ) -> PodLine:
-        """Place a pod on a node without cards whose device plugins have enough, else on cards."""
-        dialect = found.dialect.name
-        if free.fitting:
-            text = f"{devices_text(free.amounts)} of the device plugin, no card of the ledger"
-            return _line(pod, PodResult.PLACED, text, dialect=dialect, node=free.fitting[0])
-        described = self._devices.with_cards(choice, free)
-        reasons = NodeTexts.of(free.reasons)
-        if not described.names:
-            text = "; ".join(filter(None, (free.summary, choice.summary())))
-            reasons = reasons.followed_by(choice.excluded)
-            return _line(pod, PodResult.REJECTED, text, dialect=dialect, reasons=reasons)
-        line = self._place(pod, found, described)
-        if line.result is not PodResult.REJECTED or not free.reasons:
-            return line
-        text = "; ".join((free.summary, line.summary))
-        return replace(line, summary=text, reasons=reasons.followed_by(line.reasons))
-
-    def _advice(self, pod: Pod, template: bytes) -> tuple[str, ...]:
-        """Advice for the author of a pod; computed once for pods alike but for name and uid."""
-        known = self._advice_by_template.get(template)
-        if known is None:
-            if len(self._advice_by_template) >= TEMPLATES:
-                self._advice_by_template.clear()
-            known = self._advice_by_template[template] = advice(pod, self.fleet.dialects)
-        return known
-
-    def _dialect_name(self, pod: Pod) -> str | None:
-        """The dialect of a pod whose request is invalid; None where it mixes several."""
-        try:
-            dialect = dialect_of(pod, self.fleet.dialects)
-        except DialectError:
-            return None
-        return None if dialect is None else dialect.name
+        return _line(
+            pod, PodResult.BOUND, text, dialect=dialect_name(pod, self.fleet.dialects), node=node
+        )
 
     def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
         allocation = state.ledger.allocations[pod.metadata.uid]
         return _line(
             pod,
             PodResult.BOUND,
-            "has its cards, and its Binding is not written yet",
+            standing(self._facts, pod, ""),
             dialect=allocation.dialect,
             node=state.node.name,
             containers=_shares(allocation.grants, state.node),
         )
 
-    def _place(self, pod: Pod, found: PodRequest, choice: CandidateChoice) -> PodLine:
-        dialect, request = found.dialect, found.request
-        evaluation = self._quotas.evaluate(request, self.inventory)
-        decision = evaluation.decide(choice.selection, explain=self.options.explain)
-        placement = decision.placement
-        reasons = _texts(request, decision.reasons).followed_by(choice.excluded)
-        if placement is None:
-            causes = filter(None, (decision.summary(), choice.summary()))
-            summary = "; ".join(causes)
-            return _line(pod, PodResult.REJECTED, summary, dialect=dialect.name, reasons=reasons)
-        node = self.fleet.nodes[placement.node].node
-        allocation = Allocation.of(request, placement)
-        refusal = self._quotas.take(allocation, node)
+    def _rejected(self, answer: PodAnswer) -> PodLine:
+        return _line(
+            answer.pod,
+            PodResult.REJECTED,
+            answer.summary(),
+            dialect=answer.dialect,
+            reasons=_texts(answer),
+            groups=answer.groups(),
+        )
+
+    def _placed(self, answer: PodAnswer, found: PodRequest, placement: Placement) -> PodLine:
+        """Commit the allocation of a pod that fits."""
+        pod, node = found.pod, self.fleet.nodes[placement.node].node
+        allocation = Allocation.of(found.request, placement)
+        refusal = self._facts.quotas.take(allocation, node)
         if refusal is not None:
-            return _line(pod, PodResult.REJECTED, refusal, dialect=dialect.name)
-        result = dialect.write_result(pod, request, placement, node, self.options.now)
+            return _line(pod, PodResult.REJECTED, refusal, dialect=answer.dialect)
+        result = found.dialect.write_result(pod, found.request, placement, node, self.options.now)
         self.inventory.put(self.inventory.ledger(node.name).allocate(allocation))
         return _line(
             pod,
             PodResult.PLACED,
-            decision.summary(),
-            dialect=dialect.name,
+            f"placed on {node.name}",
+            dialect=answer.dialect,
             node=node.name,
             containers=_shares(placement.grants, node),
             annotations=result.annotations,
             labels=result.labels,
-            reasons=reasons if self.options.explain else NodeTexts(),
+            reasons=_texts(answer) if self.options.explain else NodeTexts(),
+            groups=answer.groups() if self.options.explain else (),
         )
 
     def cards(self) -> Iterator[CardLine]:
@@ -295,6 +252,7 @@ class _More(TypedDict, total=False):
     annotations: Mapping[str, str]
     labels: Mapping[str, str]
     reasons: NodeTexts
+    groups: tuple[NodeGroup, ...]
 
 
 def _holder(state: NodeState, name: str) -> str:
@@ -314,9 +272,9 @@ def _ended(pod: Pod, node: str | None = None) -> PodLine:
     return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})", node=node)
 
 
-def _texts(request: Request, reasons: NodeReasons) -> NodeTexts:
-    texts = [rejection_text(request, reason) for reason in reasons.distinct]
-    return NodeTexts(reasons.names, reasons.ids, texts)
+def _texts(answer: PodAnswer) -> NodeTexts:
+    rejected = answer.rejected
+    return NodeTexts(rejected.names, rejected.ids, answer.distinct_texts())
 
 
 def _shares(grants: Sequence[Grant], node: Node) -> Mapping[str, tuple[ShareLine, ...]]:

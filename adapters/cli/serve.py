@@ -71,7 +71,9 @@ def static_inventory(found: Manifests) -> StaticInventory:
             raise InputError(place, f"NodeLedger {name}: {state.unreadable}; {_LEAVE_OUT}")
     return StaticInventory(
         tuple(state.ledger for state in fleet.nodes.values()),
+        {name: state.kube for name, state in fleet.nodes.items()},
         tuple(fleet.pods.values()),
+        fleet.claims,
         tuple(
             Quota(each.namespace, each.limits, host_limits=each.host_limits)
             for each in fleet.quotas.values()

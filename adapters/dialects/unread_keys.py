@@ -18,6 +18,10 @@ from adapters.dialects.info import DialectInfo
 from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations
 
 MOST = 16
+
+NOT_COUNTED = "Dragoman does not count this resource"
+"""The end of a warning about a resource of an accelerator."""
+
 _COMPARED = 128
 """Annotations that are compared with the known ones; no honest pod has as many of these domains."""
 
@@ -90,7 +94,7 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
             if close is not None:
                 yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
             elif name.startswith(_ACCELERATORS):
-                yield f"{member.path}.resources[{name}]: Dragoman does not count this resource"
+                yield f"{member.path}.resources[{name}]: {NOT_COUNTED}"
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:

@@ -93,9 +93,9 @@ async def without_cluster(
     """
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
-    table = standalone.LocalCluster(inventory.pods)
+    table = standalone.LocalCluster(inventory.pods, inventory.nodes, inventory.claims)
     quotas = MemoryQuotas(tuple(inventory.quotas))
-    cluster = Cluster(table, table, table, quotas=quotas, unbound=table.unbound)
+    cluster = Cluster(table, table, table, quotas=quotas, unbound=table.unbound, objects=table)
     runtime = ServiceRuntime(settings, documents, store, cluster, log)
     for problem in inventory.problems:
         log.warning("inventory.problem", text=problem)

@@ -118,7 +118,12 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
 
         tasks = Tasks(log, fail)
         stack.push_async_callback(tasks.stop)
-        for task in (*composition.tasks, runtime.follow(), runtime.tick()):
+        for task in (
+            *composition.tasks,
+            runtime.follow(),
+            runtime.tick(),
+            runtime.answer_waiting(),
+        ):
             tasks.start(task)
         tasks.start(_follow_settings(options, runtime, log))
         for task in await _start_grpc(settings, runtime, stack, log):

@@ -16,6 +16,7 @@ from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
+    ClusterObjects,
     EndedPods,
     EventEmitter,
     GangSource,
@@ -23,6 +24,7 @@ from adapters.service.decide.ports import (
     NodeLocks,
     NoEndedPods,
     NoLocks,
+    NoObjects,
     PodReader,
     Ports,
 )
@@ -69,6 +71,7 @@ class Cluster:
         budgets: reads the PodDisruptionBudgets of preemption victims.
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
+        objects: nodes and bound pods, for people.
         agents: asks the node agents what is used, for people.
         gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards.
@@ -81,6 +84,7 @@ class Cluster:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
+    objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AgentReader = field(default_factory=NoAgents)
     gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
@@ -154,6 +158,7 @@ class ServiceRuntime:
             self.recorder,
             cluster.gangs,
             cluster.ended,
+            cluster.objects,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors
@@ -267,6 +272,10 @@ class ServiceRuntime:
             if over:
                 self._log.info("reservations.expired", count=over)
             await self._freed.give_back()
+
+    async def answer_waiting(self) -> NoReturn:
+        """Evaluate for people why pods wait, until cancelled."""
+        await self.service.waiting_answers.run(self._unbound)
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
         return self._configured(self._documents, settings)

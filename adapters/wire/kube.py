@@ -97,6 +97,50 @@ class ExtendedClaim(Wire, frozen=True, gc=False):
     request_mappings: tuple[RequestMapping, ...] | None = None
 
 
+class Toleration(Wire, frozen=True, gc=False):
+    """A taint that a pod tolerates; an empty key or effect stands for every one."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class SelectorRequirement(Wire, frozen=True, gc=False):
+    """A condition of a label, or of the field ``metadata.name``, of a node."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] | None = None
+
+
+class NodeSelectorTerm(Wire, frozen=True, gc=False):
+    """Conditions that a node meets together; a term without any matches no node."""
+
+    match_expressions: tuple[SelectorRequirement, ...] | None = None
+    match_fields: tuple[SelectorRequirement, ...] | None = None
+
+
+class RequiredNodeSelector(Wire, frozen=True, gc=False):
+    """Terms of which a node meets one."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] | None = None
+
+
+class NodeAffinity(Wire, frozen=True, gc=False):
+    """The node affinity of a pod; what is only preferred is not read."""
+
+    required: RequiredNodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Wire, frozen=True, gc=False):
+    """The affinity of a pod; only that to nodes is read."""
+
+    node_affinity: NodeAffinity | None = None
+
+
 class PodSpec(Wire, frozen=True, gc=False):
     """The spec of a pod."""
 
@@ -104,6 +148,8 @@ class PodSpec(Wire, frozen=True, gc=False):
     init_containers: tuple[Container, ...] | None = None
     node_name: str | None = None
     node_selector: Text | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
     scheduler_name: str | None = None
     priority: Int64 | None = None
     scheduling_group: SchedulingGroup | None = None
@@ -116,6 +162,15 @@ class ContainerStatus(Wire, frozen=True, gc=False):
 
     name: str = ""
     container_id: str = msgspec.field(default="", name="containerID")
+
+
+class PodCondition(Wire, frozen=True, gc=False):
+    """A condition of a pod."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
 
 
 class Terminated(Wire, frozen=True, gc=False):
@@ -145,6 +200,7 @@ class PodStatus(Wire, frozen=True, gc=False):
     init_container_statuses: tuple[InitContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[GeneratedClaim, ...] | None = None
     extended_resource_claim_status: ExtendedClaim | None = None
+    conditions: tuple[PodCondition, ...] | None = None
 
 
 class Pod(Wire, frozen=True, gc=False):
@@ -175,10 +231,19 @@ class UnreadPod(Pod, frozen=True, gc=False):
     node_known: bool = False
 
 
+class Taint(Wire, frozen=True, gc=False):
+    """A taint of a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
 class NodeSpec(Wire, frozen=True, gc=False):
     """The spec of a node."""
 
     unschedulable: bool | None = None
+    taints: tuple[Taint, ...] | None = None
 
 
 class NodeStatus(Wire, frozen=True, gc=False):

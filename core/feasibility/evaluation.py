@@ -87,7 +87,7 @@ class NodeEvaluation:
             request.group
         )
         self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
-        self._alone_results: dict[str, NodeResult] = {}
+        self._alone_results: dict[str, tuple[NodeLedger, NodeResult]] = {}
         self._is_exact = _columns_are_exact(request, inventory) and not self._own
         self._ranks_cards = any(map(needs_placement, request.ranking.nodes))
 
@@ -129,6 +129,41 @@ class NodeEvaluation:
         for row in missing[:most].tolist():
             self.inventory.node_class(self.inventory.name(row))
         return bool(missing.size <= most)
+
+    def prepare(self, rows: Rows, most: int) -> bool:
+        """Run ``fit`` for some nodes that have no result yet, so that ``explain`` is fast.
+
+        Args:
+            rows: of the nodes that will be asked about, also those that the columns exclude.
+            most: for how many classes, and nodes that are alone, ``fit`` runs.
+
+        Returns:
+            whether no node is left without a result.
+        """
+        if self.refusal is not None:
+            return True
+        alone = self._are_alone(rows) & (rows < len(self.inventory))
+        for row in rows[self._table.stale(rows) & ~alone & (rows < len(self.inventory))].tolist():
+            class_id = self.inventory.node_class(self.inventory.name(row))
+            most -= class_id not in self._table.by_class
+            if most < 0:
+                return False
+            self._note(row)
+        for row in rows[alone].tolist():
+            name = self.inventory.name(row)
+            most -= not self._is_known_alone(name)
+            if most < 0:
+                return False
+            self._result(name)
+        return True
+
+    def continued(self, earlier: "NodeEvaluation") -> "NodeEvaluation":
+        """This evaluation, with the results of an earlier one of the same request that hold still.
+
+        Results by class are in the table anyway; these are of nodes that are alone.
+        """
+        self._alone_results = earlier._alone_results
+        return self
 
     def groups(self, rows: Rows) -> Numbers:
         """A number for each of some nodes; where it is equal, so are the results but for names.
@@ -276,6 +311,12 @@ class NodeEvaluation:
             for name, reason in self.reasons(names, EXPLAINED).items()
         }
 
+    def resolvable(self, names: Iterable[str]) -> list[str]:
+        """Return the nodes, of some, that the request would fit if they were empty."""
+        if self.refusal is not None:
+            return []
+        return [name for name in names if not self._is_unresolvable(name)]
+
     def reasons(self, names: Iterable[str], max_classes: int | None = None) -> dict[str, Reason]:
         """Why the request does not fit some nodes; those that fit are left out.
 
@@ -307,7 +348,7 @@ class NodeEvaluation:
                 max_classes is None
                 or len(explained) < max_classes
                 or key in explained
-                or key in (self._alone_results if is_alone else self._table.by_class)
+                or (self._is_known_alone(name) if is_alone else key in self._table.by_class)
             ):
                 explained.add(key)
                 result = self._result(name)
@@ -339,10 +380,14 @@ class NodeEvaluation:
         """The result of a node that the inventory knows."""
         if not self._is_alone(name):
             return self._table.results[self._class_result(name, self.inventory.node_class(name))]
-        result = self._alone_results.get(name)
-        if result is None:
-            result = self._alone_results[name] = self._compute(name)
-        return result
+        if not self._is_known_alone(name):
+            self._alone_results[name] = (self.inventory.ledger(name), self._compute(name))
+        return self._alone_results[name][1]
+
+    def _is_known_alone(self, name: str) -> bool:
+        """Whether there is a result of a node that is alone, for its ledger of now."""
+        known = self._alone_results.get(name)
+        return known is not None and known[0] is self.inventory.ledger(name)
 
     def _class_result(self, name: str, class_id: int) -> int:
         """The result id of a class of nodes.

@@ -8,7 +8,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
-from core.requests.decision import rejection_summary
+from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Allocation, Placement
 from core.requests.request import NodeKey, Request
 
@@ -113,7 +113,8 @@ class _Plan:
             alike.left.remove(node)  # it has no room for the next one either
         if alike.rejection:
             return alike.rejection
-        return rejection_summary(candidate.evaluation.explain(candidate.names).counts())
+        rejected = candidate.evaluation.explain(candidate.names)
+        return group_summary(grouped(rejected.counted()))
 
     def _in_turn(self, request: Request, left: Sequence[str]) -> Sequence[str]:
         """The nodes with room, the best one first.

@@ -41,9 +41,17 @@ class NodeReasons(Mapping[str, Reason]):
     def __len__(self) -> int:
         return len(self.names)
 
-    def counts(self) -> Counter[str]:
-        """How many nodes have each text."""
-        counts: Counter[str] = Counter()
-        for number, nodes in Counter(self.ids).items():
-            counts[self.distinct[number].text()] += nodes
-        return counts
+    def counted(self) -> list[tuple[Reason, int]]:
+        """Each distinct reason with the number of its nodes, in the order of ``distinct``."""
+        nodes = Counter(self.ids)
+        return [(reason, nodes[number]) for number, reason in enumerate(self.distinct)]
+
+    def followed_by(self, other: "NodeReasons") -> "NodeReasons":
+        """Return these reasons, followed by those of other nodes."""
+        if not other.names:
+            return self
+        if not self.names:
+            return other
+        ids = array("i", (number + len(self.distinct) for number in other.ids))
+        distinct = (*self.distinct, *other.distinct)
+        return NodeReasons((*self.names, *other.names), self.ids + ids, distinct)

@@ -11,6 +11,12 @@ class Cause(Enum):
     """Why a node, or one of its cards, does not fit. The value is what the operator reads."""
 
     NO_CARDS = "no cards"
+    UNSCHEDULABLE = "unschedulable"
+    SELECTOR = "lacks a label of the nodeSelector"
+    AFFINITY = "does not match the required node affinity"
+    TAINT = "untolerated taint"
+    DEVICES = "too few devices of the plugin free"
+    NO_DEVICES = "no device plugin states the resource"
     QUOTA = "quota of the namespace"
     NO_DIALECT = "no card is described in the pod's dialect"
     TOO_FEW = "fewer cards than asked"
@@ -90,8 +96,9 @@ class Reason:
 
     Attributes:
         node: the node's name.
-        cards: how many cards it has.
-        asked: how many cards the container asks for; 0 where the node fails as a whole.
+        cards: how many cards it has; of ``DEVICES``, how many devices are free.
+        asked: how many cards the container asks for, or devices the pod; 0 where the node fails as
+            a whole.
         container: the container that does not fit; empty where the node fails as a whole.
         cause: why the node fails as a whole; None where its cards fail one by one.
         counts: by number of cards, most first, then in the order of ``Cause``.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.audit.pod_rules import container_findings
-from adapters.cli.fleet.device_plugins import PluginDevices
+from adapters.cli.fleet.facts import plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.manifests import Manifests
@@ -73,7 +73,7 @@ def _findings(fleet: Fleet) -> Iterator[Finding]:
         yield from node_findings(name, state, fleet)
         if name in fleet.agents.nodes:
             yield from container_findings(state, fleet.agents.nodes[name])
-    for name, stated in PluginDevices(fleet).nodes.items():
+    for name, stated in plugin_devices(fleet).nodes.items():
         for problem in stated.problems:
             yield Finding(RULES["device-plugin-labels"], problem, node=name)
     yield from _quota_findings(fleet)

@@ -40,7 +40,8 @@ def explain(
 ) -> None:
     """Say why a pod is pending, or why it is where it is, and what would make it fit.
 
-    Counts cards, ShareQuota, schedulability and nodeSelector; not CPU, affinity or taints.
+    Counts cards, quotas, cordons, taints, nodeSelector and required node affinity. What does not
+    count, such as CPU, is joined from the latest message of the pod's scheduler.
 
     Example: dragoman explain pod training -n ml
 

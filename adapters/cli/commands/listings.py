@@ -165,8 +165,8 @@ def pending(
 ) -> None:
     """List pods that request a share and have no node, with the reason.
 
-    The reason covers only cards, ShareQuota, schedulability and nodeSelector: a pod that fits
-    may wait for CPU, affinity, ResourceQuota or its scheduler.
+    The reason is that of dragoman explain pod, the service and its page. Where cards fit, what the
+    pod's scheduler said last stands beside it.
 
     Example: dragoman pending -A
 

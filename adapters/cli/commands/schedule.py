@@ -98,8 +98,8 @@ def schedule(
 
     Reads Node, Pod, Device, ConfigMap, NodeLedger, ResourceClaim, ResourceSlice, ShareQuota,
     ResourceQuota and List objects. Bound pods keep their cards; the command places pending ones
-    in the order of the input. Counts cards, quotas of shares, schedulability and nodeSelector;
-    not CPU, affinity or taints.
+    in the order of the input. Counts cards, quotas of shares, cordons, taints, nodeSelector and
+    required node affinity; not CPU, nor affinity to pods.
 
     Example: kubectl get nodes,pods -A -o json | dragoman schedule -f -
 

@@ -16,6 +16,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from adapters.accounting.answer.judge import finished
+from adapters.accounting.answer.node_choice import NodeChooser
 from adapters.cli.demo.schedulers import (
     Json,
     RejectionError,
@@ -25,7 +27,6 @@ from adapters.cli.demo.schedulers import (
     schedule,
     scheduler_of,
 )
-from adapters.cli.input.candidates import Candidates
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.bar import color
@@ -60,7 +61,7 @@ def _demonstrate(inventory: str) -> None:
     except InputError as error:
         message("dragoman", error)
         raise typer.Exit(2) from None
-    nodes = Candidates([node for node, _ in found.nodes.values()])
+    nodes = NodeChooser({name: node for name, (node, _) in found.nodes.items()})
     waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
     with _service(inventory) as address:
         _Demonstration(address, nodes, waiting).run()
@@ -91,7 +92,7 @@ def _service(inventory: str) -> Iterator[str]:
 
 
 class _Demonstration:
-    def __init__(self, address: str, nodes: Candidates, waiting: Sequence[Pod]) -> None:
+    def __init__(self, address: str, nodes: NodeChooser, waiting: Sequence[Pod]) -> None:
         self.address = address
         self.nodes = nodes
         self.waiting = waiting
@@ -142,7 +143,7 @@ class _Demonstration:
 
     def _place(self, client: SchedulerClient, pod: Pod) -> bool:
         try:
-            node = schedule(client, pod, self.nodes.of(pod).names)
+            node = schedule(client, pod, finished(self.nodes.steps(pod)).selection.names)
         except RejectionError as rejection:
             self._line("✗", "red", name_of(pod), scheduler_of(pod), str(rejection))
             return False
@@ -152,7 +153,7 @@ class _Demonstration:
     def _preempt(self, pods: Sequence[Pod]) -> None:
         urgent = _urgent(next(pod for pod in pods if pod.metadata.name == "volcano-notebook"))
         pod = self.client.create(urgent)
-        names = self.nodes.of(pod).names
+        names = finished(self.nodes.steps(pod)).selection.names
         if self._place(self.client, pod):
             return
         node, uids = kube_preempt(self.client, pod, names)

@@ -4,13 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from adapters.accounting.answer.answer import PodAnswer
+from adapters.accounting.answer.judge import Judge
+from adapters.accounting.answer.standing import held_devices
+from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.cli.input.candidates import CandidateChoice
-from adapters.cli.output.node_texts import NodeTexts
-from adapters.cli.view.verdict import Judge, Verdict
-from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
-from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS
 from adapters.wire.kube import Pod
 from core.feasibility.node_names import NodeNames
 from core.feasibility.preempt import victims
@@ -50,8 +50,7 @@ class PodExplanation:
     """One pod.
 
     Attributes:
-        pod: the pod.
-        verdict: where it fits, counting its own cards as free.
+        answer: where it fits, counting its own cards as free.
         node: the node that it is bound to; None where it is pending, or unknown.
         allocation: its cards; None where it has none.
         excluded: nodes that it fits and may not run on, by name with the cause.
@@ -63,8 +62,7 @@ class PodExplanation:
         releases: by node, the fewest pods whose end frees the devices that it requests.
     """
 
-    pod: Pod
-    verdict: Verdict
+    answer: PodAnswer
     node: NodeState | None = None
     allocation: Allocation | None = None
     excluded: Mapping[str, str] | None = None
@@ -74,6 +72,11 @@ class PodExplanation:
     claims: tuple[tuple[NodeState, Allocation], ...] = ()
     devices: Mapping[str, int] = field(default_factory=dict)
     releases: tuple[tuple[str, tuple[Pod, ...]], ...] = ()
+
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+        return self.answer.pod
 
     @property
     def finished(self) -> bool:
@@ -88,40 +91,42 @@ class PodExplanation:
         if self.pod.spec.node_name:
             held = (self.allocation, *(each for _, each in self.claims))
             return all(each is None or each.unread is None for each in held)
-        return self.verdict.problem is None and (
-            not self.verdict.requests or bool(self.verdict.fitting)
+        return self.answer.problem is None and (
+            not self.answer.requests or self.answer.best is not None
         )
 
 
 def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     """Explain one pod of a cluster."""
-    judge = Judge(fleet)
-    verdict = judge.verdict(pod)
+    facts = FleetFacts(fleet)
+    judge = Judge(facts)
+    answer = judge.answer(pod)
     state, allocation = _allocation(fleet, pod)
     found = PodExplanation(
-        pod,
-        verdict,
+        answer,
         state,
         allocation,
         claims=_claims(fleet, pod),
-        devices=_devices(fleet, pod) if allocation is None else NO_AMOUNTS,
+        devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
     )
-    request, choice = verdict.request, verdict.candidates
-    if pod.spec.node_name or request is None or choice is None or verdict.fitting:
+    request = answer.request
+    if pod.spec.node_name or request is None or answer.best is not None:
         return found
-    amounts = verdict.devices.amounts if verdict.devices else NO_AMOUNTS
-    barred = CandidateChoice(NodeNames(choice.excluded), NodeTexts())
-    others = judge.judge(request, amounts, barred)
+    amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
+    causes = dict(
+        zip(
+            answer.excluded.names,
+            (answer.excluded.distinct[number].text() for number in answer.excluded.ids),
+            strict=True,
+        )
+    )
+    others = judge.fitting(request, amounts, NodeNames(answer.excluded.names))
     return replace(
         found,
-        excluded={name: choice.excluded[name] for name in others.fitting},
-        releases=() if verdict.devices is None else judge.devices.releases(verdict.devices),
-        changes=tuple(
-            smallest_changes(
-                request, lambda each: bool(judge.judge(each, NO_AMOUNTS, choice).fitting)
-            )
-        ),
-        evictions=_evictions(fleet, request, choice.names),
+        excluded={name: causes[name] for name in others},
+        releases=() if answer.devices is None else judge.devices.releases(answer.devices),
+        changes=tuple(smallest_changes(request, lambda each: judge.fits(each, answer.candidates))),
+        evictions=_evictions(fleet, request, answer.candidates.names),
     )
 
 
@@ -134,14 +139,6 @@ def _allocation(fleet: Fleet, pod: Pod) -> tuple[NodeState | None, Allocation | 
     holders = (state for state in fleet.nodes.values() if uid in state.ledger.allocations)
     state = next(holders, None)
     return state, None if state is None else state.ledger.allocations[uid]
-
-
-def _devices(fleet: Fleet, pod: Pod) -> Mapping[str, int]:
-    """The devices of plugins that a pod has where it is bound."""
-    try:
-        return plain_amounts(pod, fleet.dialects) if may_use_cards(pod) else NO_AMOUNTS
-    except DialectError:
-        return NO_AMOUNTS
 
 
 def _claims(fleet: Fleet, pod: Pod) -> tuple[tuple[NodeState, Allocation], ...]:

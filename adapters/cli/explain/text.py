@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from adapters.accounting.answer.answer import EXAMPLES, PodAnswer
+from adapters.accounting.answer.device_plugins import devices_text
 from adapters.cli.explain.explanation import NodeEviction, PodExplanation
-from adapters.cli.fleet.device_plugins import devices_text
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
-from adapters.cli.view.verdict import uncounted_text
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
 from core.feasibility.smallest_change import ChangeKind, RequestChange
@@ -14,7 +14,7 @@ from core.hardware.quantity import MIB, format_bytes
 from core.requests.grant import Allocation
 from core.requests.request import ContainerRequest
 
-NAMED = 5
+NAMED = EXAMPLES
 """Nodes that are named for one reason, at most."""
 
 EVENTS = 10
@@ -31,15 +31,16 @@ def as_text(found: PodExplanation) -> str:
 
 def as_plain(found: PodExplanation) -> dict[str, object]:
     """The ``PodExplanation``; amounts are MiB and percent."""
-    verdict, allocation = found.verdict, found.allocation
+    answer, allocation = found.answer, found.allocation
     return {
         "apiVersion": "dragoman.dev/v1alpha1",
         "kind": "PodExplanation",
         "pod": full_name(found.pod),
-        "dialect": verdict.dialect or (allocation.dialect if allocation else None),
+        "dialect": answer.dialect or (allocation.dialect if allocation else None),
         "node": found.pod.spec.node_name,
         "request": _request(found),
-        "summary": headline(found),
+        "summary": answer.summary(),
+        "best": answer.best,
         "cards": _plain_cards(allocation),
         "devices": dict(found.devices),
         "claims": [
@@ -52,12 +53,14 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
             for _, each in found.claims
         ],
         "unread": allocation.unread if allocation else None,
-        "fits": list(verdict.fitting),
-        "reasons": {
-            **(verdict.devices.reasons if verdict.devices else {}),
-            **{name: reason.text() for name, reason in verdict.reasons.items()},
-        },
-        "excluded": dict(verdict.candidates.excluded) if verdict.candidates else {},
+        "fits": list(answer.fitting),
+        "groups": [
+            {"text": each.text, "nodes": each.nodes, "examples": list(each.examples)}
+            for each in answer.groups()
+        ],
+        "reasons": answer.texts(),
+        "excluded": list(answer.excluded.names),
+        "notes": list(answer.notes),
         "changes": [
             {"what": each.kind.value, "container": each.container or None, "to": _to(each)}
             for each in found.changes
@@ -85,10 +88,10 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
 
 def _request(found: PodExplanation) -> str | None:
     """What the pod asks for; None where Dragoman counts none of it."""
-    verdict = found.verdict
-    if verdict.devices is not None:
-        return devices_text(verdict.devices.amounts)
-    return None if verdict.request is None else request_text(verdict.request)
+    answer = found.answer
+    if answer.devices is not None:
+        return devices_text(answer.devices.amounts)
+    return None if answer.request is None else request_text(answer.request)
 
 
 def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
@@ -104,58 +107,31 @@ def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
 
 
 def headline(found: PodExplanation) -> str:
-    """The state of the pod in a sentence."""
-    pod, allocation = found.pod, found.allocation
-    if found.finished:
-        return f"has ended ({pod.status.phase}) and uses no cards"
-    if pod.spec.node_name:
-        where = f"is bound to {pod.spec.node_name}"
-        if allocation is None and found.claims:
-            unread = next((each.unread for _, each in found.claims if each.unread), None)
-            if unread is not None:
-                return f"{where}; which cards its claims have is unknown: {unread}"
-            return f"{where} and has the cards of its claims"
-        if allocation is None and found.devices and found.node:
-            return f"{where}: has {devices_text(found.devices)} of the device plugin, in no ledger"
-        if allocation is None and found.verdict.uncounted:
-            return f"{where}: {uncounted_text(found.verdict.uncounted)}"
-        if allocation is None:
-            missing = "" if found.node else ", which does not exist,"
-            return f"{where}{missing} and uses no cards"
-        if allocation.unread is not None:
-            return f"{where}; which cards it has is unknown: {allocation.unread}"
-        return f"{where} and has its cards"
-    if allocation is not None:
-        return f"has cards of {allocation.node}, and its Binding is not written yet"
-    return f"is pending: {_pending(found)}"
-
-
-def _pending(found: PodExplanation) -> str:
-    verdict = found.verdict
-    if verdict.candidates is None or verdict.fitting:
-        return verdict.summary()
-    nodes = len(verdict.candidates.names) + len(verdict.candidates.excluded)
-    nodes += len(verdict.devices.reasons) if verdict.devices else 0
-    return f"fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
+    """The state of the pod in a sentence; what keeps it from some nodes stands below it."""
+    answer = found.answer
+    if answer.standing:
+        return answer.standing
+    if answer.best is None and answer.request is not None:
+        nodes = len(answer.rejected)
+        return f"is pending: fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
+    return f"is pending: {answer.summary()}"
 
 
 def _lines(found: PodExplanation) -> Iterator[str]:
-    verdict = found.verdict
-    name = verdict.dialect or (found.allocation.dialect if found.allocation else "")
+    answer = found.answer
+    name = answer.dialect or (found.allocation.dialect if found.allocation else "")
     yield f"{full_name(found.pod)}{f' ({name})' if name else ''} {headline(found)}"
     request = _request(found)
     if request is not None:
         yield f"Request: {request}"
-    if verdict.request is not None:
-        yield from (f"Note: {note}" for note in verdict.request.notes)
+    yield from (f"Note: {note}" for note in answer.notes)
     if found.allocation is not None and found.node is not None:
         yield from _cards(found.allocation, found.node)
         yield from _smaller_slices(found)
     for state, claim in found.claims:
         yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
-    waits = not found.pod.spec.node_name and verdict.candidates is not None
-    if waits and not verdict.fitting:
-        yield from _reasons(found)
+    if not found.pod.spec.node_name and answer.request is not None and answer.best is None:
+        yield from _reasons(answer)
         yield from _remedies(found)
     yield from _history(found)
 
@@ -184,7 +160,7 @@ def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> It
 
 def _smaller_slices(found: PodExplanation) -> Iterator[str]:
     """The slices that have less than was requested, because their configured size counts."""
-    request = found.verdict.request
+    request = found.answer.request
     containers = {each.name: each for each in (request.containers if request else ())}
     for grant in found.allocation.grants if found.allocation else ():
         asked = containers.get(grant.container)
@@ -198,14 +174,14 @@ def _smaller_slices(found: PodExplanation) -> Iterator[str]:
             )
 
 
-def _reasons(found: PodExplanation) -> Iterator[str]:
-    texts = {name: reason.text() for name, reason in found.verdict.reasons.items()}
-    excluded = found.verdict.candidates.excluded if found.verdict.candidates else {}
-    of_devices = found.verdict.devices.reasons if found.verdict.devices else {}
+def _reasons(answer: PodAnswer) -> Iterator[str]:
     yield ""
     yield "Nodes"
-    for text, names in _grouped({**of_devices, **texts, **excluded}):
-        yield f"  {len(names)} {'node' if len(names) == 1 else 'nodes'}: {text} ({_named(names)})"
+    for group in answer.groups():
+        nodes = "node" if group.nodes == 1 else "nodes"
+        yield f"  {group.nodes} {nodes}: {group.text} ({_named(group.examples, group.nodes)})"
+    if answer.message:
+        yield answer.message
 
 
 def _remedies(found: PodExplanation) -> Iterator[str]:
@@ -218,7 +194,7 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         for node, pods in found.releases[:SHOWN]
     ]
     lines += [
-        f"  let it run on {_named(names)}: {cause}"
+        f"  let it run on {_named(names, len(names))}: {cause}"
         for cause, names in _grouped(found.excluded or {})
     ]
     yield from lines or ["  no single change of the request, and no eviction on one node"]
@@ -244,10 +220,10 @@ def _grouped(texts: Mapping[str, str]) -> list[tuple[str, list[str]]]:
     return sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
-def _named(names: Sequence[str]) -> str:
-    if len(names) <= NAMED:
+def _named(names: Sequence[str], count: int) -> str:
+    if count <= NAMED:
         return ", ".join(names)
-    return f"{', '.join(names[:NAMED])} and {len(names) - NAMED} more"
+    return f"{', '.join(names[:NAMED])} and {count - NAMED} more"
 
 
 def _change(change: RequestChange) -> str:

@@ -11,8 +11,14 @@ def short(full_name: str) -> str:
     return full_name.removeprefix("default/")
 
 
-def named(nodes: Sequence[str]) -> str:
-    """The first nodes by name, and the number of the others."""
-    if len(nodes) <= MAX_NODE_NAMES:
+def named(nodes: Sequence[str], count: int | None = None) -> str:
+    """The first nodes by name, and the number of the others.
+
+    Args:
+        nodes: ``MAX_NODE_NAMES`` or more of them, or all.
+        count: how many there are; None where these are all.
+    """
+    count = len(nodes) if count is None else count
+    if count <= MAX_NODE_NAMES:
         return ", ".join(nodes)
-    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {len(nodes) - MAX_NODE_NAMES} more nodes"
+    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {count - MAX_NODE_NAMES} more nodes"

@@ -21,20 +21,6 @@ class NodeTexts(Mapping[str, str]):
         self.texts = texts
         self._text_of: dict[str, str] | None = None
 
-    @classmethod
-    def of(cls, texts: Mapping[str, str]) -> "NodeTexts":
-        """Return texts of nodes in which equal texts are kept once."""
-        known: dict[str, int] = {}
-        ids = [known.setdefault(text, len(known)) for text in texts.values()]
-        return cls(tuple(texts), array("i", ids), tuple(known))
-
-    def followed_by(self, other: "NodeTexts") -> "NodeTexts":
-        """Return these texts, followed by those of other nodes."""
-        if not other.names:
-            return self
-        ids = array("i", (number + len(self.texts) for number in other.ids))
-        return NodeTexts((*self.names, *other.names), self.ids + ids, (*self.texts, *other.texts))
-
     def __getitem__(self, name: str) -> str:
         if self._text_of is None:
             self._text_of = dict(self.items())

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
+from adapters.accounting.answer.answer import NodeGroup
 from adapters.cli.output.node_texts import NodeTexts
 from core.hardware.card import Card
 from core.hardware.mig import Slice
@@ -66,6 +67,7 @@ class PodLine:
         labels: those that a binding would add.
         summary: the outcome in a sentence.
         reasons: by node name, why the pod does not fit there.
+        groups: of these nodes, by cause.
     """
 
     namespace: str
@@ -79,6 +81,7 @@ class PodLine:
     annotations: Mapping[str, str] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
     reasons: NodeTexts = field(default_factory=NodeTexts)
+    groups: tuple[NodeGroup, ...] = ()
 
     @property
     def full_name(self) -> str:

@@ -7,7 +7,6 @@ from typing import Protocol
 from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import write_cards
 from adapters.cli.output.names import named, short
-from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
 from adapters.cli.output.report import (
     EVERYTHING,
@@ -151,24 +150,14 @@ def _share(share: ShareLine) -> str:
 
 
 def _reasons(pod: PodLine) -> list[str]:
-    if not pod.reasons:
+    if not pod.groups:
         return [pod.summary]
-    groups = _groups(pod.reasons)
-    lines = [f"{nodes}: {text}" for text, nodes in groups[:MAX_REASONS]]
-    if len(groups) > MAX_REASONS:
-        lines.append(f"and {len(groups) - MAX_REASONS} more reasons; -o json has all")
+    lines = [
+        f"{named(each.examples, each.nodes)}: {each.text}" for each in pod.groups[:MAX_REASONS]
+    ]
+    if len(pod.groups) > MAX_REASONS:
+        lines.append(f"and {len(pod.groups) - MAX_REASONS} more reasons; -o json has all")
     return lines
-
-
-def _groups(reasons: NodeTexts) -> list[tuple[str, str]]:
-    """Each text with the names of its nodes, that of the most nodes first."""
-    nodes: dict[str, list[str]] = {}
-    used = dict.fromkeys(reasons.ids)
-    by_id = {number: nodes.setdefault(reasons.texts[number], []) for number in used}
-    for number, name in zip(reasons.ids, reasons.names, strict=True):
-        by_id[number].append(name)
-    ordered = sorted(nodes.items(), key=lambda item: -len(item[1]))
-    return [(text, named(names)) for text, names in ordered]
 
 
 def _sum(counts: Counter[PodResult], *, complete: bool) -> Spans:

@@ -29,7 +29,7 @@ def test_only_refused_pods_have_a_row_and_their_reasons() -> None:
         "✗  volcano-too-large  volcano  -     does not fit",
         "✗  metax-mistaken     metax    -     is not valid",
     ]
-    assert "lab-1: 1 of 1 cards: memory 19760 MiB short" in shown
+    assert "nvidia-1, lab-1: memory 12.4 to 19.3 GiB short" in shown
     assert "40.0 GiB" not in shown
     assert shown.endswith(f"{SUMS}\n")
 
@@ -66,7 +66,7 @@ def test_csv_has_a_line_for_each_pod_with_amounts_and_reason() -> None:
     placed, refused = rows["volcano-notebook"], rows["volcano-too-large"]
     assert (placed["result"], placed["node"], placed["memoryMiB"]) == ("placed", "nvidia-1", "3000")
     assert (refused["result"], refused["node"], refused["cards"]) == ("rejected", "", "")
-    assert "memory 12720 MiB short" in refused["summary"]
+    assert "memory 12.4 to 19.3 GiB short" in refused["summary"]
 
 
 @pytest.mark.parametrize("more", [("-o", "json"), ("--only", "bound"), ("--no-cards",)])

@@ -157,7 +157,7 @@ def test_an_unschedulable_node_is_ignored_and_reported() -> None:
 
     assert not line["placed"]
     assert line["explanation"] == {
-        "summary": "no node to choose from; 1 node not considered: unschedulable",
+        "summary": "0 of 1 nodes fit: 1 node: unschedulable",
         "nodes": {"node-a": "unschedulable"},
     }
 
@@ -176,7 +176,7 @@ def test_a_node_selector_chooses_by_labels() -> None:
         "node-c": "2 of 2 cards: memory 19990 MiB short",
     }
     assert of(found, "b")["explanation"]["summary"].endswith(
-        "; 1 node not considered: lacks the label pool=x of the nodeSelector"
+        "; 1 node: lacks the label pool=x of the nodeSelector"
     )
 
 
@@ -304,7 +304,7 @@ def test_a_pending_pod_with_an_allocation_in_a_ledger_keeps_its_cards() -> None:
 
     assert (line["node"], line["explanation"]["summary"]) == (
         "node-a",
-        "has its cards, and its Binding is not written yet",
+        "has cards of node-a, and its Binding is not written yet",
     )
 
 
@@ -315,7 +315,7 @@ def test_a_node_whose_ledger_cannot_be_read_takes_no_pod() -> None:
     found = report(node(), broken, pod("b", volcano(1)))
 
     assert found["pods"][0]["explanation"]["nodes"] == {
-        "node-a": "held by an allocation that cannot be read"
+        "node-a": "the ledger's record cannot be read: Expected `array`, got `str` - at `$.cards`"
     }
 
 

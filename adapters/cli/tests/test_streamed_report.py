@@ -1,6 +1,7 @@
 """A report that is written piece by piece is the same as one that is written at once."""
 
 import json
+from array import array
 
 import orjson
 import pytest
@@ -17,10 +18,16 @@ NAMES = ("n1", "node-b.example.com", "123", "true", "null", "a: b", "- c", "ö",
 TEXTS = ("no cards", "8 of 8 cards: memory 2 GiB short", "tab\there", "line\nbreak", "ü", "", "# x")
 
 
+def texts(by_node: dict[str, str]) -> NodeTexts:
+    known = list(dict.fromkeys(by_node.values()))
+    ids = array("i", map(known.index, by_node.values()))
+    return NodeTexts(tuple(by_node), ids, known)
+
+
 def lines(count: int) -> list[PodLine]:
     """Pods with reasons: the first ones for the same nodes, the last one for others."""
-    same = NodeTexts.of(dict.fromkeys(("n1", "n2"), "no cards"))
-    odd = NodeTexts.of({name: TEXTS[at % len(TEXTS)] for at, name in enumerate(NAMES)})
+    same = texts(dict.fromkeys(("n1", "n2"), "no cards"))
+    odd = texts({name: TEXTS[at % len(TEXTS)] for at, name in enumerate(NAMES)})
     reasons = [same, NodeTexts(same.names, same.ids, ("other: 'text'",)), odd, NodeTexts()]
     return [
         PodLine("ml", f"p{at}", f"uid-{at}", None, PodResult.REJECTED, "none", reasons=each)
@@ -55,14 +62,11 @@ def test_yaml_has_the_bytes_of_a_report_that_is_written_at_once(count: int) -> N
     assert found.decode() == whole
 
 
-def test_texts_of_two_groups_of_nodes_follow_one_another() -> None:
-    first, second = NodeTexts.of({"a": "x", "b": "y"}), NodeTexts.of({"c": "z"})
+def test_each_node_has_its_text() -> None:
+    found = texts({"a": "x", "b": "y", "c": "x"})
 
-    both = first.followed_by(second)
-
-    assert list(both.items()) == [("a", "x"), ("b", "y"), ("c", "z")]
-    assert (both["c"], len(both), list(both)) == ("z", 3, ["a", "b", "c"])
-    assert first.followed_by(NodeTexts()) is first
+    assert list(found.items()) == [("a", "x"), ("b", "y"), ("c", "x")]
+    assert (found["c"], len(found), list(found)) == ("x", 3, ["a", "b", "c"])
 
 
 def test_excluded_nodes_follow_the_rejected_ones_in_the_report() -> None:

@@ -52,7 +52,7 @@ def test_pods_cards_and_reasons_are_shown(width: int) -> None:
     assert "✓  volcano-notebook   volcano      nvidia-1  #1   3000 MiB   50%" in printed
     assert "✗  volcano-too-large  volcano      -         does not fit" in printed
     assert "-  web                -            -         requests no share" in printed
-    assert "    lab-1: 1 of 1 cards: memory 19760 MiB short" in printed
+    assert "    nvidia-1, lab-1: memory 12.4 to 19.3 GiB short" in printed
     assert "[metax-tech.com/vcore]: 150: must be" in printed
     assert "30.0 of 40.0 GiB   75% compute" in printed
     assert "8 of 10 pods placed, 1 already bound, 1 skipped" in printed
@@ -109,14 +109,13 @@ def test_containers_are_named_where_there_are_several() -> None:
     assert "right: #" in printed
 
 
-def test_equal_reasons_are_shown_once_and_a_long_list_is_shortened() -> None:
+def test_nodes_with_one_cause_are_shown_together_with_the_range_of_what_is_missing() -> None:
     nodes = [node(f"node-{i}", memory=(100 + i // 4) * MIB) for i in range(48)]
 
     printed = table(*nodes, pod(limits=volcano(1000)))
 
-    reason = "2 of 2 cards: memory 900 MiB short"
-    assert f"    node-0, node-1, node-2 and 1 more nodes: {reason}" in printed
-    assert "    and 4 more reasons; -o json has all" in printed
+    reason = "memory 889 to 900 MiB short"
+    assert f"    node-0, node-1, node-2 and 45 more nodes: {reason}" in printed
 
 
 def test_a_pod_without_any_node_reports_it() -> None:

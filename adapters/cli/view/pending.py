@@ -1,12 +1,15 @@
 """``pending``: pods that request a share and have no node, with the reason."""
 
-from adapters.cli.fleet.device_plugins import devices_text
+from adapters.accounting.answer.answer import PodAnswer, uncounted_text
+from adapters.accounting.answer.device_plugins import devices_text
+from adapters.accounting.answer.judge import Judge
+from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import request_text
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing, elsewhere
-from adapters.cli.view.verdict import Judge, Verdict, requests_cards, uncounted_text
-from adapters.wire.kube import Pod, full_name, pod_ref
+from adapters.dialects.unread_keys import NOT_COUNTED
+from adapters.wire.kube import full_name, pod_ref
 
 _COLUMNS = (
     Column("NAMESPACE"),
@@ -22,39 +25,43 @@ _KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason"
 
 def pending(fleet: Fleet, namespace: str | None) -> Listing:
     """One row for each pod; a pod that fits waits for its scheduler."""
-    judge = Judge(fleet)
+    judge = Judge(FleetFacts(fleet))
     pods = fleet.pending()
     chosen = [pod for pod in pods if namespace in (None, pod_ref(pod).namespace)]
-    verdicts = [(pod, judge.verdict(pod)) for pod in chosen]
-    rows = [_row(pod, verdict) for pod, verdict in verdicts if verdict.requests]
-    notes = [
-        f"{full_name(pod)} {uncounted_text(verdict.uncounted)}"
-        for pod, verdict in verdicts
-        if verdict.uncounted
-    ]
+    answers = [judge.answer(pod) for pod in chosen]
+    rows = [_row(answer) for answer in answers if answer.requests]
+    notes = [note for answer in answers for note in _notes(answer)]
     if namespace is not None and not rows:
         others = sum(requests_cards(pod, fleet.dialects) for pod in pods)
         notes.insert(0, elsewhere("no pods wait", namespace, others))
     return Listing("PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes))
 
 
-def _row(pod: Pod, verdict: Verdict) -> Row:
-    ref = pod_ref(pod)
-    scheduler = pod.spec.scheduler_name or "default-scheduler"
-    request = _request(verdict)
-    reason = verdict.summary()
+def _notes(answer: PodAnswer) -> list[str]:
+    """What is said of a pod beside its row: resources and names that nothing counts."""
+    name = full_name(answer.pod)
+    notes = [f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED)]
+    if answer.uncounted:
+        notes.append(f"{name} {uncounted_text(answer.uncounted)}")
+    return notes
+
+
+def _row(answer: PodAnswer) -> Row:
+    ref = pod_ref(answer.pod)
+    scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
+    request, reason = _request(answer), answer.summary()
     return Row(
         f"pod/{ref.name}",
-        (ref.namespace, ref.name, verdict.dialect or "", scheduler, request, reason),
+        (ref.namespace, ref.name, answer.dialect or "", scheduler, request, reason),
         {
-            "namespace": ref.namespace, "pod": ref.name, "dialect": verdict.dialect,
-            "scheduler": scheduler, "request": request, "fits": len(verdict.fitting),
+            "namespace": ref.namespace, "pod": ref.name, "dialect": answer.dialect,
+            "scheduler": scheduler, "request": request, "fits": len(answer.fitting),
             "reason": reason,
         },
     )  # fmt: skip
 
 
-def _request(verdict: Verdict) -> str:
-    if verdict.devices is not None:
-        return devices_text(verdict.devices.amounts)
-    return "invalid" if verdict.request is None else request_text(verdict.request)
+def _request(answer: PodAnswer) -> str:
+    if answer.devices is not None:
+        return devices_text(answer.devices.amounts)
+    return "invalid" if answer.request is None else request_text(answer.request)

@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 
-from adapters.cli.fleet.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.accounting.answer.device_plugins import DeviceUser, devices_text
+from adapters.accounting.pod_requests import dialect_name
+from adapters.cli.fleet.facts import plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import FurtherRows
 from adapters.dialects.device_plugins.nodes import PluginNode, PluginResource
-from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.matching import dialect_of
+from adapters.dialects.dialect import Dialect
 from adapters.dialects.unread_keys import uncounted
-from adapters.wire.kube import Pod, pod_ref
+from adapters.wire.kube import pod_ref
 from core.hardware.quantity import MIB
 
 NODES = "Served by device plugins, not in the ledger"
@@ -48,7 +49,7 @@ _POD_KEYS = ("namespace", "pod", "dialect", "node", "devices")
 
 def plugin_nodes(fleet: Fleet) -> FurtherRows:
     """One row for each resource that device plugins state on a node without cards of a ledger."""
-    devices = PluginDevices(fleet)
+    devices = plugin_devices(fleet)
     rows = [
         _node_row(node, resource, devices.in_use(name, resource.name))
         for name, node in devices.nodes.items()
@@ -77,7 +78,7 @@ def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
 
 def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
     """One row for each pod with devices of a plugin; of one node, or of all for None."""
-    users = PluginDevices(fleet).users
+    users = plugin_devices(fleet).users
     rows = [
         _pod_row(name, user, fleet.dialects)
         for name in users
@@ -113,7 +114,7 @@ def _node_row(node: PluginNode, resource: PluginResource, in_use: int) -> Row:
 
 def _pod_row(node: str, user: DeviceUser, dialects: Sequence[Dialect]) -> Row:
     ref = pod_ref(user.pod)
-    dialect = _dialect(user.pod, dialects)
+    dialect = dialect_name(user.pod, dialects)
     return Row(
         f"pod/{ref.name}",
         (ref.namespace, ref.name, dialect or "", node, devices_text(user.amounts)),
@@ -122,11 +123,3 @@ def _pod_row(node: str, user: DeviceUser, dialects: Sequence[Dialect]) -> Row:
             "devices": dict(user.amounts),
         },
     )  # fmt: skip
-
-
-def _dialect(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
-    try:
-        found = dialect_of(pod, dialects)
-    except DialectError:
-        return None
-    return None if found is None else found.name

@@ -5,7 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from adapters.cli.fleet.device_plugins import DeviceUser, PluginDevices, devices_text
+from adapters.accounting.answer.device_plugins import DeviceUser, devices_text
+from adapters.cli.fleet.facts import plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.agent_report import AgentReports
@@ -14,7 +15,6 @@ from adapters.cli.output.amounts import compute_of, gib, memory_of, percent, use
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
-from adapters.cli.view.verdict import requests_cards
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
@@ -108,7 +108,7 @@ def top_namespaces(fleet: Fleet) -> Listing:
         for allocation in state.ledger.allocations.values():
             allocations.setdefault(allocation.pod_ref.namespace, []).append(allocation)
     users: dict[str, list[DeviceUser]] = {}
-    for user in chain.from_iterable(PluginDevices(fleet).users.values()):
+    for user in chain.from_iterable(plugin_devices(fleet).users.values()):
         users.setdefault(pod_ref(user.pod).namespace, []).append(user)
     pending: dict[str, int] = {}
     for pod in fleet.pending():

@@ -21,6 +21,7 @@ from adapters.wire.kube import (
     Metadata,
     Pod,
     PodSpec,
+    PodStatus,
     Unreadable,
     UnreadPod,
     annotations,
@@ -74,6 +75,7 @@ class ClusterCache:
 
     Attributes:
         nodes: by name.
+        node_revision: number of changes to anything by which nodes keep pods away.
         devices: Koordinator's inventories, by the name of their node.
         hardware: reports of our node agents, by the name of their node.
         departures: of deleted pods.
@@ -82,6 +84,7 @@ class ClusterCache:
 
     def __init__(self, *subscribers: NodeChanged) -> None:
         self.nodes: dict[str, KubeNode] = {}
+        self.node_revision = 0
         self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
         self.departures = Departures()
@@ -197,12 +200,15 @@ class ClusterCache:
 
     def put_node(self, node: KubeNode) -> None:
         """Add or replace a node."""
+        earlier = self.nodes.get(node.metadata.name)
         self.nodes[node.metadata.name] = node
+        self.node_revision += earlier is None or _rules(earlier) != _rules(node)
         self._notify(node.metadata.name)
 
     def drop_node(self, key: ObjectKey) -> None:
         """Remove a deleted node."""
         self.nodes.pop(key.name, None)
+        self.node_revision += 1
         self._notify(key.name)
 
     def put_device(self, device: DeviceObject) -> None:
@@ -259,6 +265,11 @@ class ClusterCache:
             self._notify(node)
 
 
+def _rules(node: KubeNode) -> tuple[object, ...]:
+    """What of a node may keep a pod away."""
+    return node.metadata.labels, node.spec, node.status.allocatable
+
+
 def _may_request(pod: Pod) -> bool:
     return bool(pod.spec.containers) or isinstance(pod, UnreadPod)
 
@@ -270,10 +281,11 @@ def _names_claims(pod: Pod) -> bool:
 def _trimmed(pod: Pod) -> Pod:
     """Return what the reconciler reads of a pod: no containers where none may request a share.
 
-    Of the annotations of a pod with ResourceClaims only the records stay.
+    Of the annotations of a pod with ResourceClaims only the records stay. What only the answer
+    about a waiting pod reads stays of a pod that waits.
     """
     if any("/" in name for name in resource_names(pod)):
-        return _with_marks_only(pod)
+        return _with_marks_only(pod if _waits(pod) else _placed(pod))
     meta, records = pod.metadata, dict[str, str]()
     if _names_claims(pod):
         has = annotations(pod)
@@ -282,7 +294,23 @@ def _trimmed(pod: Pod) -> Pod:
         name=meta.name, namespace=meta.namespace, uid=meta.uid, annotations=records or None
     )
     spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
-    return Pod(metadata=bare, spec=spec, status=pod.status)
+    return Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and pod.status.phase in (None, "Pending")
+
+
+def _placed(pod: Pod) -> Pod:
+    """Return a pod without what decided about its node."""
+    spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)
+    return msgspec.structs.replace(pod, spec=spec, status=_without_conditions(pod.status))
+
+
+def _without_conditions(status: PodStatus) -> PodStatus:
+    if status.conditions is None:
+        return status
+    return msgspec.structs.replace(status, conditions=None)
 
 
 def _with_marks_only(pod: Pod) -> Pod:

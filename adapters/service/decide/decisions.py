@@ -8,7 +8,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.evaluation import Rejection
-from core.requests.decision import rejection_summary
+from core.requests.cause_groups import group_summary, grouped
 from core.requests.reason import Cause, Reason
 
 Counted = Iterable[tuple[Rejection, int]]
@@ -34,7 +34,7 @@ def refused(
         pod_request.pod.metadata.uid,
         pod_request.dialect.name,
         cause=main_cause(*reasons),
-        text=summary(reasons),
+        text=group_summary(grouped(reasons)),
         nodes_evaluated=evaluated,
     )
 
@@ -45,14 +45,6 @@ def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
     return DecisionRecord(
         verb, Outcome.INVALID, full_name(pod), uid, cause="invalid", text=str(error)
     )
-
-
-def summary(reasons: Iterable[tuple[Reason, int]]) -> str:
-    """One line over nodes of which none fits, for each reason with the number of its nodes."""
-    texts: Counter[str] = Counter()
-    for reason, nodes in reasons:
-        texts[reason.text()] += nodes
-    return rejection_summary(texts)
 
 
 def main_cause(*reasons: tuple[Reason, int]) -> str:

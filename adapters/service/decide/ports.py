@@ -167,6 +167,51 @@ class NoLocks:
         """There is nothing to unlock."""
 
 
+class ClusterObjects(Protocol):
+    """What an answer about a pod states beside the ledgers: it decides nothing."""
+
+    @property
+    def revision(self) -> int:
+        """Changes whenever a node's labels, taints, cordon or devices do."""
+        ...
+
+    @property
+    def has_all_nodes(self) -> bool:
+        """Whether a node that is not among ``nodes`` does not exist, although it has a ledger."""
+        ...
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes by name, as a copy; of equally good ones the first is named."""
+        ...
+
+    def pods_on(self, node: str) -> Sequence[Pod]:
+        """The pods that are bound to a node and may use cards."""
+        ...
+
+    def claims_of(self, uid: str) -> Sequence[str]:
+        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        ...
+
+
+class NoObjects:
+    """Implements ``ClusterObjects`` where only ledgers are known."""
+
+    revision = 0
+    has_all_nodes = False
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """Return no node."""
+        return {}
+
+    def pods_on(self, node: str) -> Sequence[Pod]:  # noqa: ARG002
+        """Return no pod."""
+        return ()
+
+    def claims_of(self, uid: str) -> Sequence[str]:  # noqa: ARG002
+        """Return no claim."""
+        return ()
+
+
 class BudgetReader(Protocol):
     """How many of which pods may be evicted."""
 
@@ -339,3 +384,4 @@ class Ports:
     recorder: Recorder = field(default_factory=NoRecorder)
     gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
+    objects: ClusterObjects = field(default_factory=NoObjects)

@@ -15,7 +15,10 @@ from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import NO_RESULT, Dialect, Result
 from adapters.dialects.mirrors import mirrors
 from adapters.service.decide.advice.expected_pods import ExpectedPods
+from adapters.service.decide.advice.explain import Explanation, explain
+from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.service.decide.advice.feasibility import Feasibility
+from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
@@ -67,6 +70,8 @@ class Service:
         pod_requests: pods that were read, and what they request.
         quotas: of the namespaces.
         feasibility: which nodes fit a pod, and why the others do not.
+        facts: what an answer about a pod reads of the cluster.
+        waiting_answers: why each waiting pod has no node, evaluated in the background.
         ports: the world.
         committer: allocates cards to pods and ResourceClaims, and releases them.
         gangs: plans pods that are bound together.
@@ -111,9 +116,15 @@ class Service:
             ports.clock,
             ports.gangs,
         )
+        self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
         self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
+        self.waiting_answers = WaitingAnswers(
+            ServiceFacts(self.pod_requests, Feasibility(self.ledgers, self.quotas), ports.objects),
+            ports.clock,
+            self.readiness,
+        )
         self._mirrored = frozenset(mirrored)
         self._binding: dict[str, tuple[str, Committed]] = {}
 
@@ -163,6 +174,10 @@ class Service:
         if cached is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
         return await self.newest(pod)  # it may have been created again, and the cache be stale
+
+    async def explain(self, pod: Pod) -> Explanation:
+        """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
+        return await explain(self.facts, pod)
 
     async def newest(self, pod: PodRef) -> Pod:
         """A pod from the API server, past every cache; errors as of ``find``."""

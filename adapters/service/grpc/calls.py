@@ -6,8 +6,6 @@ from itertools import islice
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.dialects.unread_keys import advice
-from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
@@ -131,19 +129,21 @@ class Calls:
             pod = body.read(request.manifest, _POD)
         else:
             pod = await self._find(request.pod)
-        pod_request = service.pod_requests.read(pod)
-        warnings = advice(pod, service.pod_requests.dialects)
-        if pod_request is None:
-            return pb.ExplainResponse(summary="requests no share of a card", notes=warnings)
-        found = await explain(service.feasibility, pod_request)
+        service.pod_requests.read(pod)
+        found = await service.explain(pod)
+        answer = found.answer
         return pb.ExplainResponse(
-            dialect=pod_request.dialect.name,
-            summary=found.summary,
-            best=found.best or "",
-            fits=found.fitting,
-            refused=found.rejected,
+            dialect=answer.dialect or "",
+            summary=answer.summary(),
+            best=answer.best or "",
+            fits=answer.fitting,
+            refused=answer.texts(),
             preemption_may_help=found.preemption_may_help,
-            notes=(*pod_request.request.notes, *warnings),
+            notes=answer.notes,
+            groups=[
+                pb.NodeGroup(text=each.text, nodes=each.nodes, examples=each.examples)
+                for each in answer.groups()
+            ],
         )
 
     async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:

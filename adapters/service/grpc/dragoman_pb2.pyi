@@ -99,7 +99,7 @@ class ExplainRequest(_message.Message):
     def __init__(self, pod: _Optional[_Union[Pod, _Mapping]] = ..., manifest: _Optional[bytes] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
-    __slots__ = ("dialect", "summary", "best", "fits", "refused", "preemption_may_help", "notes")
+    __slots__ = ("dialect", "summary", "best", "fits", "refused", "preemption_may_help", "notes", "groups")
     class RefusedEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -114,6 +114,7 @@ class ExplainResponse(_message.Message):
     REFUSED_FIELD_NUMBER: _ClassVar[int]
     PREEMPTION_MAY_HELP_FIELD_NUMBER: _ClassVar[int]
     NOTES_FIELD_NUMBER: _ClassVar[int]
+    GROUPS_FIELD_NUMBER: _ClassVar[int]
     dialect: str
     summary: str
     best: str
@@ -121,7 +122,18 @@ class ExplainResponse(_message.Message):
     refused: _containers.ScalarMap[str, str]
     preemption_may_help: _containers.RepeatedScalarFieldContainer[str]
     notes: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, dialect: _Optional[str] = ..., summary: _Optional[str] = ..., best: _Optional[str] = ..., fits: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, str]] = ..., preemption_may_help: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ...) -> None: ...
+    groups: _containers.RepeatedCompositeFieldContainer[NodeGroup]
+    def __init__(self, dialect: _Optional[str] = ..., summary: _Optional[str] = ..., best: _Optional[str] = ..., fits: _Optional[_Iterable[str]] = ..., refused: _Optional[_Mapping[str, str]] = ..., preemption_may_help: _Optional[_Iterable[str]] = ..., notes: _Optional[_Iterable[str]] = ..., groups: _Optional[_Iterable[_Union[NodeGroup, _Mapping]]] = ...) -> None: ...
+
+class NodeGroup(_message.Message):
+    __slots__ = ("text", "nodes", "examples")
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    NODES_FIELD_NUMBER: _ClassVar[int]
+    EXAMPLES_FIELD_NUMBER: _ClassVar[int]
+    text: str
+    nodes: int
+    examples: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, text: _Optional[str] = ..., nodes: _Optional[int] = ..., examples: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ListCardsRequest(_message.Message):
     __slots__ = ("node", "page_size", "page_token")

@@ -1,6 +1,6 @@
 """The ports in a cluster: from the cluster cache if it has the answer, else the API server."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.objects.binding import BindingClient
@@ -118,6 +118,40 @@ class ClusterNodeLocks:
             await self._locks.release(node, pod_ref(pod))
         except ClusterError as error:
             self._release_failed(node, str(error))
+
+
+class ClusterView:
+    """Implements ``ports.ClusterObjects``.
+
+    Attributes:
+        has_all_nodes: the API server lists them.
+    """
+
+    has_all_nodes = True
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    @property
+    def revision(self) -> int:
+        """Changes whenever a node's labels, taints, cordon or devices do."""
+        return self._cache.node_revision
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes in order of their names, in which the API server lists them."""
+        return dict(sorted(self._cache.nodes.items()))
+
+    def pods_on(self, node: str) -> Sequence[Pod]:
+        """The pods that are bound to a node, or may be, and may hold cards of it."""
+        return self._cache.holding(node)
+
+    def claims_of(self, uid: str) -> Sequence[str]:
+        """The uids of the allocated claims that are reserved for a pod."""
+        return [
+            claim.uid
+            for claim in self._cache.claims.all()
+            if any(consumer.uid == uid for consumer in claim.pods)
+        ]
 
 
 RETRIED_AT = "dragoman.dev/retry"

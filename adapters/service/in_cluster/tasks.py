@@ -36,6 +36,7 @@ from adapters.service.in_cluster.ports import (
     ClusterEvents,
     ClusterNodeLocks,
     ClusterPods,
+    ClusterView,
     PodWaker,
 )
 from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
@@ -134,6 +135,7 @@ class InCluster:
             BudgetClient(self._client),
             self._quotas,
             self._cache.unbound,
+            ClusterView(self._cache),
             self._agents.reader,
             self._gangs,
             ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),

@@ -5,11 +5,12 @@ the table, and clients create and delete pods over HTTP.
 """
 
 import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 import orjson
 
+from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import Service
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
@@ -17,7 +18,7 @@ from adapters.wire.admission import Binding
 from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder
-from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
+from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
@@ -38,11 +39,39 @@ def with_uid(pod: Pod) -> Pod:
 
 
 class LocalCluster:
-    """The table of pods; implements ``Binder``, ``PodReader`` and ``EventEmitter``."""
+    """The table of pods, and the nodes; it implements the ports to the cluster.
 
-    def __init__(self, pods: Iterable[Pod] = ()) -> None:
+    Attributes:
+        revision: never changes: the nodes stay as they are.
+        has_all_nodes: the store may have ledgers of nodes that are not in the files.
+    """
+
+    revision = 0
+    has_all_nodes = False
+
+    def __init__(
+        self,
+        pods: Iterable[Pod] = (),
+        nodes: Mapping[str, KubeNode] | None = None,
+        claims: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        self._nodes = nodes or {}
+        self._claims = claims or {}
         self._pods = {full_name(pod): with_uid(pod) for pod in pods}
         self.events: list[tuple[str, str, str]] = []
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes of the inventory, in its order."""
+        return self._nodes
+
+    def pods_on(self, node: str) -> list[Pod]:
+        """The pods that are bound to a node and may use cards."""
+        pods = self._pods.values()
+        return [pod for pod in pods if pod.spec.node_name == node and may_use_cards(pod)]
+
+    def claims_of(self, uid: str) -> Sequence[str]:
+        """The claims of the inventory that are reserved for a pod."""
+        return self._claims.get(uid, ())
 
     def pods(self) -> list[Pod]:
         """All pods."""

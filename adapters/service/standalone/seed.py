@@ -1,11 +1,11 @@
 """Writes the ledgers of an inventory that comes from files."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from time import time_ns
 
 from adapters.stores.store import Conflict, Store
-from adapters.wire.kube import Pod
+from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
 from core.ledger.consumption import metered
@@ -22,13 +22,17 @@ class StaticInventory:
 
     Attributes:
         ledgers: of all nodes, with everything that is allocated.
+        nodes: the objects, by name.
         pods: bound ones have their cards, the others wait to be scheduled.
+        claims: by uid of a pod, uids of the claims that are reserved for it.
         quotas: of namespaces; what their pods have is counted by the ledgers.
         problems: what could not be read or is inconsistent, as sentences.
     """
 
     ledgers: Sequence[NodeLedger] = ()
+    nodes: Mapping[str, KubeNode] = field(default_factory=dict)
     pods: Sequence[Pod] = ()
+    claims: Mapping[str, Sequence[str]] = field(default_factory=dict)
     quotas: Sequence[Quota] = ()
     problems: Sequence[str] = ()
 

@@ -5,8 +5,6 @@ from collections.abc import Awaitable, Callable, Mapping
 import orjson
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.unread_keys import advice
-from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.ports import LiveResources
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.endpoints.admission import Admission
@@ -14,7 +12,7 @@ from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCat
 from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
-from adapters.service.web import views
+from adapters.service.web import answer_view, views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
 from adapters.service.web.fast_path import Immediate
 from adapters.service.web.limits import MIB
@@ -170,22 +168,23 @@ async def _explain(service: Service, call: Call) -> Answer:
         else:
             named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
             pod = await service.find(named)
-        pod_request = service.pod_requests.read(pod)
+        service.pod_requests.read(pod)
     except (DialectError, UnknownPod) as error:
         return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
-    warnings = advice(pod, service.pod_requests.dialects)
-    if pod_request is None:
-        nothing = {"pod": full_name(pod), "dialect": None, "notes": warnings}
-        return Answer(orjson.dumps(nothing))
-    found = await explain(service.feasibility, pod_request)
-    shown = {
+    found = await service.explain(pod)
+    answer = found.answer
+    shown: dict[str, object] = {
         "pod": full_name(pod),
-        "dialect": pod_request.dialect.name,
-        "summary": found.summary,
-        "best": found.best,
-        "fits": found.fitting,
-        "nodes": found.rejected,
-        "preemptionMayHelp": found.preemption_may_help,
-        "notes": (*pod_request.request.notes, *warnings),
+        "dialect": answer.dialect,
+        "summary": answer.summary(),
+        "notes": answer.notes,
     }
+    if answer.found is not None:
+        shown |= {
+            "best": answer.best,
+            "fits": answer.fitting,
+            "groups": answer_view.groups(answer.groups()),
+            "nodes": answer.texts(),
+            "preemptionMayHelp": found.preemption_may_help,
+        }
     return Answer(orjson.dumps(shown))

@@ -29,4 +29,4 @@ def test_every_answer_is_no_with_the_same_reason() -> None:
     assert (found.reason.cause, found.reason.text(), found.unresolvable) == (
         Cause.QUOTA, TEXT, True,
     )  # fmt: skip
-    assert refused.decide().summary() == f"0 of 2 nodes fit: 2 nodes: {TEXT}"
+    assert [reason.text() for reason in refused.decide().reasons.values()] == [TEXT, TEXT]

@@ -99,7 +99,7 @@ def test_the_dashboard_answers_through_a_forwarded_port() -> None:
         said = json.loads(sh(question))
 
     here = "dragoman-e2e-worker"
-    assert said["summary"] == f"has cards of {here}; if it had none: placed on {here}"
+    assert said["summary"] == f"is bound to {here} and has its cards"
 
 
 def test_pods_of_nvidias_plugin_start_as_before(gpu_node: str) -> None:

@@ -138,7 +138,7 @@ def test_a_pending_pod_that_fits_is_no_finding() -> None:
     result = command("explain", "pod/p", things=[node(), pod("p", volcano(1))])
 
     assert result.exit_code == 0
-    assert "is pending: fits 1 node, best node-a" in result.stdout
+    assert "is pending: cards fit on node-a" in result.stdout
 
 
 def test_an_invalid_request_is_named_with_field_and_value() -> None:

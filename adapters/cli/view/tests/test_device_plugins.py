@@ -110,10 +110,11 @@ def test_pods_that_wait_for_devices_are_pending_with_the_counts() -> None:
     reasons = {e["pod"]: e["reason"] for e in as_plain("pending", "-A", "-f", DUMP)["items"]}
 
     assert reasons == {
-        "bert-2": "16 nvidia.com/gpu: 0 to 13 free on 5 nodes; 3 nodes do not state it",
-        "mig-c": f"{MIG}: 0 of 2 free on 1 node; 7 nodes do not state it",
-        "notebook-c": "fits 1 node, best t4-2",
-        "notebook-d": "fits 4 nodes, best mig-single-1",
+        "bert-2": "0 of 8 nodes fit: 5 nodes: 16 devices of the plugin requested, node has 0 to 13"
+        " free; 3 nodes: does not state nvidia.com/gpu",
+        "mig-c": f"0 of 8 nodes fit: 1 node: 1 {MIG}: 0 of 2 free; 7 nodes: does not state {MIG}",
+        "notebook-c": "cards fit on t4-2",
+        "notebook-d": "cards fit on 4 nodes, best mig-single-1",
     }
 
 
@@ -232,7 +233,7 @@ def test_a_rejected_pod_has_the_reasons_of_both_kinds_of_nodes() -> None:
     report = as_plain("schedule", things=(plain, *koordinators(2)))
     (line,) = (each for each in report["pods"] if each["name"] == "bert-2")
 
-    assert "0 to 13 free on 5 nodes" in line["explanation"]["summary"]
+    assert "node has 0 to 13 free" in line["explanation"]["summary"]
     assert {"dgx-1", "node-a"} <= set(line["explanation"]["nodes"])
 
 

@@ -137,7 +137,7 @@ def test_pending_has_the_request_and_the_reason() -> None:
 def test_a_pending_pod_that_fits_waits_for_its_scheduler() -> None:
     (row,) = items("pending", things=[node(), pod("p", volcano(1))])
 
-    assert (row["fits"], row["reason"]) == (1, "fits 1 node, best node-a")
+    assert (row["fits"], row["reason"]) == (1, "cards fit on node-a")
 
 
 def test_pending_names_an_invalid_request_and_leaves_out_pods_without_one() -> None:

@@ -1,6 +1,6 @@
 """The service's copy of the cluster."""
 
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from adapters.dialects.allocation_record import MARK
 from adapters.service.cluster_state.cluster_cache import (
@@ -8,7 +8,22 @@ from adapters.service.cluster_state.cluster_cache import (
     ClusterCacheHandler,
 )
 from adapters.service.tests.builders import a_node
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, PodStatus, Resources, Unreadable
+from adapters.wire.kube import (
+    Affinity,
+    Container,
+    Metadata,
+    NodeAffinity,
+    NodeSpec,
+    NodeStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Resources,
+    Taint,
+    Toleration,
+    Unreadable,
+)
 from adapters.wire.marked_pod import EnvVar, MarkedContainer, MarkedPod, MarkedSpec
 
 
@@ -152,3 +167,42 @@ def test_unbound_pods_are_those_that_may_request_a_share_and_still_wait() -> Non
     cache.drop_pod(a_kube_pod("deleted").metadata)
 
     assert [pod.metadata.name for pod in cache.unbound()] == ["waits"]
+
+
+def waiting(node: str | None = None, resource: str = "x.io/card") -> Pod:
+    """A pod with all that decides about its node, and what its scheduler said."""
+    pod = a_kube_pod("a", node, resource)
+    return structs.replace(
+        pod,
+        spec=structs.replace(
+            pod.spec, tolerations=(Toleration("x"),), affinity=Affinity(NodeAffinity())
+        ),
+        status=PodStatus("Pending", conditions=(PodCondition("PodScheduled", "False"),)),
+    )
+
+
+def test_what_decides_about_a_node_stays_of_pods_that_wait_alone() -> None:
+    cache = ClusterCache()
+
+    cache.put_pod(waiting())
+    assert cache.pod("default", "a") == waiting()
+
+    for bound in (waiting("n1"), waiting("n1", "cpu"), waiting(None, "cpu")):
+        cache.put_pod(bound)
+        kept = cache.pod("default", "a")
+        assert kept is not None
+        assert (kept.spec.tolerations, kept.spec.affinity, kept.status.conditions) == (None,) * 3
+
+
+def test_the_node_revision_changes_with_what_keeps_pods_away() -> None:
+    cache = ClusterCache()
+    node = a_node("n1")
+    cache.put_node(node)
+    first = cache.node_revision
+
+    cache.put_node(structs.replace(node, status=NodeStatus(capacity={"cpu": 1})))
+    assert cache.node_revision == first
+    cache.put_node(structs.replace(node, spec=NodeSpec(unschedulable=True)))
+    cache.put_node(structs.replace(node, spec=NodeSpec(taints=(Taint("x"),))))
+    cache.drop_node(node.metadata)
+    assert cache.node_revision == first + 3

@@ -12,6 +12,7 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.columns import Mask, Numbers
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
+from core.requests.request import Request
 
 EVALUATIONS = 16
 """Pods whose evaluation is kept until a ledger changes: schedulers ask about one pod after the
@@ -54,16 +55,20 @@ class Feasibility:
         known = self._evaluations.get(uid)
         if known is not None and known[0] is pod:
             return known[1]
-        found = self._cache.evaluate(
-            pod.request,
-            self.ledgers.inventory,
-            self.ledgers.problems().keys(),
-            self._quotas.refusal(pod.request),
-        )
+        found = self.evaluate_request(pod.request)
         self._evaluations[uid] = (pod, found)
         if len(self._evaluations) > EVALUATIONS:
             del self._evaluations[next(iter(self._evaluations))]
         return found
+
+    def evaluate_request(self, request: Request) -> NodeEvaluation:
+        """All nodes as they are now, for a request; it is not kept."""
+        return self._cache.evaluate(
+            request,
+            self.ledgers.inventory,
+            self.ledgers.problems().keys(),
+            self._quotas.refusal(request),
+        )
 
     def fits_any(self, pod: PodRequest) -> bool:
         """Whether a pod fits any node now."""

@@ -1,14 +1,7 @@
-"""Why a pod fits no node, or which ones: the reasons of all nodes, grouped and counted."""
-
-from collections.abc import Mapping
+"""Why a pod fits no node, or which ones: the reasons of all nodes, grouped by cause."""
 
 from adapters.service.decide.advice.explain import Explanation
-
-GROUPS = 50
-"""Reasons that are shown, the most frequent first."""
-
-EXAMPLES = 5
-"""Nodes that are named for each reason."""
+from adapters.service.web import answer_view
 
 FITTING = 20
 """Nodes that fit and are named."""
@@ -16,25 +9,15 @@ FITTING = 20
 
 def grouped(found: Explanation) -> dict[str, object]:
     """An explanation of one pod whose size does not depend on the number of nodes."""
-    by_text: dict[str, list[str]] = {}
-    for node, text in found.rejected.items():
-        by_text.setdefault(text, []).append(node)
-    groups = sorted(by_text.items(), key=lambda each: (-len(each[1]), each[0]))
-    may_help = frozenset(found.preemption_may_help)
+    answer = found.answer
     return {
-        "best": found.best,
-        "fitting": len(found.fitting),
-        "fits": found.fitting[:FITTING],
-        "rejected": len(found.rejected),
-        "reasons": len(groups),
-        "groups": [_group(text, names, may_help) for text, names in groups[:GROUPS]],
-    }
-
-
-def _group(text: str, names: list[str], may_help: frozenset[str]) -> Mapping[str, object]:
-    return {
-        "text": text,
-        "nodes": len(names),
-        "examples": names[:EXAMPLES],
-        "preemption": any(name in may_help for name in names),
+        "dialect": answer.dialect,
+        "summary": answer.summary(),
+        "notes": answer.notes,
+        "best": answer.best,
+        "fitting": len(answer.fitting),
+        "fits": answer.fitting[:FITTING],
+        "rejected": len(answer.rejected),
+        "groups": answer_view.groups(answer.groups()),
+        "preemption": len(found.preemption_may_help),
     }

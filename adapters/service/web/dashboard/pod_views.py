@@ -2,16 +2,20 @@
 
 from asyncio import sleep
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from itertools import islice
 
-from adapters.accounting.pod_requests import PodRequestCache
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.advice.waiting_answers import WaitingAnswer, WaitingAnswers
+from adapters.service.decide.service import Service
+from adapters.service.web import answer_view
 from adapters.service.web.dashboard.fleet_index import FleetIndex
 from adapters.service.web.dashboard.history import DecisionHistory, of_pod
 from adapters.service.web.dashboard.node_views import COMPARED, DECISIONS
 from adapters.service.web.dashboard.pod_row import pod_rows
 from adapters.service.web.dashboard.query import Window, words
 from adapters.wire.kube import Pod, full_name
+from core.durations import SECOND
 from core.hardware.quantity import MIB
 from core.requests.request import ContainerRequest, Request
 
@@ -54,7 +58,11 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
 
 
 async def pod(
-    index: FleetIndex, history: DecisionHistory, unbound: Sequence[Pod], name: str
+    index: FleetIndex,
+    history: DecisionHistory,
+    answers: WaitingAnswers,
+    unbound: Sequence[Pod],
+    name: str,
 ) -> View | None:
     """One pod by ``namespace/name``; None where nothing is known of it."""
     held = [
@@ -65,24 +73,29 @@ async def pod(
         if view["pod"] == name
     ]
     decided = of_pod(history, name)
-    waits = any(full_name(each) == name for each in unbound)
-    if not (held or decided or waits):
+    waiting = next((each for each in unbound if full_name(each) == name), None)
+    if not (held or decided or waiting):
         return None
+    answer = None if waiting is None else answers.get(waiting.metadata.uid)
     return {
         "pod": name,
-        "pending": waits,
+        "pending": waiting is not None,
+        "answer": None if answer is None else _answer(answer),
         "allocations": held,
         "decisions": list(islice(decided, DECISIONS)),
     }
 
 
 async def pending(
-    requests: PodRequestCache,
+    service: Service,
     history: DecisionHistory,
     unbound: Callable[[], Sequence[Pod]],
     query: Mapping[str, str],
 ) -> View:
-    """The pods that request a share and have no node, each with the latest reason.
+    """The pods that request a share and have no node, each with its reason.
+
+    The reason is the latest answer of the background evaluation, with the time at which it held;
+    before the first one, the latest refusal.
 
     Raises:
         QueryError: a parameter is invalid.
@@ -92,7 +105,7 @@ async def pending(
     for number, each in enumerate(sorted(unbound(), key=full_name)):
         if number % READ == 0:
             await sleep(0)
-        view = _pending(requests, history, each)
+        view = _pending(service, history, each)
         if view is not None and _matches(view, query, sought):
             found.append(view)
     return {"total": len(found), "rows": window.part(found)}
@@ -108,8 +121,9 @@ def _matches(view: View, query: Mapping[str, str], sought: Sequence[str]) -> boo
     )
 
 
-def _pending(requests: PodRequestCache, history: DecisionHistory, pod: Pod) -> View | None:
+def _pending(service: Service, history: DecisionHistory, pod: Pod) -> View | None:
     """One pod; None where it requests no share."""
+    answer = service.waiting_answers.get(pod.metadata.uid)
     last = history.refusal(pod.metadata.uid) or {}
     view: View = {
         "pod": full_name(pod),
@@ -117,9 +131,10 @@ def _pending(requests: PodRequestCache, history: DecisionHistory, pod: Pod) -> V
         "scheduler": pod.spec.scheduler_name or "default-scheduler",
         "priority": pod.spec.priority or 0,
         "time": last.get("time"),
+        "checked": None if answer is None else _iso(answer.at),
     }
     try:
-        read = requests.read(pod)
+        read = service.pod_requests.read(pod)
     except DialectError as error:
         return {**view, "dialect": "", "containers": [], "valid": False, "reason": str(error)}
     if read is None:
@@ -129,8 +144,22 @@ def _pending(requests: PodRequestCache, history: DecisionHistory, pod: Pod) -> V
         "dialect": read.dialect.name,
         "containers": _containers(read.request),
         "valid": True,
-        "reason": last.get("text", ""),
+        "reason": last.get("text", "") if answer is None else answer.summary,
     }
+
+
+def _answer(answer: WaitingAnswer) -> View:
+    return {
+        "summary": answer.summary,
+        "best": answer.best,
+        "fitting": answer.fitting,
+        "groups": answer_view.groups(answer.groups),
+        "checked": _iso(answer.at),
+    }
+
+
+def _iso(wall: int) -> str:
+    return datetime.fromtimestamp(wall / SECOND, UTC).isoformat(timespec="milliseconds")
 
 
 def _containers(request: Request) -> list[View]:

@@ -3,7 +3,6 @@
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.explain import explain
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
 from adapters.service.web.dashboard import node_views, pod_views
@@ -59,10 +58,11 @@ def dashboard(
 
     async def pod(call: Call) -> object:
         name = str(pod_named(call.query.get("name", "")))
-        return _known(await pod_views.pod(index, history, unbound(), name), f"pod {name[:200]!r}")
+        found = await pod_views.pod(index, history, service.waiting_answers, unbound(), name)
+        return _known(found, f"pod {name[:200]!r}")
 
     async def pending(call: Call) -> object:
-        found = await pod_views.pending(service.pod_requests, history, unbound, call.query)
+        found = await pod_views.pending(service, history, unbound, call.query)
         return {**found, **quota(call)}
 
     async def decided(call: Call) -> object:
@@ -113,14 +113,8 @@ async def _explained(service: Service, call: Call) -> object:
     """A pod against all nodes as they are now; nothing is allocated."""
     service.check_ready()
     pod = await service.find(pod_named(call.query.get("name", "")))
-    pod_request = service.pod_requests.read(pod)
-    if pod_request is None:
-        return {"dialect": None}
-    return {
-        "dialect": pod_request.dialect.name,
-        "notes": pod_request.request.notes,
-        **grouped(await explain(service.feasibility, pod_request)),
-    }
+    service.pod_requests.read(pod)
+    return grouped(await service.explain(pod))
 
 
 def _answered(handler: Callable[[Call], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:

@@ -12,7 +12,6 @@ from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, rea
 from adapters.stores.quotas import MemoryQuotas, StoredQuota
 from adapters.stores.store import Conflict, StoreError
 from adapters.wire.records.quota import QuotaRecordError
-from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.quota.amounts import NOTHING, QuotaLimits
 from core.quota.quota import Quota
@@ -179,12 +178,12 @@ def test_a_quota_that_cannot_be_used_refuses_and_says_why() -> None:
         with pytest.raises(LedgerContended) as caught:
             await bench.service.committer.commit(a_request(bench, "a"), "n1")
         evaluation = bench.service.feasibility.evaluate(a_request(bench, "a"))
-        return str(caught.value), evaluation.decide(NodeNames(["n1"])).summary()
+        return str(caught.value), evaluation.reasons(["n1"])["n1"].text()
 
-    said, summary = run(work())
+    said, reason = run(work())
 
     assert said == "spec.limits.memory: 'x': must be a quantity"
-    assert summary == "0 of 1 nodes fit: 1 node: spec.limits.memory: 'x': must be a quantity"
+    assert reason == said
 
 
 def test_a_store_that_does_not_answer_is_no_yes() -> None:
@@ -205,7 +204,7 @@ def test_what_the_quota_refuses_fits_no_node_until_room_is_left() -> None:
         second = a_request(bench, "b")
         before, text = (
             service.feasibility.fits_any(second),
-            service.feasibility.evaluate(second).decide(NodeNames(["n1"])).summary(),
+            service.feasibility.evaluate(second).reasons(["n1"])["n1"].text(),
         )
         (stored,) = store.all()
         (hold,) = stored.quota.holds.values()

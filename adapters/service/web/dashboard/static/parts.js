@@ -3,7 +3,7 @@
 import {h} from "./element.js";
 import {chinese} from "./reasons.js";
 import {address} from "./route.js";
-import {moment, number, speaks, t} from "./text.js";
+import {age, moment, number, speaks, t} from "./text.js";
 
 export const nodeLink = name => name && h("a", {href: address("node", name), translate: "no"}, name);
 export const podLink = name => name && h("a", {href: address("pod", name), translate: "no"}, name);
@@ -15,6 +15,9 @@ export function said(text, name = "span") {
 }
 
 export const time = iso => iso ? h("time", {datetime: iso, title: iso}, moment(iso)) : "";
+
+/** How long ago an answer held; nothing where there is none. */
+export const held = iso => iso ? h("time.dim", {datetime: iso, title: moment(iso)}, t("ago", {age: age(iso)})) : "";
 
 export const note = (...children) => h("div.note", {}, ...children);
 

@@ -4,7 +4,7 @@ import {swatch} from "./bars.js";
 import {decisionTable} from "./decisions.js";
 import {h} from "./element.js";
 import {heading, holders} from "./nodes.js";
-import {facet, field, filters, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
+import {facet, field, filters, held, nodeLink, note, pages, podLink, said, table} from "./parts.js";
 import {gib, moment, number, t} from "./text.js";
 import * as used from "./used.js";
 
@@ -36,9 +36,9 @@ export function list(found, parameters, summary) {
 export function pending(found, parameters, summary) {
   const rows = found.rows.map(row => ({key: row.pod, cells: [podLink(row.pod),
     row.dialect ? h("span", {}, swatch(row.dialect), row.dialect) : h("span.bad", {}, t("invalid")),
-    row.scheduler, row.containers.map(request).join("; "), row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), time(row.time)]}));
+    row.scheduler, row.containers.map(request).join("; "), row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), held(row.checked)]}));
   return [heading(t("pending")), form(parameters, summary, t("searchPending")), quota(found), pages("pending", parameters, found, LIMIT),
-    rows.length ? table(t("pending"), [[t("pod")], [t("dialect")], [t("scheduler")], [t("request")], [t("reason")], [t("since")]], rows)
+    rows.length ? table(t("pending"), [[t("pod")], [t("dialect")], [t("scheduler")], [t("request")], [t("reason")], [t("checked")]], rows)
       : note(t(parameters.q || parameters.namespace || parameters.dialect ? "nothingFound" : "noPending"))];
 }
 
@@ -72,20 +72,21 @@ export function one(pod, explained) {
     pod.allocations.length ? pod.allocations.map(each => allocation(each, pod.pod)) : h("p.dim", {}, t("noAllocation")),
     pod.allocations.length ? h("p.dim", {}, t(used.asks() ? "usedSource" : "usedUnknown")) : null,
     h("h3", {}, t("explanation")), h("p", {"data-key": "explain"}, h("button", {type: "button", "data-action": "explain"}, t("explain"))),
-    explained ? explanation(explained) : null,
+    explained ? explanation(explained)
+      : pod.answer ? h("p", {"data-key": "answer"}, said(pod.answer.summary), " ", held(pod.answer.checked)) : null,
     h("h3", {}, t("decisions")), decisionTable(pod.decisions)];
 }
 
 function explanation(found) {
   if (found.problem) return h("div.note.error", {"data-key": "explained", role: "alert"}, said(found.problem));
-  if (!found.dialect) return h("p", {"data-key": "explained"}, t("noShare"));
+  if (!found.dialect) return h("p", {"data-key": "explained"}, said(found.summary));
   const rows = found.groups.map(group => ({key: group.text, cells: [number(group.nodes), said(group.text),
-    h("span", {}, group.examples.map((name, place) => [place ? ", " : "", nodeLink(name)]), group.nodes > group.examples.length ? ", …" : ""),
-    group.preemption ? t("mayPreempt") : ""]}));
+    h("span", {}, group.examples.map((name, place) => [place ? ", " : "", nodeLink(name)]), group.nodes > group.examples.length ? ", …" : "")]}));
   return h("section", {"data-key": "explained"},
-    h("p", {}, found.fitting ? t("fits", {count: number(found.fitting), best: found.best ?? ""}) : t("fitsNone")),
+    h("p", {}, said(found.summary)),
     found.fits.length ? h("p", {}, found.fits.map((name, place) => [place ? ", " : "", nodeLink(name)]), found.fitting > found.fits.length ? ", …" : "") : null,
     found.notes.map(text => h("p.dim", {}, said(text))),
-    rows.length ? [h("p", {}, t("reasonsCount", {nodes: number(found.rejected), reasons: number(found.reasons)})),
-      table(t("reason"), [[t("rejectedBy"), "num"], [t("reason")], [t("examples")], [""]], rows)] : null);
+    rows.length ? [h("p", {}, t("reasonsCount", {nodes: number(found.rejected), reasons: number(rows.length)})),
+      found.preemption ? h("p", {}, t("mayPreempt", {count: number(found.preemption)})) : null,
+      table(t("reason"), [[t("rejectedBy"), "num"], [t("reason")], [t("examples")]], rows)] : null);
 }

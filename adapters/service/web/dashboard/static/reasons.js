@@ -2,6 +2,12 @@
 
 const CAUSES = {
   "no cards": "没有卡",
+  "unschedulable": "不可调度",
+  "lacks a label of the nodeSelector": "缺少 nodeSelector 要求的标签",
+  "does not match the required node affinity": "不符合必需的节点亲和性",
+  "untolerated taint": "有 Pod 不容忍的污点",
+  "too few devices of the plugin free": "设备插件的空闲设备不够",
+  "no device plugin states the resource": "没有设备插件提供该资源",
   "quota of the namespace": "命名空间的配额不足",
   "no card is described in the pod's dialect": "没有以该 Pod 的方言描述的卡",
   "fewer cards than asked": "卡数少于请求",
@@ -39,18 +45,31 @@ const RESOURCES = {cards: "卡", memory: "显存", compute: "算力"};
 
 const WHOLE = [
   [/^no node to choose from$/, () => "没有可选的节点"],
+  [/^(.+); (\S+ said: .+)$/, (_, rest, message) => before(chinese(rest), message)],
   [/^0 of (\d+) nodes fit: (.+)$/, (_, total, rest) => joined(rest, `${total} 个节点都不可用：`)],
+  [/^cards fit on (\d+) nodes, best (\S+)$/, (_, count, best) => `${count} 个节点上有合适的卡，最佳 ${best}`],
+  [/^cards fit on (\S+)$/, (_, node) => `${node} 上有合适的卡`],
+  [/^has cards of (\S+), and its Binding is not written yet$/, (_, node) => `已有 ${node} 的卡，其 Binding 尚未写入`],
 ];
 const PART = [
   [/^(\d+) nodes?: (.+)$/, (_, nodes, rest) => after(`${nodes} 个节点：`, part(rest))],
   [/^(\d+) of (\d+) cards: (.+)$/, (_, some, all, rest) => after(`${all} 张卡中的 ${some} 张：`, part(rest))],
-  [/^(\d+) cards asked for one container, node has (\d+)$/, (_, asked, has) => `一个容器请求 ${asked} 张卡，节点只有 ${has} 张`],
-  [/^memory (.+) short$/, (_, amount) => `显存缺 ${amount}`],
-  [/^compute (\d+%) short$/, (_, amount) => `算力缺 ${amount}`],
+  [/^(\d+) cards asked for one container, node has (\d+(?: to \d+)?)$/, (_, asked, has) => `一个容器请求 ${asked} 张卡，节点只有 ${range(has)} 张`],
+  [/^(.+) devices of the plugin requested, node has (.+) free$/, (_, asked, has) => `请求 ${range(asked)} 个设备，节点空闲 ${range(has)} 个`],
+  [/^memory (.+) short$/, (_, amount) => `显存缺 ${range(amount)}`],
+  [/^compute (\d+(?: to \d+)?%) short$/, (_, amount) => `算力缺 ${range(amount)}`],
+  [/^other causes$/, () => "其他原因"],
+  [/^lacks the label (.+) of the nodeSelector$/, (_, label) => `缺少 nodeSelector 要求的标签 ${label}`],
+  [/^untolerated taint (\S+)$/, (_, taint) => `有 Pod 不容忍的污点 ${taint}`],
+  [/^does not state (\S+)$/, (_, resource) => `不提供 ${resource}`],
+  [/^(\d+ \S+): (\d+) of (\d+) free$/, (_, asked, free, every) => `${asked}：共 ${every} 个，空闲 ${free} 个`],
+  [/^(.+), such as: (.+)$/, (_, head, rest) => after(`${CAUSES[head] ?? head}，例如：`, part(rest))],
   [/^quota of namespace (\S+): (cards|memory|compute) (.+) short \((.+) of (.+) used\)$/, (_, name, what, short, used, limit) =>
     `命名空间 ${name} 的配额：${RESOURCES[what]}缺 ${short}（已用 ${used}，上限 ${limit}）`],
 ];
 
+const range = text => text.replace(" to ", " 到 ");
+const before = (head, tail) => head === null ? null : head + "；" + tail;
 const after = (head, tail) => tail === null ? null : head + tail;
 
 function first(patterns, text) {

@@ -45,5 +45,12 @@ export const gib = mib => {
 export const clock = date => new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : "en-GB",
   {hour: "2-digit", minute: "2-digit", second: "2-digit"}).format(date);
 
+/** How long ago a moment was, in its largest unit. */
+export function age(iso) {
+  const seconds = Math.max(0, Math.round((Date.now() - new Date(iso)) / 1000));
+  const [unit, value] = seconds < 120 ? ["second", seconds] : seconds < 7200 ? ["minute", seconds / 60] : ["hour", seconds / 3600];
+  return new Intl.NumberFormat(language === "zh" ? "zh-CN" : "en", {style: "unit", unit, maximumFractionDigits: 0}).format(value);
+}
+
 export const moment = iso => new Intl.DateTimeFormat(language === "zh" ? "zh-CN" : "en-GB",
   {month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", second: "2-digit"}).format(new Date(iso));

@@ -281,10 +281,8 @@ def test_an_explanation_groups_the_nodes_by_reason() -> None:
     assert found["fitting"] == 0
     assert found["rejected"] == 2 + NODES + 4
     assert sum(group["nodes"] for group in found["groups"]) == found["rejected"]
-    assert found["reasons"] == len(found["groups"]) < 12
-    counts = [group["nodes"] for group in found["groups"]]
-    assert counts == sorted(counts, reverse=True)
-    assert plain == {"dialect": None}
+    assert len(found["groups"]) < 12
+    assert (plain["dialect"], plain["summary"]) == (None, "requests no share")
     assert "is not known" in missing["error"]
 
 

@@ -1,0 +1,156 @@
+"""The answer about one pod, as a value."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from adapters.accounting.answer.device_plugins import DeviceFit
+from adapters.accounting.pod_requests import PodRequest
+from adapters.dialects.rejection import rejection_text
+from adapters.wire.kube import Pod
+from core.feasibility.node_names import NodeNames
+from core.requests.cause_groups import CauseGroup, group_summary, grouped
+from core.requests.grant import Placement
+from core.requests.node_reasons import NodeReasons
+from core.requests.request import Request
+
+EXAMPLES = 5
+"""Nodes that are named for each group."""
+
+NO_REASONS = NodeReasons.of({})
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes that the pod does not fit for one cause.
+
+    Attributes:
+        text: the cause, with ranges of what is missing.
+        nodes: how many they are.
+        examples: names of the first of them.
+    """
+
+    text: str
+    nodes: int
+    examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnswer:
+    """Where a pod fits, and why it does not fit the other nodes.
+
+    What the pod has itself counts as free.
+
+    Attributes:
+        pod: the pod.
+        standing: what it has, where it does not wait for a node; else empty.
+        dialect: name; None where it requests no share, or uses several dialects.
+        problem: why the request is invalid; None where it is valid.
+        found: what it requests; None where that is no share, or invalid.
+        placement: on the best node with cards; None where there is none.
+        candidates: the nodes with readable ledgers that it may run on; of a pod with ``devices``
+            those with cards.
+        best: the node that it would go to; None where it fits none.
+        fitting: the nodes that it fits; only ``best`` where the others were not asked for.
+        rejected: why it does not fit the other nodes; nothing where they were not asked for.
+        excluded: of ``rejected``, the nodes on which it may not run whatever cards are free.
+        devices: where the devices of a plugin that it requests are free; None where it requests
+            none, or the ledgers choose its cards on every node.
+        uncounted: resources of accelerators that it requests and Dragoman does not count.
+        notes: what was assumed, and names that are probably misspelled.
+        message: what its scheduler said last of what does not count here; empty for nothing.
+    """
+
+    pod: Pod
+    standing: str = ""
+    dialect: str | None = None
+    problem: str | None = None
+    found: PodRequest | None = None
+    placement: Placement | None = None
+    candidates: NodeNames = field(default_factory=lambda: NodeNames(()))
+    best: str | None = None
+    fitting: tuple[str, ...] = ()
+    rejected: NodeReasons = field(default_factory=lambda: NO_REASONS)
+    excluded: NodeReasons = field(default_factory=lambda: NO_REASONS)
+    devices: DeviceFit | None = None
+    uncounted: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    message: str = ""
+
+    @property
+    def request(self) -> Request | None:
+        """What it requests; None where that is no share, or invalid."""
+        return None if self.found is None else self.found.request
+
+    @property
+    def requests(self) -> bool:
+        """Whether it requests a share or devices, valid or not."""
+        return self.problem is not None or self.found is not None
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a node, by a valid request."""
+        return not self.standing and self.found is not None
+
+    def summary(self) -> str:
+        """The answer in a sentence of a few hundred characters."""
+        return joined(self.text(), self.message) if self.waits else self.text()
+
+    def text(self) -> str:
+        """The summary without what the scheduler said."""
+        if self.standing:
+            return self.standing
+        if self.problem is not None:
+            return self.problem
+        if self.found is None:
+            return uncounted_text(self.uncounted) if self.uncounted else "requests no share"
+        if self.best is None:
+            return group_summary(self._groups())
+        count = len(self.fitting)
+        where = self.best if count == 1 else f"{count} nodes, best {self.best}"
+        return f"cards fit on {where}"
+
+    def groups(self) -> tuple[NodeGroup, ...]:
+        """The nodes that it does not fit, by cause, the nearest to a fit first."""
+        found = self._groups()
+        group_of = {member: at for at, group in enumerate(found) for member in group.members}
+        examples: list[list[str]] = [[] for _ in found]
+        missing = len(found)
+        for name, number in zip(self.rejected.names, self.rejected.ids, strict=True):
+            names = examples[group_of[number]]
+            if len(names) < EXAMPLES:
+                names.append(name)
+                missing -= len(names) == EXAMPLES
+                if not missing:
+                    break
+        return tuple(
+            NodeGroup(group.text, group.nodes, tuple(names))
+            for group, names in zip(found, examples, strict=True)
+        )
+
+    def texts(self) -> dict[str, str]:
+        """Why it does not fit, by name of the node."""
+        return dict(self._texts())
+
+    def distinct_texts(self) -> list[str]:
+        """The text of each distinct reason of ``rejected``."""
+        request = self.request
+        if request is None:
+            return []
+        return [rejection_text(request, reason) for reason in self.rejected.distinct]
+
+    def _texts(self) -> Iterator[tuple[str, str]]:
+        texts = self.distinct_texts()
+        return zip(self.rejected.names, map(texts.__getitem__, self.rejected.ids), strict=True)
+
+    def _groups(self) -> tuple[CauseGroup, ...]:
+        return grouped(self.rejected.counted())
+
+
+def joined(text: str, message: str) -> str:
+    """A summary, and what the pod's scheduler said beside it."""
+    return f"{text}; {message}" if message else text
+
+
+def uncounted_text(names: tuple[str, ...]) -> str:
+    """Say that a pod requests resources that no dialect knows."""
+    return f"requests {', '.join(names)}, which Dragoman does not count"

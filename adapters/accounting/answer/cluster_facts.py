@@ -1,0 +1,62 @@
+"""What an answer reads of the cluster; the service and the command implement it."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Protocol
+
+from adapters.accounting.pod_requests import PodRequest
+from adapters.dialects.dialect import Dialect
+from adapters.wire.kube import KubeNode, Pod
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.inventory import Inventory
+from core.requests.request import Request
+
+
+class ClusterFacts(Protocol):
+    """The cluster as one process knows it."""
+
+    @property
+    def dialects(self) -> Sequence[Dialect]:
+        """All dialects, as the operator's policy configures them."""
+        ...
+
+    @property
+    def inventory(self) -> Inventory:
+        """The ledgers that can be read."""
+        ...
+
+    @property
+    def revision(self) -> Hashable:
+        """Changes whenever a ledger or a quota does."""
+        ...
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        """The nodes by name, as a copy that stays; of equally good ones the first wins."""
+        ...
+
+    def unreadable(self) -> Mapping[str, str]:
+        """Why the ledger of a node cannot be read, by name of the node."""
+        ...
+
+    def pods_on(self, node: str) -> Iterable[Pod]:
+        """The pods that are bound to a node and may use cards."""
+        ...
+
+    def claims_of(self, uid: str) -> Iterable[str]:
+        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        ...
+
+    def read(self, pod: Pod, template: bytes) -> PodRequest | None:
+        """What a pod requests; None where it requests no share.
+
+        Args:
+            pod: the pod.
+            template: as ``pod_requests.template_of`` returns it.
+
+        Raises:
+            DialectError: the request is invalid.
+        """
+        ...
+
+    def evaluate(self, request: Request) -> NodeEvaluation:
+        """A request against all ledgers, and the quota of its namespace."""
+        ...

@@ -1,0 +1,241 @@
+"""Answers for pods of one cluster. Nothing is placed.
+
+The work is done in steps, so that a service answers its schedulers in between; ``Judge.answer``
+does all of them at once.
+"""
+
+from collections import OrderedDict
+from collections.abc import Generator, Mapping
+from functools import partial
+from typing import TypeVar
+
+from adapters.accounting.answer.answer import NO_REASONS, PodAnswer, uncounted_text
+from adapters.accounting.answer.cluster_facts import ClusterFacts
+from adapters.accounting.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
+from adapters.accounting.answer.label_advice import NodeLabels, label_advice
+from adapters.accounting.answer.node_choice import STEP, NodeChooser
+from adapters.accounting.answer.scheduler_message import scheduler_message
+from adapters.accounting.answer.standing import standing
+from adapters.accounting.pod_requests import TEMPLATES, PodRequest, dialect_name, template_of
+from adapters.dialects.containers import resource_names
+from adapters.dialects.device_plugins.plain_pods import amounts_of
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.unread_keys import advice, uncounted
+from adapters.wire.kube import KubeNode, Pod
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.node_names import NodeNames
+from core.feasibility.plugin import is_not_ours
+from core.requests.decision import Decision
+from core.requests.node_reasons import NodeReasons
+from core.requests.reason import Cause, Reason
+from core.requests.request import Request
+
+T = TypeVar("T")
+
+CLASSES = 25
+"""Node classes that are evaluated before other calls run: about ten milliseconds."""
+
+DEVICES = 50
+"""Nodes whose devices are counted before other calls run: about five milliseconds."""
+
+
+NOTHING = Decision(None, NO_REASONS)
+
+
+class Judge:
+    """Compares pods with one cluster.
+
+    Node objects and devices of plugins are read once; ledgers and quotas are those of now.
+
+    Attributes:
+        facts: of the cluster.
+        devices: of plugins; empty until a pod needs them.
+    """
+
+    def __init__(self, facts: ClusterFacts) -> None:
+        self.facts = facts
+        self.devices = PluginDevices()
+        self._nodes = facts.nodes()
+        self._chooser = NodeChooser(self._nodes)
+        self._are_devices_read = False
+        self._labels: NodeLabels | None = None
+        self._advice: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+
+    def answer(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
+        """The answer about a pod.
+
+        Args:
+            pod: the pod.
+            explain: say of every node whether it fits even where the pod fits one.
+        """
+        return finished(self.steps(pod, explain=explain))
+
+    def steps(self, pod: Pod, *, explain: bool = True) -> Generator[None, None, PodAnswer]:
+        """The answer about a pod, as ``answer``; it pauses every few milliseconds."""
+        template = template_of(pod)
+        hints = self._hints(pod, template)
+        try:
+            found = self.facts.read(pod, template)
+            amounts = {} if found is None else amounts_of(pod, found.request)
+        except DialectError as error:
+            name = dialect_name(pod, self.facts.dialects)
+            return PodAnswer(pod, standing(self.facts, pod, ""), name, str(error), notes=hints)
+        if found is None:
+            others = uncounted(resource_names(pod), self.facts.dialects)
+            own = standing(self.facts, pod, uncounted_text(others) if others else "")
+            return PodAnswer(pod, own, uncounted=others, notes=hints)
+        return (yield from self._judged(pod, found, amounts, hints, explain=explain))
+
+    def fits(self, request: Request, names: NodeNames) -> bool:
+        """Whether a request of cards fits any of some nodes with readable ledgers."""
+        return self.facts.evaluate(request).best(names) is not None
+
+    def fitting(
+        self, request: Request, amounts: Mapping[str, int], names: NodeNames
+    ) -> tuple[str, ...]:
+        """Which of some nodes a request fits, whatever their objects say."""
+        devices = self._fit(request, amounts, names)
+        names, _ = self._readable(_with_cards(self.devices, names, devices))
+        fitting = _fitting(self.facts.evaluate(request), names)
+        return fitting if devices is None else (*devices.fitting, *fitting)
+
+    def _judged(
+        self,
+        pod: Pod,
+        found: PodRequest,
+        amounts: Mapping[str, int],
+        hints: tuple[str, ...],
+        *,
+        explain: bool,
+    ) -> Generator[None, None, PodAnswer]:
+        request = found.request
+        choice = yield from self._chooser.steps(pod)
+        if amounts:
+            yield from self._read_devices()
+        devices = self._fit(request, amounts, choice.selection)
+        names, broken = self._readable(_with_cards(self.devices, choice.selection, devices))
+        free = () if devices is None else devices.fitting
+        if explain:
+            evaluation = yield from self._prepared(request, names)
+        else:
+            evaluation = self.facts.evaluate(request)
+        # Where devices are free and nothing has to be said of the nodes, no card is looked at.
+        decision = NOTHING if free and not explain else evaluation.decide(names, explain=explain)
+        placement = None if free else decision.placement
+        best = free[0] if free else None if placement is None else placement.node
+        rejected = NO_REASONS
+        fitting: tuple[str, ...] = () if best is None else (best,)
+        if explain or best is None:
+            fitting = (*free, *_others(names.names, decision.reasons))
+            of_devices = NO_REASONS if devices is None else devices.reasons
+            rejected = of_devices.followed_by(decision.reasons).followed_by(broken)
+            rejected = rejected.followed_by(choice.excluded)
+        typos = () if fitting else (yield from self._typos(pod))
+        return PodAnswer(
+            pod,
+            standing(self.facts, pod, ""),
+            found.dialect.name,
+            None,
+            found,
+            placement,
+            names,
+            best,
+            fitting,
+            rejected,
+            choice.excluded,
+            devices,
+            (),
+            (*request.notes, *hints, *typos),
+            scheduler_message(pod),
+        )
+
+    def _prepared(
+        self, request: Request, names: NodeNames
+    ) -> Generator[None, None, NodeEvaluation]:
+        """The evaluation of now, with a result for each of the nodes."""
+        revision, evaluation = self.facts.revision, self.facts.evaluate(request)
+        while not evaluation.prepare(names.rows(self.facts.inventory), CLASSES):
+            yield
+            if self.facts.revision != revision:
+                revision = self.facts.revision
+                evaluation = self.facts.evaluate(request).continued(evaluation)
+        return evaluation
+
+    def _fit(
+        self, request: Request, amounts: Mapping[str, int], names: NodeNames
+    ) -> DeviceFit | None:
+        return self.devices.fit(request, amounts, names.names) if amounts else None
+
+    def _read_devices(self) -> Generator[None, None, None]:
+        if self._are_devices_read:
+            return
+        devices = PluginDevices()
+        for number, node in enumerate(self._nodes.values(), start=1):
+            devices.add(device_node(self.facts, node))
+            if number % DEVICES == 0:
+                yield
+        self.devices, self._are_devices_read = devices, True
+
+    def _readable(self, names: NodeNames) -> tuple[NodeNames, NodeReasons]:
+        """The nodes whose ledgers can be read, and why the others' cannot."""
+        problems = self.facts.unreadable()
+        broken = [name for name in names.names if name in problems] if problems else []
+        if not broken:
+            return names, NO_REASONS
+        reasons = {
+            name: Reason("", 0, cause=Cause.BLOCKED, detail=problems[name]) for name in broken
+        }
+        return NodeNames(n for n in names.names if n not in reasons), NodeReasons.of(reasons)
+
+    def _typos(self, pod: Pod) -> Generator[None, None, tuple[str, ...]]:
+        """Advice about labels, where the pod fits no node."""
+        if self._labels is None:
+            labels = NodeLabels()
+            for number, node in enumerate(self._nodes.values(), start=1):
+                labels.add(node)
+                if number % STEP == 0:
+                    yield
+            self._labels = labels
+        return label_advice(pod, self._labels)
+
+    def _hints(self, pod: Pod, template: bytes) -> tuple[str, ...]:
+        """Advice about names of a pod; computed once for pods alike but for name and uid."""
+        known = self._advice.get(template)
+        if known is None:
+            known = self._advice[template] = advice(pod, self.facts.dialects)
+            if len(self._advice) > TEMPLATES:
+                self._advice.popitem(last=False)
+        return known
+
+
+def finished(steps: Generator[None, None, T]) -> T:
+    """The result of work in steps, done at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def device_node(facts: ClusterFacts, kube: KubeNode) -> DeviceNode:
+    """A node as its devices are counted."""
+    name = kube.metadata.name
+    ledger, pods = facts.inventory.get(name), partial(facts.pods_on, name)
+    if ledger is None:
+        is_undescribed = name not in facts.unreadable()
+        return DeviceNode(kube, (), is_undescribed, pods)
+    return DeviceNode(kube, ledger.node.cards, is_not_ours(ledger), pods)
+
+
+def _with_cards(devices: PluginDevices, names: NodeNames, fit: DeviceFit | None) -> NodeNames:
+    return names if fit is None else NodeNames(devices.with_cards(names.names, fit))
+
+
+def _fitting(evaluation: NodeEvaluation, names: NodeNames) -> tuple[str, ...]:
+    return _others(names.names, evaluation.explain(names))
+
+
+def _others(names: tuple[str, ...], reasons: NodeReasons) -> tuple[str, ...]:
+    rejected = frozenset(reasons.names)
+    return tuple(name for name in names if name not in rejected)

@@ -1,0 +1,154 @@
+"""Whether a node's object lets a pod run there: cordon, taints, node selector, required affinity.
+
+Source, of Kubernetes 1.37: k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go,
+k8s.io/apimachinery/pkg/labels/selector.go (Requirement.Matches and NewRequirement),
+k8s.io/api/core/v1/toleration.go (ToleratesTaint); pkg/scheduler/framework/plugins/
+nodeunschedulable/node_unschedulable.go (who tolerates the cordon's taint may run there).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from adapters.wire.kube import (
+    KubeNode,
+    NodeSelectorTerm,
+    Pod,
+    RequiredNodeSelector,
+    SelectorRequirement,
+    Taint,
+    Toleration,
+    labels,
+)
+from core.requests.reason import Cause, Reason
+
+CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+"""The taint that stands for ``spec.unschedulable``."""
+
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+"""Effects that keep a pod from a node; ``PreferNoSchedule`` does not."""
+
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+
+_LONGEST = 63
+"""Characters of a label's value.
+Source: kubernetes apimachinery pkg/util/validation/validation.go, LabelValueMaxLength."""
+
+
+def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
+    """Why a pod may not run on a node; None where it may. The reason has no name of a node."""
+    tolerations = pod.spec.tolerations or ()
+    if node.spec.unschedulable and not tolerated(CORDON, tolerations):
+        return Reason("", 0, cause=Cause.UNSCHEDULABLE)
+    has = labels(node)
+    selector = pod.spec.node_selector or {}
+    missing = [f"{key}={value}" for key, value in selector.items() if has.get(key) != value]
+    if missing:
+        text = f"lacks the label {', '.join(sorted(missing))} of the nodeSelector"
+        return Reason("", 0, cause=Cause.SELECTOR, detail=text)
+    required = required_affinity(pod)
+    if required is not None and not _meets_any(required, has, node.metadata.name):
+        return Reason("", 0, cause=Cause.AFFINITY)
+    taint = untolerated(node, tolerations)
+    if taint is not None:
+        text = f"untolerated taint {taint_text(taint)}"
+        return Reason("", 0, cause=Cause.TAINT, detail=text)
+    return None
+
+
+def required_affinity(pod: Pod) -> RequiredNodeSelector | None:
+    """What a pod's affinity requires of its node; None where nothing."""
+    affinity = pod.spec.affinity
+    of_node = None if affinity is None else affinity.node_affinity
+    return None if of_node is None else of_node.required
+
+
+def untolerated(node: KubeNode, tolerations: Sequence[Toleration]) -> Taint | None:
+    """The first taint of a node that keeps away a pod with these tolerations."""
+    for taint in node.spec.taints or ():
+        if taint.effect in _KEEPS_AWAY and not tolerated(taint, tolerations):
+            return taint
+    return None
+
+
+def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
+    """Whether one of the tolerations is for the taint.
+
+    The operators ``Lt`` and ``Gt``, which Kubernetes has off by default, tolerate nothing.
+    """
+    return any(_tolerates(each, taint) for each in tolerations)
+
+
+def taint_text(taint: Taint) -> str:
+    """The taint as kubectl writes it, such as ``dedicated=ml:NoSchedule``."""
+    value = f"={taint.value}" if taint.value else ""
+    return f"{taint.key}{value}:{taint.effect}"
+
+
+def _tolerates(toleration: Toleration, taint: Taint) -> bool:
+    if toleration.effect and toleration.effect != taint.effect:
+        return False
+    if toleration.key and toleration.key != taint.key:
+        return False
+    match toleration.operator:
+        case "" | "Equal":
+            return toleration.value == taint.value
+        case "Exists":
+            return True
+        case _:
+            return False
+
+
+def _meets_any(required: RequiredNodeSelector, has: Mapping[str, str], name: str) -> bool:
+    terms = required.node_selector_terms or ()
+    return any(_meets(term, has, name) for term in terms)
+
+
+def _meets(term: NodeSelectorTerm, has: Mapping[str, str], name: str) -> bool:
+    """Whether a node meets all conditions of a term; an empty term matches no node."""
+    expressions, fields = term.match_expressions or (), term.match_fields or ()
+    if not expressions and not fields:
+        return False
+    return all(_labelled(each, has) for each in expressions) and all(
+        _is_named(each, name) for each in fields
+    )
+
+
+def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
+    """Whether labels meet a condition; an invalid one is met by none."""
+    value, values = has.get(requirement.key), requirement.values or ()
+    match requirement.operator:
+        case "In":
+            return value is not None and value in values
+        case "NotIn":
+            return bool(values) and value not in values
+        case "Exists":
+            return not values and value is not None
+        case "DoesNotExist":
+            return not values and value is None
+        case "Gt" | "Lt":
+            own, bound = _number(value), _number(values[0]) if len(values) == 1 else None
+            if own is None or bound is None:
+                return False
+            return own > bound if requirement.operator == "Gt" else own < bound
+        case _:
+            return False
+
+
+def _is_named(requirement: SelectorRequirement, name: str) -> bool:
+    """Whether a node meets a condition of fields, of which it has only its name."""
+    values, own = requirement.values or (), name if requirement.key == "metadata.name" else ""
+    match requirement.operator:
+        case "In":
+            return len(values) == 1 and own == values[0]
+        case "NotIn":
+            return len(values) == 1 and own != values[0]
+        case _:
+            return False
+
+
+def _number(text: str | None) -> int | None:
+    """A whole number of 64 bits as Go's ``strconv.ParseInt`` reads it; None where it is none."""
+    if text is None or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < 1 << 63 else None

@@ -1,0 +1,60 @@
+"""What is left of a scheduler's message."""
+
+import pytest
+
+from adapters.accounting.answer.scheduler_message import LONGEST, scheduler_message
+from adapters.wire.kube import Metadata, Pod, PodCondition, PodSpec, PodStatus
+
+
+def said(message: str, scheduler: str | None = None, status: str = "False") -> str:
+    conditions = (
+        PodCondition("Ready", "False", "", "no"),
+        PodCondition("PodScheduled", status, "Unschedulable", message),
+    )
+    spec = PodSpec(scheduler_name=scheduler)
+    return scheduler_message(Pod(Metadata("p"), spec, PodStatus("Pending", conditions=conditions)))
+
+
+@pytest.mark.parametrize(
+    ("message", "left"),
+    [
+        (
+            "0/3 nodes are available: 3 Insufficient cpu. preemption: 0/3 nodes are available:"
+            " 3 No preemption victims found for incoming pod.",
+            "Insufficient cpu",
+        ),
+        (
+            "0/9 nodes are available: 1 node(s) were unschedulable, 2 Insufficient memory,"
+            " 3 Insufficient cpu, 3 node(s) had untolerated taint {dedicated: ml}.",
+            "Insufficient memory, Insufficient cpu",
+        ),
+        (
+            "0/4 nodes are available: 1 node(s) didn't match pod anti-affinity rules,"
+            " 3 node(s) didn't match Pod's node affinity/selector.",
+            "node(s) didn't match pod anti-affinity rules",
+        ),
+        ("0/2 nodes are available: 2 2 of 2 cards: memory 1 GiB short; 1 of 2 cards: x.", ""),
+        ("0/2 nodes are available: 2 no cards.", ""),
+        ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),
+        ("0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.", ""),
+        ("In hyperNode s0: 0/2 nodes are unavailable: 2 Insufficient cpu.", "Insufficient cpu"),
+        ("pod group is not ready, 1 Pending, 1 minAvailable", None),
+        ("no cards", ""),
+        ("", ""),
+    ],
+)
+def test_what_dragoman_counts_itself_is_left_out(message: str, left: str | None) -> None:
+    text = message if left is None else left
+
+    assert said(message) == (f"kube-scheduler said: {text}" if text else "")
+
+
+def test_another_scheduler_has_its_name_and_a_long_message_is_cut() -> None:
+    found = said("x" * 5000, "volcano")
+
+    assert found == f"volcano said: {'x' * (LONGEST - 1)}…"
+
+
+def test_a_placed_pod_and_one_without_conditions_have_no_message() -> None:
+    assert said("scheduled", status="True") == ""
+    assert scheduler_message(Pod()) == ""
