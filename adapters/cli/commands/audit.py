@@ -32,7 +32,7 @@ def audit(
         str | None,
         typer.Option("-n", "--namespace", metavar="NAME", help="Report findings of its pods only."),
     ] = None,
-    _all_namespaces: AllNamespaces = False,
+    all_namespaces: AllNamespaces = False,
     output: Annotated[
         AuditFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, sarif or junit."),
@@ -82,7 +82,7 @@ def audit(
         report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
         message("warning", text)
-    if namespace is not None:
+    if namespace is not None and not all_namespaces:
         report = in_namespace(report, namespace)
     match output:
         case AuditFormat.JSON:

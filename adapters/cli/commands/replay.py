@@ -8,7 +8,7 @@ import typer
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
-from adapters.cli.input.options import PolicyOption, chosen_policy
+from adapters.cli.input.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
 
 DIFFERENT = 1
 """Exit status where a decision differs."""
@@ -26,6 +26,8 @@ def replay(
     device_policy: Annotated[
         PolicyOption | None, typer.Option(metavar="POLICY", help=_POLICY)
     ] = None,
+    namespace: OnlyNamespace = None,
+    all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     no_headers: NoHeaders = False,
@@ -45,6 +47,7 @@ def replay(
     from adapters.cli.replay.differences import listing
     from adapters.cli.replay.recording_file import lines
     from adapters.cli.replay.replayer import Replayed, Replayer, ReplayError
+    from adapters.cli.view.listing import of_namespace
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.dialects.dialect import Defaults, DialectError
     from adapters.wire.records.ledger import LedgerRecordError
@@ -60,11 +63,12 @@ def replay(
                     different.append(each)
         except (ReplayError, DialectError, LedgerRecordError) as error:
             raise InputError(str(file), str(error)) from error
-        rows = sorted_by(listing(different), sort)
+        only = None if all_namespaces else namespace
+        rows = sorted_by(of_namespace(listing(different), only), sort)
     chosen = None if output is None else RowFormat(output.value)
     headers = not no_headers
     typer.echo(formatted(rows.kind, rows.columns, rows.rows, chosen, headers=headers), nl=False)
     if headers and output in (None, ListFormat.WIDE):
-        typer.echo(f"\n{count} decisions replayed, {len(different)} differ")
-    if different:
+        typer.echo(f"\n{count} decisions replayed, {len(rows.rows)} differ")
+    if rows.rows:
         raise typer.Exit(DIFFERENT)
