@@ -118,6 +118,9 @@ def _demo(
         str | None,
         typer.Argument(metavar="FILE", help="Nodes, and pods to schedule; default: an example."),
     ] = None,
+    filename: Annotated[
+        str | None, typer.Option("-f", "--filename", metavar="FILE", help="The same.")
+    ] = None,
 ) -> None:
     """Start a service with a SQLite file, and call it as the schedulers do.
 
@@ -127,7 +130,7 @@ def _demo(
     """
     from adapters.cli.demo.command import demo
 
-    demo(inventory)
+    demo(inventory or filename)
 
 
 app.command(

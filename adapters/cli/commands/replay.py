@@ -18,8 +18,16 @@ _POLICY = "binpack or spread, for pods that set none, in place of the recorded o
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="As decisions.record of the service made it.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="As decisions.record of the service made it.",
+            show_default=False,
+        ),
+    ] = None,
+    filename: Annotated[
+        Path | None, typer.Option("-f", "--filename", metavar="FILE", help="The same.")
+    ] = None,
     node_policy: Annotated[
         PolicyOption | None, typer.Option(metavar="POLICY", help=_POLICY)
     ] = None,
@@ -52,17 +60,20 @@ def replay(
     from adapters.dialects.dialect import Defaults, DialectError
     from adapters.wire.records.ledger import LedgerRecordError
 
+    recording = file or filename
+    if recording is None or (file and filename):
+        raise typer.BadParameter("pass one", param_hint="FILE")
     replayer = Replayer(Defaults(chosen_policy(node_policy), chosen_policy(device_policy)))
     count = 0
     different: list[Replayed] = []
     with bad_input():
         try:
-            for each in replayer.replay(lines(file, partial(message, "warning"))):
+            for each in replayer.replay(lines(recording, partial(message, "warning"))):
                 count += 1
                 if each.before != each.after:
                     different.append(each)
         except (ReplayError, DialectError, LedgerRecordError) as error:
-            raise InputError(str(file), str(error)) from error
+            raise InputError(str(recording), str(error)) from error
         only = None if all_namespaces else namespace
         rows = sorted_by(of_namespace(listing(different), only), sort)
     chosen = None if output is None else RowFormat(output.value)
