@@ -7,11 +7,12 @@ HISTORIES := 100
 STEPS := 500
 MINUTES := 0
 IMAGES := auto
+PLUGINS := all
 WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from adapters.wire.kube import Pod
 
 DEFAULT_NAMESPACE = "default"
-"""Of an object that names none."""
+"""An object that names none is in this one."""
 
 
 @dataclass(frozen=True, slots=True)

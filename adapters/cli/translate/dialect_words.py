@@ -8,7 +8,7 @@ from adapters.dialects.request_writer import RequestWriter
 from adapters.dialects.translation.request_words import texts
 
 DEFAULT_SCHEDULER = "default-scheduler"
-"""Of a pod that names none: k8s.io/api/core/v1 types.go, DefaultSchedulerName."""
+"""A pod that names none has this one: k8s.io/api/core/v1 types.go, DefaultSchedulerName."""
 
 
 def targets() -> list[str]:
