@@ -6,9 +6,10 @@ As ``python -m``, but the module is ours whatever else has its name.
 import runpy
 import sys
 
-from dragoman.start import prefer_our_packages
+from dragoman.start import end_when_stopped, prefer_our_packages
 
 if __name__ == "__main__":
+    end_when_stopped()
     prefer_our_packages()
     _, name, *words = sys.argv
     sys.argv = [name, *words]

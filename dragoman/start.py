@@ -7,6 +7,7 @@ folder that has ours is the first of ``sys.path``, before the current directory,
 
 import importlib.util
 import os
+import signal
 import sys
 
 NAMES = ("core", "adapters")
@@ -15,6 +16,7 @@ BAD_INPUT = 2
 
 def command() -> None:
     """``dragoman`` and ``kubectl-dragoman``."""
+    end_when_stopped()
     prefer_our_packages()
     from adapters.cli.main import main
 
@@ -27,6 +29,21 @@ def completion() -> None:
     from adapters.cli.kubectl_complete import main
 
     main()
+
+
+def end_when_stopped() -> None:
+    """End the process on SIGTERM, until the program has a handler of its own.
+
+    The kernel ignores the default action of the first process of a container: a service that was
+    stopped while it started led until it was killed, and left the Lease to a leader that had gone.
+    """
+    signal.signal(signal.SIGTERM, _end)
+
+
+def _end(number: int, _frame: object) -> None:
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # the first process is still there
 
 
 def prefer_our_packages() -> None:

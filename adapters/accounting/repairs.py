@@ -10,6 +10,10 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
+RELEASED = "dragoman.dev/released"
+"""Annotation of a pod that was not bound in time, or its label where it has no room for one: when
+the cards were released that it had, or may have had in a ledger that was deleted."""
+
 
 class ReleaseCause(Enum):
     """Why an allocation is released; the value is part of an Event."""

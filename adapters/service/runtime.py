@@ -8,6 +8,7 @@ from math import inf
 from time import monotonic
 from typing import NoReturn
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.clock import SystemClock
@@ -15,9 +16,12 @@ from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
+    EndedPods,
     EventEmitter,
+    GangSource,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     PodReader,
     Ports,
@@ -66,6 +70,8 @@ class Cluster:
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         agents: asks the node agents what is used, for people.
+        gangs: pods that are bound together.
+        ended: pods that have ended, before the leader has released their cards.
     """
 
     binder: Binder
@@ -76,6 +82,8 @@ class Cluster:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     agents: AgentReader = field(default_factory=NoAgents)
+    gangs: GangSource = field(default_factory=GangCache)
+    ended: EndedPods = field(default_factory=NoEndedPods)
 
 
 class NodeEvents:
@@ -144,6 +152,8 @@ class ServiceRuntime:
             cluster.budgets,
             cluster.quotas,
             self.recorder,
+            cluster.gangs,
+            cluster.ended,
         )
         self.service = Service(
             self._dialects(settings), ports, settings.hold_seconds, settings.mirrors

@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -98,8 +98,14 @@ def wait_for(what: str, *words: str, seconds: float = 90) -> None:
     sh(f"kubectl wait --timeout={seconds:.0f}s {what} {' '.join(words)}", timeout=seconds + 30)
 
 
-def eventually(seconds: float, holds: Any) -> None:
-    """Wait until something holds; a command that fails means not yet."""
+def eventually(seconds: float, holds: Any, seen: Callable[[], object] = str) -> None:
+    """Wait until something holds; a command that fails means not yet.
+
+    Args:
+        seconds: as for ``within``.
+        holds: as for ``within``.
+        seen: its answer, or the error of its command, ends the message of the failure.
+    """
 
     def asked() -> bool:
         try:
@@ -107,4 +113,10 @@ def eventually(seconds: float, holds: Any) -> None:
         except CommandError:
             return False
 
-    within(seconds, asked)
+    def last() -> object:
+        try:
+            return seen()
+        except CommandError as error:
+            return error
+
+    within(seconds, asked, last)

@@ -70,3 +70,6 @@ RESOURCE_SLICES = Resource("resource.k8s.io", "v1", "resourceslices", namespaced
 DEVICE_CLASSES = Resource("resource.k8s.io", "v1", "deviceclasses", namespaced=False)
 DEVICE_TAINT_RULES = Resource("resource.k8s.io", "v1", "devicetaintrules", namespaced=False)
 DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets")
+POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "podgroups")
+KOORDINATOR_POD_GROUPS = Resource("scheduling.sigs.k8s.io", "v1alpha1", "podgroups")
+PLUGINS_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "podgroups")

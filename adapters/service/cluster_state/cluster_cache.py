@@ -15,7 +15,6 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dra.claims import claims_of
 from adapters.service.cluster_state.deleted_pods import Departures
-from adapters.service.cluster_state.unbound_pods import UnboundPods
 from adapters.wire.kube import (
     DeviceObject,
     KubeNode,
@@ -58,6 +57,18 @@ class ObjectKey(Protocol):
         ...
 
 
+class PodFollower(Protocol):
+    """Gets each pod as it was reported."""
+
+    def put(self, pod: Pod) -> None:
+        """Add or replace a pod."""
+        ...
+
+    def drop(self, uid: str) -> None:
+        """Remove a deleted pod."""
+        ...
+
+
 class ClusterCache:
     """The newest reported state of each object.
 
@@ -81,7 +92,7 @@ class ClusterCache:
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
         self._unread: set[Key] = set()
-        self._followers: list[UnboundPods] = []
+        self._followers: list[PodFollower] = []
 
     def subscribe(self, subscriber: NodeChanged) -> None:
         """Call a function for each node that changes from now on."""
@@ -91,7 +102,7 @@ class ClusterCache:
         """Call a function for the node of each pod that ends or is deleted from now on."""
         self._end_subscribers.append(subscriber)
 
-    def follow_pods(self, pods: UnboundPods) -> None:
+    def follow_pods(self, pods: PodFollower) -> None:
         """Hand each pod that is reported from now on to these pods, as it was reported."""
         self._followers.append(pods)
 

@@ -1,16 +1,19 @@
 """The service's interfaces to the world: protocols that the composition root implements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 
 _REQUEST_TIMEOUT = 408
@@ -184,6 +187,43 @@ class NoBudgets:
         return ()
 
 
+class GangSource(Protocol):
+    """The gangs of the cluster, as the watches report them."""
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """Return the gang of a pod with all its pods; None where it may be bound alone."""
+        ...
+
+    def unbound(self, namespace: str) -> Iterator[Pod]:
+        """Return the pods of a namespace that name a gang and are not bound."""
+        ...
+
+
+class EndedPods(Protocol):
+    """Pods whose end is known before their cards are free in the ledger."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        """Return the allocations whose pods are gone for good, and their containers with them.
+
+        Such a pod gets no cards again: the ledger need not be the newest.
+
+        Args:
+            ledger: of one node.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        ...
+
+
+class NoEndedPods:
+    """Implements ``EndedPods`` where only the leader finds out."""
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:  # noqa: ARG002
+        """Return none."""
+        return ()
+
+
 class EventEmitter(Protocol):
     """Events on pods, as ``kubectl describe`` shows them."""
 
@@ -297,3 +337,5 @@ class Ports:
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     recorder: Recorder = field(default_factory=NoRecorder)
+    gangs: GangSource = field(default_factory=GangCache)
+    ended: EndedPods = field(default_factory=NoEndedPods)

@@ -4,6 +4,7 @@ The endpoints of each kind of scheduler (``adapters.service.endpoints``) and the
 built on what is here.
 """
 
+from asyncio import gather
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,7 @@ from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import QuotaHolds
+from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
@@ -67,6 +69,7 @@ class Service:
         feasibility: which nodes fit a pod, and why the others do not.
         ports: the world.
         committer: allocates cards to pods and ResourceClaims, and releases them.
+        gangs: plans pods that are bound together.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
         expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
@@ -100,6 +103,14 @@ class Service:
         )
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
+        self.gangs = Gangs(
+            self.ledgers,
+            self.feasibility,
+            self.committer,
+            self.pod_requests,
+            ports.clock,
+            ports.gangs,
+        )
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
         self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
@@ -114,7 +125,7 @@ class Service:
     @property
     def revision(self) -> tuple[int, int]:
         """Changes whenever anything does that a decision depends on."""
-        return self.ledgers.revision, self.quotas.revision
+        return self.feasibility.revision
 
     def check_ready(self) -> None:
         """Return if decisions can be made, after reservations that have expired are removed.
@@ -294,6 +305,22 @@ class Service:
             await self.committer.release(uid, node)
         self.forget(uid)
         return nodes
+
+    async def release_ended(self, node: str) -> int:
+        """Release the cards of a node's pods that are gone; how many pods had any in the store.
+
+        Each replica may do this, and need not wait until the leader has written the ledger: a
+        scheduler that chooses cards counts them as free already.
+
+        Raises:
+            LedgerContended: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
+        """
+        stored = self.ledgers.stored(node)
+        if stored is None:
+            return 0
+        ended = await self.ports.ended.among(stored.ledger)
+        return sum(await gather(*(self.committer.release(each.uid, node) for each in ended)))
 
     def forget(self, uid: str) -> None:
         """Drop what is cached of a pod that was deleted."""

@@ -47,9 +47,8 @@ from core.requests.reason import Reason
 _POD = Decoder(Pod)
 
 PATIENCE_NS, LOOK_NS = 400_000_000, 20_000_000
-"""Nanoseconds for which a Binding waits for the cards of pods that have just ended, and from one
-look at the ledger to the next. In a race of three schedulers half of the ledgers were written
-within 0.2 s."""
+"""Nanoseconds for which a Binding waits until the watch reports that the pods with the chosen cards
+have ended, and from one look to the next."""
 
 CHANCES = 5
 """Times that a scheduler may choose other cards for a pod. It waits for 1 s before it tries again,
@@ -183,7 +182,11 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
-            if await self._stays_taken(facts) and self._may_choose_again(pod_request):
+            if (
+                await self._stays_taken(facts)
+                and self._may_choose_again(pod_request)
+                and not await self._service.committer.allows(pod_request, node, facts.choice)
+            ):
                 text = f"{node}: the chosen cards are in use; choose again"
                 decision = replace(decision, outcome=Outcome.REFUSED, cause="choice", text=text)
                 return deny(self._decision_log, review.uid, CONFLICT, decision)
@@ -257,11 +260,18 @@ class Admission:
         """Wait a moment while others have the chosen cards; whether they have them after it.
 
         A scheduler that chooses counts the cards of a pod as free when the API server reports that
-        it is gone, and the leader writes the ledger then. The commit decides, as without a wait.
+        it is gone. If the watch has reported that too, this replica writes the ledger, so that the
+        pod that came first gets the cards. The commit decides, as without a wait.
+
+        Raises:
+            LedgerContended: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
         """
-        clock = self._service.ports.clock
+        clock, node = self._service.ports.clock, facts.binding.target.name
         until = clock.now() + PATIENCE_NS
         while self._is_taken(facts):
+            if await self._service.release_ended(node):
+                continue
             if clock.now() >= until:
                 return True
             await clock.sleep(LOOK_NS)

@@ -12,6 +12,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.recorded import NodesFiltered, NodesRanked, NodesRejected
 from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
+from adapters.service.decide.gangs import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service
@@ -79,6 +80,11 @@ class KubeExtender:
             unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
             self._decision_log.record(unknown)
             return extender_answer.filter_names(b"[]", error=problem)
+        held = await self._service.gangs.place(pod_request, names)
+        if isinstance(held, GangRefusal):
+            return self._refuse_gang(args, pod_request, held)
+        if held is not None:
+            return self._fits_only(args, pod_request, held)
         fits = await self._service.feasibility.fitting(pod_request, names)
         self._recorder.record(NodesFiltered(pod_request, names, fits))
         count = int(np.count_nonzero(fits))
@@ -155,6 +161,9 @@ class KubeExtender:
                 await self._service.bind_without_share(found, args.node)
                 return replace(decision, outcome=Outcome.UNTOUCHED)
             decision = replace(decision, dialect=pod_request.dialect.name)
+            refusal = await self._service.gangs.check_bind(pod_request)
+            if refusal is not None:
+                return replace(decision, outcome=Outcome.REFUSED, cause="gang", text=refusal.text)
             committed = await self._service.bind(pod_request, args.node)
         except ERRORS as error:
             return failed(decision, error)[0]
@@ -164,6 +173,29 @@ class KubeExtender:
             return replace(decision, outcome=Outcome.REFUSED, cause=cause, text=text)
         outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
         return replace(decision, outcome=outcome)
+
+    def _fits_only(self, args: ExtenderArgs, pod_request: PodRequest, node: str) -> bytes:
+        """The node that is held for a pod of a gang."""
+        self._service.waiting_pods.discard(pod_request.request.uid)
+        names = args.names.names
+        decision = _decision("filter", pod_request, Outcome.FITS)
+        self._decision_log.record(
+            replace(decision, node=node, nodes_fitting=1, nodes_evaluated=len(names))
+        )
+        return self._fitting(args, np.fromiter((name == node for name in names), np.bool_))
+
+    def _refuse_gang(
+        self, args: ExtenderArgs, pod_request: PodRequest, refusal: GangRefusal
+    ) -> bytes:
+        """Why the gang of a pod gets no cards; no eviction for this pod alone can help it."""
+        self._service.waiting_pods.add(pod_request)
+        names = args.names
+        decision = _decision("filter", pod_request, Outcome.REFUSED)
+        self._decision_log.record(
+            replace(decision, cause="gang", text=refusal.text, nodes_evaluated=len(names))
+        )
+        text = extender_answer.node_texts(names.names, [refusal.text], repeat(0, len(names)))
+        return _none_fits(args, (extender_answer.NO_NODES, text))
 
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""

@@ -8,6 +8,7 @@ from functools import partial
 from time import monotonic
 from typing import Any, NamedTuple, Protocol
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.binding import BindingClient
@@ -42,9 +43,12 @@ from adapters.service.in_cluster.scheduler_config import SchedulerConfig
 from adapters.service.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
+from adapters.service.reconcile.gangs import GangWatch
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
+from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
 from adapters.service.reconcile.nodes.unbound import UnboundScanner
+from adapters.service.reconcile.ports import RepairReporter
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
@@ -54,6 +58,7 @@ from adapters.service.settings.settings import Settings
 from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas
+from adapters.wire.kube import Pod
 
 LEASE = "dragoman-reconciler"
 
@@ -100,6 +105,7 @@ class InCluster:
             SettingsError: there are no credentials.
         """
         self._settings = settings
+        self._confirm_always = settings.confirm_stop == "always"
         self._log = log
         self._identity = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         self._client = KubeClient(credentials(settings.kubeconfig))
@@ -107,6 +113,8 @@ class InCluster:
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
         self._cache = ClusterCache()
+        self._gangs = GangCache()
+        self._cache.follow_pods(self._gangs)
         self._watches = Watches(self._client, log)
         agents = AgentStatusFeed(self._cache.put_hardware, self._warning("agent_status.invalid"))
         self._ledgers = ClusterLedgerWatch(self._watches, agents)
@@ -126,6 +134,8 @@ class InCluster:
             self._quotas,
             self._cache.unbound,
             self._agents.reader,
+            self._gangs,
+            ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -135,18 +145,22 @@ class InCluster:
         for sync in (*awaited, Sync.ADOPTION):
             service.readiness.mark_unsynced(sync)
 
-        reconciler = self._reconciler(runtime)
+        reporter = ReconcileReporter(
+            runtime.metrics.registry, self._events, self._log, self._cache.node_uid
+        )
+        reconciler = self._reconciler(runtime, reporter)
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
         runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
         requeuer = PodRequeuer(service, waker.wake, waker.failed)
-        controllers = self._controllers(runtime, reconciler)
+        controllers = self._controllers(runtime, reconciler, reporter)
         leading = [each.build().run for each in controllers if each.enabled]
 
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
+        watches |= self._watches.gangs(self._gangs)
         config = SchedulerConfig(
             self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),
@@ -221,7 +235,7 @@ class InCluster:
         return ClusterNodeLocks(locks, self._cache, self._warning("node_lock.release_failed"))
 
     def _controllers(
-        self, runtime: ServiceRuntime, reconciler: Reconciler
+        self, runtime: ServiceRuntime, reconciler: Reconciler, reporter: RepairReporter
     ) -> tuple[Controller, ...]:
         """What the leader runs, and by which events each looks at a node."""
         service, dra, claims = runtime.service, self._settings.dra, self._claim_controllers
@@ -234,6 +248,7 @@ class InCluster:
             Controller(lambda: _looking(reconciler, changed, deleted)),
             Controller(lambda: _looking(self._publisher(service), changed)),
             Controller(lambda: QuotaReconciler(service, self._quotas)),
+            Controller(lambda: self._gang_watch(runtime, reporter)),
             Controller(
                 lambda: _looking(claims.shadows(service), changed, written, deleted), dra.shadows
             ),
@@ -242,10 +257,7 @@ class InCluster:
             Controller(lambda: claims.unused(runtime.metrics), dra.claims),
         )
 
-    def _reconciler(self, runtime: ServiceRuntime) -> Reconciler:
-        reporter = ReconcileReporter(
-            runtime.metrics.registry, self._events, self._log, self._cache.node_uid
-        )
+    def _reconciler(self, runtime: ServiceRuntime, reporter: RepairReporter) -> Reconciler:
         made = Reconciler(
             runtime.service,
             self._cache,
@@ -253,10 +265,25 @@ class InCluster:
             self._pods,
             runtime.decision_log,
             reporter=reporter,
-            confirm_always=self._settings.confirm_stop == "always",
+            confirm_always=self._confirm_always,
             live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
         self._cache.subscribe_to_ends(made.look_at_once)
+        return made
+
+    def _gang_watch(self, runtime: ServiceRuntime, reporter: RepairReporter) -> GangWatch:
+        requests = runtime.service.pod_requests
+
+        def requests_share(pod: Pod) -> bool:
+            return any(dialect.matches(pod) for dialect in requests.dialects)
+
+        made = GangWatch(self._gangs, requests_share, reporter)
+        runtime.metrics.gauge(
+            "dragoman_gangs_bound_in_part",
+            "Gangs of which fewer pods are bound than are bound together; 0 where it does not"
+            " lead.",
+            lambda: made.count,
+        )
         return made
 
     def _publisher(self, service: Service) -> NodeResourcePublisher:

@@ -6,14 +6,18 @@ from functools import partial
 from typing import Any
 
 from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.gang_cache import GangCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     DEVICES,
+    KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
     NODES,
+    PLUGINS_POD_GROUPS,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
@@ -49,9 +53,17 @@ from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.marked_pod import PodDecoder
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
+from core.requests.gang import GangApi, GangRef
+
+GANG_APIS = {
+    GangApi.KUBERNETES: POD_GROUPS,
+    GangApi.KOORDINATOR: KOORDINATOR_POD_GROUPS,
+    GangApi.SCHEDULER_PLUGINS: PLUGINS_POD_GROUPS,
+}
 
 
 class Watches:
@@ -167,6 +179,18 @@ class Watches:
             ),
         }
 
+    def gangs(self, cache: GangCache) -> dict[str, "Reflector[Any]"]:
+        """Return the reflectors of the objects of gangs, by the names of their metrics.
+
+        The service does not wait for them: a cluster has at most one or two of these APIs.
+        """
+        return {
+            f"podgroups.{resource.group}": self.reflector(
+                Selection(resource, optional=True), PodGroupObject, _GangHandler(cache, api)
+            )
+            for api, resource in GANG_APIS.items()
+        }
+
     def _handler(
         self,
         service: Service,
@@ -195,6 +219,28 @@ class Watches:
             )
             for name in sorted(config_map_names())
         ]
+
+
+class _GangHandler:
+    """Puts the objects of one API's gangs into the cache; an ``EventHandler``."""
+
+    def __init__(self, cache: GangCache, api: GangApi) -> None:
+        self._cache = cache
+        self._api = api
+
+    def on_update(self, thing: PodGroupObject) -> None:
+        """Implements ``EventHandler.on_update``."""
+        self._cache.put_group(self._api, thing)
+
+    def on_delete(self, what: ObjectKey) -> None:
+        """Implements ``EventHandler.on_delete``."""
+        self._cache.drop_group(GangRef(self._api, what.namespace, what.name))
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Implements ``EventHandler.on_unreadable``: its earlier state counts."""
+
+    def on_synced(self) -> None:
+        """Implements ``EventHandler.on_synced``."""
 
 
 class ClusterLedgerWatch:

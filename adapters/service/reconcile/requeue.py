@@ -68,7 +68,7 @@ class PodRequeuer:
         woken: list[Pod] = []
         evaluated = 0
         while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
-            woken += service.waiting_pods.pop_fitting(STEP, service.feasibility.fits_any)
+            woken += service.waiting_pods.pop_fitting(STEP, service.gangs.fits)
             evaluated += STEP
             self._to_evaluate = max(0, self._to_evaluate - STEP)
             await asyncio.sleep(0)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
@@ -16,8 +17,11 @@ from adapters.service.decide.ports import (
     BindError,
     BudgetReader,
     DecisionRecord,
+    EndedPods,
+    GangSource,
     NoBudgets,
     NodeLocks,
+    NoEndedPods,
     NoLocks,
     Ports,
 )
@@ -25,7 +29,7 @@ from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.standalone.cluster import LocalCluster
-from adapters.stores.memory import MemoryStore
+from adapters.stores.memory import MemoryStore, MemoryTable
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
@@ -216,8 +220,8 @@ class CountingStore(MemoryStore):
         written: called after each write, before its answer arrives.
     """
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, table: MemoryTable | None = None) -> None:
+        super().__init__(table)
         self.writes = 0
         self.races = 0
         self.failures: list[OSError] = []
@@ -274,6 +278,8 @@ async def a_service(
     quotas: MemoryQuotas | None = None,
     recorder: Recorder | None = None,
     mirrored: Collection[str] = (),
+    gangs: GangSource | None = None,
+    ended: EndedPods | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
     cluster = CountingCluster([read_pod(pod) for pod in pods])
@@ -292,6 +298,8 @@ async def a_service(
         budgets or NoBudgets(),
         quotas or MemoryQuotas(),
         recorder or NoRecorder(),
+        gangs or GangCache(),
+        ended or NoEndedPods(),
     )
     bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.accounting import lost_ledger
+from adapters.accounting.repairs import RELEASED
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
@@ -25,7 +26,7 @@ from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import BindError, DecisionRecord, Ports
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.nodes.controller import RELEASED, Reconciler
+from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.tests.settling import settling_loop
 from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable

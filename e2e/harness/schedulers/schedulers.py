@@ -28,7 +28,12 @@ CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 
 def start_kube_scheduler(
-    plane: ControlPlane, configuration: Written, *, leads: bool = False, version: str = ""
+    plane: ControlPlane,
+    configuration: Written,
+    *,
+    leads: bool = False,
+    version: str = "",
+    gates: str = "",
 ) -> None:
     """Start kube-scheduler.
 
@@ -37,12 +42,15 @@ def start_kube_scheduler(
         configuration: a whole file; or fields, to which the test bed's own are added.
         leads: whether it takes the Lease of its configuration first.
         version: that it emulates, such as 1.35; empty for its own.
+        gates: features beside its own, such as ``GenericWorkload=true``.
 
     Raises:
         NotBuiltError: it is not built.
         StartError: it does not start.
     """
     more: Flags = {"emulated-version": version} if version else {}
+    if gates:
+        more = {**more, "feature-gates": gates}
     _start_kubernetes_like(plane, "kubernetes", "kube-scheduler", configuration, more, leads=leads)
 
 

@@ -62,7 +62,7 @@ def peers(plane: ControlPlane, nodes: Sequence[str]) -> Iterator[None]:
     koord = partial(start_koord_scheduler_alone, plane, {"profiles": profiles})
     with turn(volcano, plane), turn(koord, plane):
         for node in nodes:
-            within(90, partial(_gives_cards, plane, node))
+            within(90, partial(gives_cards, plane, node))
         yield
 
 
@@ -92,7 +92,7 @@ def shares(found: Object) -> list[Share]:
     return sorted((card, int(memory), int(compute)) for card, _, memory, compute in devices)
 
 
-def _gives_cards(plane: ControlPlane, node: str) -> bool:
+def gives_cards(plane: ControlPlane, node: str) -> bool:
     """Whether vc-scheduler's own plugin knows the cards of a node.
 
     Nodes that it cached before its first session have none; it then binds pods without cards.

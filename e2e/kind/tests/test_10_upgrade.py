@@ -60,7 +60,7 @@ def test_there_and_back_no_running_container_changes(workers: list[str]) -> None
     *_, without_sidecars = blocks("docs/reference/schedulers/README.md", "As a sidecar")
 
     sh(schedulers)
-    sh(without_sidecars)
+    sh(without_sidecars, timeout=200)
     sh(hooks)
     sh(removal, timeout=200)
 
@@ -70,7 +70,7 @@ def test_there_and_back_no_running_container_changes(workers: list[str]) -> None
     assert all(card in sh(look) for rows in held.values() for card, _ in rows)
     service, ready, agent, hooks = blocks(PAGE, "Migrating")
     sh(f"{service.rstrip()} {VALUES}", timeout=300)
-    eventually(60, lambda: shares() == held)
+    eventually(60, lambda: shares() == held, lambda: f"{shares()} instead of {held}")
     assert "ok" in sh(ready)
     install, status = agent.rsplit("\n", 2)[:2]
     sh(f"{install} {VALUES}", timeout=300)

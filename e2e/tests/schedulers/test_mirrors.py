@@ -3,24 +3,37 @@
 Nothing of Dragoman is in their configuration: they decide on what they read from pods.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
+from typing import cast
 
 import pytest
 
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
-from e2e.harness.cluster.ready_cluster import PODS, bind, clear, cluster, node_of, pod
+from e2e.harness.cluster.ready_cluster import PODS, bind, clear, cluster, node_of, pod, turn
 from e2e.harness.doubles.webhook import CONFIGURATIONS
 from e2e.harness.names import ALLOCATED, CORE, RATIO
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import add_ready_nodes, prepare, wait_for_cards
 from e2e.harness.schedulers.native import DESCRIBED, change
-from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.schedulers import start_kube_scheduler, start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks
-from e2e.harness.schedulers.stock_sharing import HANDSHAKE, peers
+from e2e.harness.schedulers.stock_sharing import HANDSHAKE, gives_cards, peers
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
+from e2e.harness.workloads.claims import (
+    CLAIMS,
+    DRIVER,
+    GIB,
+    RESOURCES,
+    a_claim,
+    a_class,
+    a_pod,
+    a_shared_card,
+    a_slice,
+)
 from e2e.harness.workloads.inventory import described, gpus, hami, koordinator, volcano
 
 pytestmark = pytest.mark.local("vc-scheduler's own plugin reads its nodes' handshakes")
@@ -34,18 +47,26 @@ HALF = {
 }
 LARGE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "60000", "nvidia.com/gpucores": "30"}
 PEERS = sorted(HALF)
+PROGRAMS = {"volcano": "vc-scheduler", "koord": "koord-scheduler"}
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
     """One node with one card, which three ecosystems describe, and both peers."""
-    with cluster([]) as plane:
+    with cluster([]) as bare:
+        switches = {name: {"enabled": True} for name in ("arbiter", "unused")}
+        dra = {"enabled": True, **switches}
+        plane = replace(bare, values={**bare.values, "dra": dra})
         prepare(plane)
         row = described(NODE, volcano(CARDS), koordinator(CARDS), hami(CARDS))
         row.node["metadata"]["annotations"].update(HANDSHAKE)
         add_ready_nodes(plane, [row])
+        devices = [a_shared_card(number, card.uuid) for number, card in enumerate(CARDS)]
+        plane.api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, devices))
+        plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         start_volcano_controllers(plane)
-        made = start_service(plane, mirrors=["volcano", "koordinator"])
+        claims = {"claims": True, "arbiter": True, "deallocateUnused": [DRIVER]}
+        made = start_service(plane, mirrors=["volcano", "koordinator"], dra=claims)
         wait_for_cards(plane, [NODE])
         with webhooks(made), peers(plane, [NODE]):
             yield made
@@ -55,6 +76,7 @@ def service() -> Iterator[Service]:
 def clean(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api, GROUPS)
+    service.plane.api.delete(CLAIMS)
     wait_until_free(service.plane, NODE)
 
 
@@ -76,9 +98,11 @@ def hold(service: Service, name: str = "holder") -> dict[str, str]:
     return found
 
 
-def create(service: Service, name: str, scheduler: str) -> None:
+def create(
+    service: Service, name: str, scheduler: str, share: Mapping[str, str] | None = None
+) -> None:
     touch(service)
-    service.plane.api.create(PODS, pod(name, scheduler, HALF[scheduler]))
+    service.plane.api.create(PODS, pod(name, scheduler, dict(share or HALF[scheduler])))
 
 
 def is_unschedulable(service: Service, name: str) -> bool:
@@ -173,11 +197,65 @@ def removed(service: Service) -> Iterator[None]:
         api.create(CONFIGURATIONS, {**hooks, "metadata": {"name": name}})
 
 
+def hold_by_a_claim(service: Service) -> None:
+    """Let kube-scheduler bind a pod with a claim for 8 GiB and 10 percent of the card."""
+    plane, name = service.plane, "claiming"
+    plane.api.create(CLAIMS, a_claim(name, 8 * GIB, 10))
+    start = partial(start_kube_scheduler, plane, {"profiles": [{"schedulerName": "kube"}]})
+    with turn(start, plane):
+        plane.api.create(PODS, a_pod(name, "kube", name))
+        within(60, lambda: is_bound(service, name))
+    within(30, lambda: annotation(service, name, ALLOCATED) is not None)
+
+
 def test_the_records_stay_right_without_the_service(service: Service) -> None:
-    hold(service)
+    """Each peer, started again, has just what pods and a claim of all dialects leave of the card.
+
+    Of 81,920 MiB and 100 percent: HAMi's pod has 20,000 and 10, the claim 8,192 and 10, Volcano's
+    20,000 and 10, Koordinator's a fifth and 10. That leaves 17,344 MiB to Volcano; and, as the
+    shares of a card are rounded up, 25 + 10 + 25 + 20, a fifth to Koordinator.
+    """
+    api = service.plane.api
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "20000", "nvidia.com/gpucores": "10"}
+    api.create(PODS, pod("of-hami", "no-scheduler", share))
+    bind(api, "of-hami", NODE)
+    hold_by_a_claim(service)
+    create(service, "of-volcano", "volcano", of_volcano(20000))
+    create(service, "of-koord", "koord", of_koord(20))
+    for name in ("of-volcano", "of-koord"):
+        within(30, partial(is_bound, service, name))
+
     with removed(service):
-        for scheduler in PEERS:
-            create(service, f"waits-{scheduler}", scheduler)
-        for scheduler in PEERS:
-            within(30, partial(is_unschedulable, service, f"waits-{scheduler}"))
-        assert all(node_of(service.plane.api, f"waits-{each}") == "" for each in PEERS)
+        for kind, too_much, rest in (
+            ("volcano", of_volcano(17345), of_volcano(17344)),
+            ("koord", of_koord(21), of_koord(20)),
+        ):
+            restart(service, kind)
+            create(service, f"waits-{kind}", kind, too_much)
+            within(60, partial(is_unschedulable, service, f"waits-{kind}"))
+            create(service, f"fits-{kind}", kind, rest)
+            within(60, partial(is_bound, service, f"fits-{kind}"))
+            assert node_of(api, f"waits-{kind}") == ""
+            for name in (f"waits-{kind}", f"fits-{kind}"):
+                api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+
+
+def restart(service: Service, scheduler: str) -> None:
+    """Start a peer again, so that all that it knows of the card is in the records of pods."""
+    plane, name = service.plane, PROGRAMS[scheduler]
+    (earlier,) = [each for each in plane.run.processes if each.name == name]
+    earlier.stop()
+    plane.run.processes.remove(earlier)
+    plane.run.start(name, cast("list[str]", earlier.popen.args))
+    if scheduler == "volcano":
+        within(90, partial(gives_cards, plane, NODE))
+
+
+def of_volcano(memory: int) -> dict[str, str]:
+    """MiB, and a tenth of the compute, in Volcano's words."""
+    return {NUMBER: "1", MEMORY: f"{memory}", "volcano.sh/vgpu-cores": "10"}
+
+
+def of_koord(percent: int) -> dict[str, str]:
+    """Percent of the memory, and a tenth of the compute, in Koordinator's words."""
+    return {CORE: "10", RATIO: f"{percent}"}

@@ -1,13 +1,15 @@
 """Three stock schedulers race for few cards: two by their own plugins, one by the extender.
 
-vc-scheduler and koord-scheduler are in native mode, kube-scheduler asks the extender, and records
-are mirrored. The checker is the adversary's (``e2e/adversary/witness.py``).
+vc-scheduler and koord-scheduler are in native mode, kube-scheduler asks the extender and allocates
+ResourceClaims, and records are mirrored. The checker is the adversary's
+(``e2e/adversary/witness.py``).
 """
 
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -16,13 +18,14 @@ from e2e.adversary.agreement import granted, shares
 from e2e.adversary.cards import Card, Place
 from e2e.adversary.mirrored import TARGETS, differences, taken_of
 from e2e.adversary.pods import Mood, random_pod
+from e2e.adversary.rejected import OURS, History
 from e2e.adversary.witness import Witness
-from e2e.harness.cluster.api import Object
+from e2e.harness.cluster.api import Api, Object
 from e2e.harness.cluster.bulk import create_all, delete_all
 from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, bind, clear, node_of, pod
 from e2e.harness.names import CORE, LEDGERS, RATIO
-from e2e.harness.oracles.pod_changes import following
+from e2e.harness.oracles.pod_changes import See, following
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
@@ -45,6 +48,16 @@ from e2e.harness.schedulers.native import (
 from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks, with_decisions
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
+from e2e.harness.workloads.claims import (
+    CLAIMS,
+    DRIVER,
+    RESOURCES,
+    a_claim,
+    a_class,
+    a_pod,
+    a_shared_card,
+    a_slice,
+)
 from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, volcano
 
 pytestmark = [
@@ -58,15 +71,24 @@ DIALECTS = frozenset(("volcano", "koordinator", "hami"))
 OWN = {"volcano": VOLCANO, "koordinator": KOORD, "hami": KUBE}
 """By dialect, the scheduler of most of its pods."""
 
+CLAIM = "claim"
+"""Kind of the pods that have their share by a ResourceClaim."""
+
 BATCHES, BATCH, PAUSE = 16, 6, 1.0
 """Batches, pods of one, and seconds between two."""
 
 SMALL, LARGE = (2000, 4000), (8000, 20000, 40000)
 """MiB of the pods where there is room for all, and where there is room for a third of them."""
 
+DRA = ("arbiter", "shadows", "unused")
+"""What is on for claims: the third gives back what kube-scheduler leaves allocated."""
+
 REJECTED = {SMALL: 1 / 50, LARGE: 1 / 2}
 """Rejected Bindings of all, at most. Where each card is full, three schedulers try what one pod has
 left, and two of them are late."""
+
+LATE = 1 / 50
+"""Rejected Bindings of all, at most, that the service could have accepted."""
 
 TOUCHED = 2
 """Seconds between two changes of each node and its Device; the handshake of Volcano's device plugin
@@ -88,15 +110,21 @@ LONG = 8
 
 @pytest.fixture(scope="module")
 def service(planes: Planes) -> Iterator[Service]:
-    with planes() as plane:
+    with planes() as bare:
+        dra = {"enabled": True, **{name: {"enabled": True} for name in DRA}}
+        plane = replace(bare, values={**bare.values, "dra": dra})
         prepare(plane)
         rows = [
             known_to_peers(name, volcano(cards), koordinator(cards, with_shared=True), hami(cards))
             for name, cards in CARDS.items()
         ]
         add_ready_nodes(plane, rows)
+        for name in NODES:
+            plane.api.create(f"{RESOURCES}/resourceslices", a_slice(name, devices(name)))
+        plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         start_volcano_controllers(plane, plane.scheduler(VOLCANO))
-        made = start_service(plane, mirrors=[*TARGETS], log={"format": "json"})
+        claims = {"claims": True, "arbiter": True, "shadows": True, "deallocateUnused": [DRIVER]}
+        made = start_service(plane, mirrors=[*TARGETS], log={"format": "json"}, dra=claims)
         wait_for_cards(plane, NODES)
         with webhooks(made), native(made, NODES):
             starter(made, KUBE)()
@@ -110,6 +138,7 @@ def service(planes: Planes) -> Iterator[Service]:
 def clean(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api, GROUPS)
+    service.plane.api.delete(CLAIMS)
     wait_until_free(service.plane, *NODES)
 
 
@@ -151,10 +180,20 @@ def place(node: str) -> Place:
     return Place(node, "shared", tuple(cards))
 
 
-def new_pod(service: Service, dice: Random, number: int, sizes: Sequence[int]) -> Object:
-    """A pod of any dialect, mostly for the scheduler of its ecosystem."""
-    kind = dice.choice(sorted(DIALECTS))
+def devices(node: str) -> list[Object]:
+    """A node's cards, as the driver of claims publishes them: each with its uuid as name."""
+    rows = [a_shared_card(at, gpu.uuid) for at, gpu in enumerate(CARDS[node])]
+    return [row | {"name": place(node).device(at)} for at, row in enumerate(rows)]
+
+
+def new_pod(
+    service: Service, dice: Random, number: int, sizes: Sequence[int], kinds: Sequence[str]
+) -> Object:
+    """A pod of any kind, mostly for the scheduler of its ecosystem."""
+    kind = dice.choice(kinds)
     name, compute = f"{kind}-{number}", dice.choice((0, 5, 10))
+    if kind == CLAIM:
+        return a_pod(name, service.plane.scheduler(KUBE), name)
     made = random_pod(dice, name, Mood((kind,), sizes, (0, 10, 25, 50)))
     if sizes == SMALL:
         made = pod(name, "", share(kind, dice.choice(sizes), compute))
@@ -185,60 +224,109 @@ def bindings(service: Service) -> list[Object]:
     return [row for row in rows if row.get("event", "").split(".")[0] in ("binding", "bind")]
 
 
-@pytest.mark.parametrize("sizes", [SMALL, LARGE], ids=["room", "full"])
+@pytest.mark.parametrize(
+    ("sizes", "kinds"),
+    [(SMALL, OWN), (LARGE, OWN), (LARGE, [*OWN, CLAIM])],
+    ids=["room", "full", "claims"],
+)
 def test_three_schedulers_that_race_for_cards_never_have_more_than_there_is(
-    service: Service, request: pytest.FixtureRequest, sizes: Sequence[int]
+    service: Service, request: pytest.FixtureRequest, sizes: Sequence[int], kinds: Iterable[str]
 ) -> None:
     seed = int(str(request.config.getoption("--seed")))
     dice, api = Random(seed), service.plane.api  # noqa: S311
     witness, ledgers, before = Witness(), Ledgers(), len(bindings(service))
+    history = History(map(place, NODES))
     for node in NODES:
         witness.place(place(node))
     print(f"seed {seed}")
     started = time.monotonic()
-    with following(api, PODS, witness.see), following(api, LEDGERS, ledgers.see):
+    with (
+        following(api, CLAIMS, both(witness.see_claim, history.see_claim)),
+        following(api, PODS, both(witness.see, history.see)),
+        following(api, LEDGERS, both(ledgers.see, history.see_ledger)),
+    ):
         for batch in range(BATCHES):
             numbers = range(batch * BATCH, (batch + 1) * BATCH)
-            create_all(api, PODS, [new_pod(service, dice, each, sizes) for each in numbers])
+            pods = [new_pod(service, dice, each, sizes, sorted(kinds)) for each in numbers]
+            names = [row["metadata"]["name"] for row in pods if "resourceClaims" in row["spec"]]
+            amounts = [(dice.choice(sizes) << 20, dice.choice((0, 10, 25))) for _ in names]
+            create_all(api, CLAIMS, [a_claim(n, *a) for n, a in zip(names, amounts, strict=True)])
+            create_all(api, PODS, pods)
             time.sleep(PAUSE)
             placed = [row for row in api.get(PODS)["items"] if "nodeName" in row["spec"]]
             gone = dice.sample(placed, len(placed) * 2 // 5)
             delete_all(api, PODS, [row["metadata"]["name"] for row in gone])
+            for row in gone:
+                if "resourceClaims" in row["spec"]:
+                    deallocate(api, row["metadata"]["name"])
         taken = time.monotonic() - started
         within(60, lambda: wrong(service, witness) == [])
 
     rows = bindings(service)[before:]
     said = Counter(row["event"] for row in rows)
-    rejected = [row for row in rows if row["event"].split(".")[1] in ("refused", "error")]
+    rejected = history.explain(rows)
     tries = Counter(row["pod"] for row in rows)
     print(
         f"{BATCHES * BATCH} pods in {taken:.0f} s, {witness.bound} bound "
-        f"({witness.bound / taken:.1f} pods/s); {len(rows)} Bindings {dict(said)}, "
-        f"{len(rejected)} rejected; at most {max(tries.values())} of one pod; "
-        f"{ledgers.states} states of ledgers"
+        f"({witness.bound / taken:.1f} pods/s), {witness.allocated} claims allocated; {len(rows)} "
+        f"Bindings {dict(said)}, {len(rejected)} rejected; at most {max(tries.values())} of one "
+        f"pod; {ledgers.states} states of ledgers"
     )
-    print(Counter(row.get("reason") for row in rejected))
+    print(Counter(each.cause.name for each in rejected))
+    print("\n".join(map(str, rejected)))
     assert witness.problems() == []
     assert ledgers.problems == []
     assert max(tries.values()) <= TRIES
     assert len(rejected) < len(rows) * REJECTED[tuple(sizes)]
+    if CLAIM not in kinds:  # a claim has its card for a moment after the pod that shows it
+        assert sum(each.cause in OURS for each in rejected) <= len(rows) * LATE
+    assert (witness.allocated >= BATCHES // 2) == (CLAIM in kinds)
+
+
+def deallocate(api: Api, claim: str) -> None:
+    """Do what Kubernetes' controller of claims does after the pod of a claim ended."""
+    api.merge(f"{CLAIMS}/{claim}/status", {"status": {"allocation": None, "reservedFor": None}})
+
+
+def both(first: See, second: See) -> See:
+    """A function that calls two with each change."""
+
+    def see(what: str, found: Object) -> None:
+        first(what, found)
+        second(what, found)
+
+    return see
 
 
 def wrong(service: Service, witness: Witness) -> list[str]:
     """Where ledgers or mirrored records are not what pods hold."""
     found = []
-    rows = {row["metadata"]["uid"]: row for row in service.plane.api.get(PODS)["items"]}
+    api = service.plane.api
+    pods = {row["metadata"]["uid"]: row for row in api.get(PODS)["items"]}
+    claims = {
+        row["metadata"]["uid"]: row["metadata"]["name"]
+        for row in api.get(CLAIMS)["items"]
+        if "allocation" in row.get("status", {})
+    }
+    by_name = {row["metadata"]["name"]: row for row in pods.values()}
     for node in NODES:
         stored = {row["uid"]: row for row in ledger(service.plane, node).get("allocations", ())}
-        holders = witness.holders(node)
-        bound = {uid for uid, row in rows.items() if row["spec"].get("nodeName") == node}
-        if not stored.keys() == holders.keys() == bound:
-            found.append(f"{node}: {stored.keys()} {holders.keys()} {bound}")
+        holders = {uid: parts for uid, parts in witness.holders(node).items() if parts}
+        there = {
+            uid
+            for uid, row in pods.items()
+            if row["spec"].get("nodeName") == node and "resourceClaims" not in row["spec"]
+        }
+        there |= {uid for uid in claims if witness.claims.get(uid) == node}
+        if not stored.keys() == holders.keys() == there:
+            found.append(f"{node}: {stored.keys()} {holders.keys()} {there}")
             continue
         for uid, parts in holders.items():
+            row = by_name.get(claims[uid]) if uid in claims else pods[uid]
             if shares(parts) != granted(stored[uid]):
-                found.append(f"{rows[uid]['metadata']['name']}: {parts} {stored[uid]}")
-            found += differences(rows[uid], taken_of(parts, place(node).cards), TARGETS)
+                found.append(f"{uid}: {parts} {stored[uid]}")
+            if row is not None and "nodeName" in row["spec"]:
+                found += differences(row, taken_of(parts, place(node).cards), TARGETS)
     return found
 
 

@@ -39,9 +39,14 @@ class Feasibility:
         self._evaluations: dict[str, tuple[PodRequest, NodeEvaluation]] = {}
         self._revision = (-1, -1)
 
+    @property
+    def revision(self) -> tuple[int, int]:
+        """Changes whenever anything does that an evaluation depends on."""
+        return self.ledgers.revision, self._quotas.revision
+
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
         """All nodes as they are now, for one pod; the same object until a ledger changes."""
-        revision = self.ledgers.revision, self._quotas.revision
+        revision = self.revision
         if self._revision != revision:
             self._revision = revision
             self._evaluations.clear()

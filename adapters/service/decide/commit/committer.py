@@ -34,6 +34,7 @@ from adapters.service.decide.commit.claim_choice import (
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
 from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
+from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
@@ -105,6 +106,20 @@ class Committer:
         if pod_request.request.plugin is not None:
             return Committed(Placement(node, ()), Node(node), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)
+
+    async def allows(self, pod_request: PodRequest, node: str, choice: Sequence[Grant]) -> bool:
+        """Whether a pod could have the cards that its scheduler chose, by the newest ledger.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        request = pod_request.request
+
+        def looked(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
+            return ledger, is_valid(request, choice, self._view(request.uid, ledger).reserved)
+
+        return bool(await self._writer.change(node, looked))
 
     async def commit_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
         """Allocate devices to a ResourceClaim: the first of some options that is free.

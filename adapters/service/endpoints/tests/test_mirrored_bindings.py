@@ -1,10 +1,16 @@
 """Bindings bring the records by which other schedulers count what the pod has."""
 
 import json
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from adapters.service.decide.ports import Outcome
-from adapters.service.endpoints.admission import CHANCES, LOOK_NS, Admission
+from adapters.service.decide.ports import EndedPods, Outcome
+from adapters.service.endpoints.admission import (
+    CHANCES,
+    LOOK_NS,
+    PATIENCE_NS,
+    Admission,
+)
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind as extender_bind
 from adapters.service.endpoints.tests.reviews import bind, bound
@@ -116,9 +122,9 @@ CHOSEN = {
 TAKEN = Allocation("other", "d/o", "hami", "n", (Grant("c", "k0", 4 * GIB, 60),))
 
 
-async def a_bench_with_a_taken_card(*mirrored: str) -> Bench:
+async def a_bench_with_a_taken_card(*mirrored: str, ended: EndedPods | None = None) -> Bench:
     """A pod waits whose scheduler will choose the card that another pod has."""
-    bench = await a_service(pods=[a_pod("p", limits=HALF)], mirrored=mirrored)
+    bench = await a_service(pods=[a_pod("p", limits=HALF)], mirrored=mirrored, ended=ended)
     ledger = NodeLedger.of(a_node(*(replace(card, dialects=DIALECTS) for card in CARDS)))
     await bench.store.write(ledger.adopt(TAKEN), None)
     await bench.sync()
@@ -157,6 +163,49 @@ def test_a_choice_waits_a_moment_for_the_cards_of_a_pod_that_has_just_ended() ->
         return bench.decision_log.decisions[-1].outcome, clock.time
 
     assert run(work()) == (Outcome.ADOPTED, 3 * LOOK_NS)
+
+
+def test_a_choice_gets_the_cards_of_pods_that_the_watch_reports_as_gone_without_the_leader() -> (
+    None
+):
+    @dataclass
+    class Ended:
+        known: bool = False
+
+        async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+            return [*ledger.allocations.values()] if self.known else ()
+
+    async def work(looks: int) -> tuple[Outcome, int]:
+        ended = Ended(known=looks == 0)
+        bench = await a_bench_with_a_taken_card("koordinator", ended=ended)
+        clock = bench.clock
+
+        async def sleep(nanoseconds: int) -> None:
+            clock.time += nanoseconds
+            ended.known = clock.time == looks * nanoseconds
+
+        clock.sleep = sleep  # type: ignore[method-assign]
+        binding = review(a_binding("p", "n", CHOSEN), sub="binding")
+        await Admission(bench.service).bindings(binding)
+        return bench.decision_log.decisions[-1].outcome, clock.time
+
+    assert run(work(0)) == (Outcome.ADOPTED, 0)
+    assert run(work(3)) == (Outcome.ADOPTED, 3 * LOOK_NS)
+    never = PATIENCE_NS // LOOK_NS + 1
+    assert run(work(never)) == (Outcome.REFUSED, PATIENCE_NS)
+
+
+def test_a_choice_is_rejected_by_the_newest_ledger_only() -> None:
+    async def work() -> Outcome:
+        bench = await a_bench_with_a_taken_card("koordinator")
+        stored = await bench.store.read("n")
+        assert stored is not None
+        await bench.store.write(stored.ledger.release("other"), stored.version)
+        binding = review(a_binding("p", "n", CHOSEN), sub="binding")
+        await Admission(bench.service).bindings(binding)
+        return bench.decision_log.decisions[-1].outcome
+
+    assert run(work()) is Outcome.ADOPTED
 
 
 def test_an_author_writes_neither_a_mirror_nor_a_mark() -> None:

@@ -25,8 +25,11 @@ from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
     DEVICES,
+    KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
     NODES,
+    PLUGINS_POD_GROUPS,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
@@ -37,6 +40,7 @@ from adapters.cluster.api.paths import (
 from adapters.cluster.tests.server import serving
 from adapters.dialects import registry
 from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device
+from adapters.dialects.gangs import GROUPS
 from adapters.dialects.merge import read_node
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.in_cluster.tests.raw_cluster import RawCluster
@@ -52,6 +56,7 @@ from adapters.wire.agent_pod import LABELS, AgentPod
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
 from adapters.wire.marked_pod import MarkedPod
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records import ledger
 from adapters.wire.records.hardware import HardwareRecord
 from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
@@ -154,6 +159,13 @@ def resource_quota(name: str) -> Object:
     return {"metadata": {"name": "q", "namespace": name}, "spec": {"hard": hard}}
 
 
+def pod_group(name: str) -> Object:
+    policy = {"gang": {"minCount": 3}}
+    annotations = {GROUPS: f'["{name}/g", "{name}/h"]'}
+    metadata = {"name": "g", "namespace": name, "annotations": annotations}
+    return {"metadata": metadata, "spec": {"minMember": 3, "schedulingPolicy": policy}}
+
+
 def config_map(name: str) -> Object:
     return {"metadata": {"name": "unknown", "namespace": name}, "data": {}}
 
@@ -222,6 +234,10 @@ KINDS = {
         SHARE_QUOTAS, ShareQuotaObject, share_quota, {"spec": QuotaSpec, "status": QuotaStatus}
     ),
     "ResourceQuota": Kind(RESOURCE_QUOTAS, ResourceQuotaObject, resource_quota),
+    **{
+        f"Group of {resource.group}": Kind(resource, PodGroupObject, pod_group)
+        for resource in (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS)
+    },
     "ConfigMap": Kind(CONFIG_MAPS, ConfigMap, config_map),
     "agent's Pod": Kind(PODS, AgentPod, agent_pod),
 }

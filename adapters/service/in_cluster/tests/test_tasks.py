@@ -158,7 +158,7 @@ def test_the_leader_repairs_nothing_before_it_knows_the_ledgers_and_the_agents(
     objects = LateLedgers()
     objects.put("/api/v1/nodes/n1", {"metadata": node})
     objects.put("/api/v1/namespaces/default/pods/a", pod)
-    status: dict[str, list[object]] = dict.fromkeys(("cards", "problems"), [])
+    status: dict[str, list[object]] = {key: [] for key in ("cards", "problems")}
     path = "/apis/dragoman.dev/v1alpha1/nodeledgers/n1"
     empty = json.loads(encode(NodeLedger.of(Node("n1"))))
     objects.put(path, {"metadata": {"name": "n1"}, "spec": empty, "status": status})

@@ -5,6 +5,7 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
@@ -14,6 +15,7 @@ from adapters.accounting.bound_without_service import late_pods
 from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import drift, reconcile
 from adapters.accounting.repairs import (
+    RELEASED,
     Adopt,
     Allocate,
     Annotate,
@@ -48,10 +50,6 @@ from core.requests.pod_ref import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
-
-RELEASED = "dragoman.dev/released"
-"""Annotation of a pod that was not bound in time, or its label where it has no room for one: when
-the cards were released that it had, or may have had in a ledger that was deleted."""
 
 AGAIN = 5.0
 """Seconds until the next attempt for a node that failed, or whose allocations wait for pods."""
@@ -156,6 +154,7 @@ class Reconciler:
         """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
         self._queue.take(name)
         try:
+            await self._release_ended(name)
             settled = self._settled_by_watches(name)
             if settled is None:
                 settled = await self.reconcile(name)
@@ -224,6 +223,19 @@ class Reconciler:
             view.bound.get(uid) == name and held.release_by is None
             for uid, held in ledger.allocations.items()
         )
+
+    async def _release_ended(self, name: str) -> None:
+        """Release the cards of pods that are gone, in one write with what is committed meanwhile.
+
+        ``reconcile`` begins again where a commit writes the ledger first: in a race of schedulers
+        for full nodes, cards were free for a second before the ledger had them so.
+
+        Raises:
+            OSError: the store or the API server did not answer.
+        """
+        with suppress(LedgerContended):  # ``reconcile`` reads the ledger, and reports it
+            for _ in range(await self._service.release_ended(name)):
+                self._reporter.repaired(ReleaseCause.GONE.name.lower())
 
     def _settled_by_watches(self, name: str) -> bool | None:
         """Compare ledger and cluster by the watches, without a request.

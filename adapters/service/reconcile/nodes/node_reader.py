@@ -178,7 +178,7 @@ class NodeReader:
             for uid, allocation in ledger.allocations.items()
             if uid not in bound and allocation.dialect != DRA
         ]
-        for allocation, pod in zip(asked, await self._live_pods(asked), strict=True):
+        for allocation, pod in zip(asked, await live_pods(self._live, asked), strict=True):
             uid = allocation.uid
             if pod is None or pod.metadata.uid != uid:
                 until = release_by(
@@ -212,21 +212,6 @@ class NodeReader:
             consumers=self._cache.consumers(name) if claims.held else (),
         )
 
-    async def _live_pods(self, allocations: Sequence[Allocation]) -> list[Pod | None]:
-        """The pods of allocations as the API server has them, a few at a time.
-
-        One after the other, the cards of many pods that ended together stay in use for as long as
-        all answers take, and a commit meanwhile begins the reconciliation again.
-
-        Raises:
-            OSError: the API server did not answer.
-        """
-        found: list[Pod | None] = []
-        for start in range(0, len(allocations), AT_ONCE):
-            some = allocations[start : start + AT_ONCE]
-            found += await gather(*(self._live.get(each.pod_ref) for each in some))
-        return found
-
     def _is_unbound(self, allocation: Allocation) -> bool:
         """Whether the pod of an allocation exists and is not bound, by the watch of pods."""
         ref = allocation.pod_ref
@@ -253,6 +238,22 @@ class NodeReader:
 def _uids(pods: Sequence[Pod], claims: Sequence[Allocation]) -> Iterator[str]:
     yield from (pod.metadata.uid for pod in pods)
     yield from (held.uid for held in claims)
+
+
+async def live_pods(live: LivePods, allocations: Sequence[Allocation]) -> list[Pod | None]:
+    """Return the pods of allocations as the API server has them, a few at a time.
+
+    One after the other, the cards of many pods that ended together stay in use for as long as all
+    answers take, and a commit meanwhile begins the reconciliation again.
+
+    Raises:
+        OSError: the API server did not answer.
+    """
+    found: list[Pod | None] = []
+    for start in range(0, len(allocations), AT_ONCE):
+        some = allocations[start : start + AT_ONCE]
+        found += await gather(*(live.get(each.pod_ref) for each in some))
+    return found
 
 
 def has_finished(pod: Pod) -> bool:

@@ -12,8 +12,10 @@ from adapters.cluster.api.error import ClusterError
 from adapters.dialects.adoption.adopt import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.concurrency import LIMIT
 from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
+from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_reader import AT_ONCE
 from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
@@ -121,6 +123,7 @@ class Rig:
     pods: FakePods
     reporter: RecordingReporter
     clock: FakeClock
+    ledgers: LedgerCache
 
     def see(self, *pods: Pod) -> None:
         for pod in pods:
@@ -138,14 +141,15 @@ async def a_rig(
     quotas: MemoryQuotas | None = None,
     mirrored: Collection[str] = (),
 ) -> Rig:
-    bench = await a_service(a_node("n1"), quotas=quotas, mirrored=mirrored)
     cache = ClusterCache()
     pods, reporter = FakePods(), RecordingReporter()
+    ended = ClusterEndedPods(cache, pods, confirm_always=True)
+    bench = await a_service(a_node("n1"), quotas=quotas, mirrored=mirrored, ended=ended)
     made = Reconciler(
         bench.service, cache, bench.store, pods, RecordingDecisionLog(), reporter=reporter
     )
     cache.put_node(node or a_node("n1"))
-    return Rig(made, cache, bench.store, pods, reporter, bench.clock)
+    return Rig(made, cache, bench.store, pods, reporter, bench.clock, bench.service.ledgers)
 
 
 async def committed(rig: Rig, pod: Pod) -> Placement:
@@ -190,6 +194,55 @@ def test_a_deleted_pod_whose_containers_do_not_run_is_released_at_once(phase: st
 
         assert not (await rig.ledger()).allocations
         assert rig.reporter.counts == ["gone"]
+
+    asyncio.run(tried())
+
+
+@pytest.mark.parametrize("phase", ["Pending", "Succeeded"])
+def test_a_commit_meanwhile_delays_no_release_of_a_pod_that_ended(phase: str) -> None:
+    """The API server answers about the pod after another pod got cards of its node."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        ended, other = a_wish(0), a_wish(1)
+        await committed(rig, ended)
+        if phase == "Succeeded":
+            rig.see(bound(ended, "n1", phase=phase))
+        else:
+            rig.cache.put_pod(bound(ended, "n1", phase=phase))
+            rig.cache.drop_pod(ended.metadata)
+        rig.see(other)
+        rig.ledgers.load(await rig.store.load())
+        get = rig.pods.get
+
+        async def late(pod: PodRef) -> Pod | None:
+            if rig.pods.reads == 0:
+                await committed(rig, other)
+            return await get(pod)
+
+        rig.pods.get = late  # type: ignore[method-assign]
+
+        await rig.reconciler.process("n1")
+
+        assert (await rig.ledger()).allocations.keys() == {other.metadata.uid}
+        assert rig.pods.reads == 1
+        assert rig.reporter.counts == ["gone"]
+
+    asyncio.run(tried())
+
+
+def test_a_pod_is_not_released_because_the_watch_alone_reports_that_it_was_deleted() -> None:
+    async def tried() -> None:
+        rig = await a_rig()
+        pod = a_wish(0)
+        await committed(rig, pod)
+        rig.see(pod)
+        rig.cache.drop_pod(pod.metadata)
+        rig.ledgers.load(await rig.store.load())
+
+        await rig.reconciler.process("n1")
+
+        assert (await rig.ledger()).allocations.keys() == {pod.metadata.uid}
 
     asyncio.run(tried())
 

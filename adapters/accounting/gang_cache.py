@@ -1,0 +1,160 @@
+"""The gangs of a cluster: which pods there are of each, and how many are bound together."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from adapters.dialects.gangs import gang_of, others, rule_of
+from adapters.wire.kube import Metadata, Pod, PodSpec, annotations
+from adapters.wire.pod_group import PodGroupObject
+from core.requests.gang import GangApi, GangRef, GangRule
+
+NO_POD: Mapping[str, Pod] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class GangPart:
+    """One of the gangs that are bound together; most are alone.
+
+    Attributes:
+        ref: its name.
+        minimum: pods that are bound together, or none.
+        pods: those that exist and are not being deleted.
+    """
+
+    ref: GangRef
+    minimum: int
+    pods: tuple[Pod, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    """Gangs that are bound together.
+
+    Attributes:
+        ref: the one that was asked for.
+        parts: all of them, in the order of their names.
+    """
+
+    ref: GangRef
+    parts: tuple[GangPart, ...]
+
+    @property
+    def minimum(self) -> int:
+        """The pods that are bound together, of all parts."""
+        return sum(part.minimum for part in self.parts)
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods of all parts."""
+        return tuple(pod for part in self.parts for pod in part.pods)
+
+    def lacks(self, uids: frozenset[str]) -> int:
+        """Return how many pods more than some must be placed before one may be bound.
+
+        Args:
+            uids: pods that are placed.
+        """
+        return sum(
+            max(0, part.minimum - sum(pod.metadata.uid in uids for pod in part.pods))
+            for part in self.parts
+        )
+
+
+class GangCache:
+    """Pods that name a gang, and the objects that describe gangs, as the watches report them."""
+
+    def __init__(self) -> None:
+        self._rules: dict[GangRef, GangRule] = {}
+        self._pods: dict[GangRef, dict[str, Pod]] = {}
+        self._ref_of: dict[str, GangRef] = {}
+
+    def put(self, pod: Pod) -> None:
+        """Add or replace a pod."""
+        uid, ref = pod.metadata.uid, gang_of(pod)
+        self.drop(uid)
+        if ref is not None and not pod.metadata.deletion_timestamp:
+            self._ref_of[uid] = ref
+            self._pods.setdefault(ref, {})[uid] = _bare(pod) if pod.spec.node_name else pod
+
+    def drop(self, uid: str) -> None:
+        """Remove a deleted pod."""
+        ref = self._ref_of.pop(uid, None)
+        if ref is not None:
+            pods = self._pods[ref]
+            del pods[uid]
+            if not pods:
+                del self._pods[ref]
+
+    def put_group(self, api: GangApi, group: PodGroupObject) -> None:
+        """Add or replace the object of a gang; one without a number of pods describes none."""
+        ref = GangRef(api, group.metadata.namespace, group.metadata.name)
+        if group.minimum:
+            others_of = others(group.metadata.annotations or {})
+            self._rules[ref] = GangRule(group.minimum, others_of)
+        else:
+            self._rules.pop(ref, None)
+
+    def drop_group(self, ref: GangRef) -> None:
+        """Remove a deleted object."""
+        self._rules.pop(ref, None)
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """Return the gang of a pod with all its pods; None where it may be bound alone.
+
+        Gangs are bound together where each names the other: no one can add the pods of another
+        namespace to a gang without its consent.
+
+        Args:
+            pod: counts as one of them also where no watch has reported it yet.
+        """
+        ref = gang_of(pod)
+        if ref is None:
+            return None
+        pods = {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)}
+        rule = self._rule(ref, pods)
+        if rule is None:
+            return None
+        parts = [GangPart(ref, rule.minimum, tuple(pods.values()))]
+        for other in rule.others - {ref}:
+            theirs = self._pods.get(other, NO_POD)
+            mutual = self._rule(other, theirs)
+            if mutual is not None and ref in mutual.others:
+                parts.append(GangPart(other, mutual.minimum, tuple(theirs.values())))
+        gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
+        return gang if gang.minimum > 1 else None
+
+    def bound_in_part(self) -> Iterator[Gang]:
+        """Return the gangs of which pods are bound, and fewer than are bound together."""
+        for pods in [*self._pods.values()]:
+            gang = self.gang(next(iter(pods.values())))
+            if gang is not None:
+                bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
+                if bound and gang.lacks(bound):
+                    yield gang
+
+    def unbound(self, namespace: str) -> Iterator[Pod]:
+        """Return the pods of a namespace that name a gang and are not bound."""
+        for ref, pods in self._pods.items():
+            if ref.namespace == namespace:
+                yield from (pod for pod in pods.values() if not pod.spec.node_name)
+
+    def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
+        """What the object of a gang says, or else one of its pods."""
+        rule = self._rules.get(ref)
+        if rule is not None or ref.api is not GangApi.KOORDINATOR:
+            return rule
+        return next((rule for pod in pods.values() if (rule := rule_of(pod)) is not None), None)
+
+
+def _bare(pod: Pod) -> Pod:
+    """Return what is read of a bound pod."""
+    meta = pod.metadata
+    metadata = Metadata(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        labels=meta.labels,
+        annotations=annotations(pod),
+    )
+    spec = PodSpec(node_name=pod.spec.node_name, scheduling_group=pod.spec.scheduling_group)
+    return Pod(metadata, spec)

@@ -1,0 +1,114 @@
+"""Which pods a gang has, by what the watches report."""
+
+from msgspec.structs import replace
+
+from adapters.accounting.gang_cache import GangCache
+from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE
+from adapters.wire.kube import Metadata, Pod, PodSpec
+from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
+from core.requests.gang import GangApi, GangRef
+
+NAME = "gang.scheduling.koordinator.sh/name"
+LABEL = "pod-group.scheduling.sigs.k8s.io"
+
+
+def pod(name: str, gang: str = "g", minimum: int = 2, groups: str = "", node: str = "") -> Pod:
+    texts = {NAME: gang, MIN_AVAILABLE: str(minimum), **({GROUPS: groups} if groups else {})}
+    metadata = Metadata(name=name, namespace="team", uid=f"u-{name}", annotations=texts)
+    return Pod(metadata, PodSpec(node_name=node or None))
+
+
+def uids(cache: GangCache, asked: Pod) -> list[str]:
+    gang = cache.gang(asked)
+    return [] if gang is None else sorted(each.metadata.uid for each in gang.pods)
+
+
+def test_pods_come_and_go() -> None:
+    cache = GangCache()
+    first, second = pod("a"), pod("b")
+    cache.put(first)
+    cache.put(second)
+    assert uids(cache, first) == ["u-a", "u-b"]
+
+    terminating = replace(second, metadata=replace(second.metadata, deletion_timestamp="now"))
+    cache.put(terminating)
+    assert uids(cache, first) == ["u-a"]
+    cache.drop("u-a")
+    cache.drop("u-a")
+    assert uids(cache, first) == ["u-a"]  # its scheduler knows it, no watch does
+    assert [*cache.unbound("team")] == []
+
+
+def test_bound_pods_stay_in_their_gang_and_do_not_wait() -> None:
+    cache = GangCache()
+    cache.put(pod("a"))
+    cache.put(pod("b", node="n"))
+    gang = cache.gang(pod("a"))
+
+    assert gang is not None
+    assert sorted(each.spec.node_name or "" for each in gang.pods) == ["", "n"]
+    assert [each.metadata.name for each in cache.unbound("team")] == ["a"]
+    assert [*cache.unbound("other")] == []
+    assert gang.lacks(frozenset(("u-a",))) == 1
+    assert gang.lacks(frozenset(("u-a", "u-b"))) == 0
+
+
+def test_a_pod_that_may_be_bound_alone_is_in_no_gang() -> None:
+    cache = GangCache()
+    alone = pod("a", minimum=1)
+    plain = Pod(Metadata(name="p", namespace="team", uid="u"))
+    labelled = Pod(Metadata(name="p", namespace="team", uid="u", labels={LABEL: "g"}))
+    for each in (alone, plain, labelled):
+        cache.put(each)
+        assert cache.gang(each) is None
+
+
+def test_the_object_of_a_gang_counts_more_than_what_its_pods_say() -> None:
+    cache = GangCache()
+    metadata = Metadata(name="g", namespace="team")
+    cache.put_group(GangApi.KOORDINATOR, PodGroupObject(metadata, PodGroupSpec(min_member=3)))
+    gang = cache.gang(pod("a"))
+    assert gang is not None
+    assert gang.minimum == 3
+
+    cache.put_group(GangApi.KOORDINATOR, PodGroupObject(metadata))
+    cache.drop_group(GangRef(GangApi.KOORDINATOR, "team", "g"))
+    gang = cache.gang(pod("a"))
+    assert gang is not None
+    assert gang.minimum == 2
+
+
+def test_gangs_that_are_bound_together_are_one_with_a_minimum_each() -> None:
+    cache = GangCache()
+    groups = '["team/g", "team/h"]'
+    cache.put(pod("a", groups=groups))
+    cache.put(pod("b", gang="h", minimum=1, groups=groups))
+    gang = cache.gang(pod("a", groups=groups))
+
+    assert gang is not None
+    assert [(str(part.ref), part.minimum) for part in gang.parts] == [("team/g", 2), ("team/h", 1)]
+    assert gang.lacks(frozenset(("u-a",))) == 2
+    assert uids(cache, pod("b", gang="h", minimum=1, groups=groups)) == ["u-a", "u-b"]
+
+
+def test_a_gang_that_does_not_name_another_is_not_bound_with_it() -> None:
+    cache = GangCache()
+    cache.put(pod("victim", gang="h"))
+    forged = pod("a", groups='["team/g", "team/h"]')
+    cache.put(forged)
+
+    assert uids(cache, forged) == ["u-a"]
+
+
+def test_gangs_that_are_bound_in_part() -> None:
+    cache = GangCache()
+    for each in (pod("a"), pod("b"), pod("single", gang="s", minimum=1, node="n")):
+        cache.put(each)
+    assert [*cache.bound_in_part()] == []
+
+    cache.put(pod("a", node="n"))
+    (gang,) = cache.bound_in_part()
+    assert str(gang.ref) == "team/g"
+
+    cache.put(pod("b", node="n"))
+    assert [*cache.bound_in_part()] == []

@@ -1,0 +1,76 @@
+"""Which gang a pod is in, in the words of Kubernetes, Koordinator and scheduler-plugins.
+
+Volcano's gangs are not read: vc-scheduler reserves the cards of each member, by its own plugin or
+by ``allocate``.
+"""
+
+from collections.abc import Iterator
+
+import msgspec
+
+from adapters.wire.decode.decoder import Decoder, UnreadableError
+from adapters.wire.kube import Pod, Text, annotations, labels
+from core.requests.gang import GangApi, GangRef, GangRule
+
+KOORDINATOR = "gang.scheduling.koordinator.sh"
+"""Prefix of Koordinator's annotations. Source: koordinator 1.8.0 apis/extension/coscheduling.go."""
+
+GROUPS = f"{KOORDINATOR}/groups"
+"""Annotation of a pod or a PodGroup: the gangs that are bound together, as a JSON list."""
+
+MIN_AVAILABLE = f"{KOORDINATOR}/min-available"
+
+LIGHTWEIGHT = "pod-group.scheduling.sigs.k8s.io"
+"""Label of scheduler-plugins before its group was renamed; koord-scheduler reads it first."""
+
+PLUGINS = "scheduling.x-k8s.io/pod-group"
+"""Label. Source: sigs.k8s.io/scheduler-plugins 0.33.5 apis/scheduling/v1alpha1/types.go."""
+
+_names = Decoder(list[str])
+
+
+def gang_of(pod: Pod) -> GangRef | None:
+    """Return the gang of a pod, None where it names none; whether there is one, its API says."""
+    namespace = pod.metadata.namespace or "default"
+    group = pod.spec.scheduling_group
+    if group is not None and group.pod_group_name:
+        return GangRef(GangApi.KUBERNETES, namespace, group.pod_group_name)
+    for api, name in _labelled(pod):
+        if name:
+            return GangRef(api, namespace, name)
+    return None
+
+
+def rule_of(pod: Pod) -> GangRule | None:
+    """Return what a pod itself says of its gang; None where it says no number of pods.
+
+    Source: koordinator 1.8.0 pkg/scheduler/plugins/coscheduling/util/gang_helper.go,
+    ``GetGangMinNumFromPod``.
+    """
+    text = labels(pod).get(f"{LIGHTWEIGHT}/min-available") or annotations(pod).get(MIN_AVAILABLE)
+    if not text or not text.isdecimal() or len(text) > len("2147483647") or int(text) < 1:
+        return None
+    return GangRule(int(text), others(annotations(pod)))
+
+
+def others(texts: Text) -> frozenset[GangRef]:
+    """Return the gangs that Koordinator binds together; none where the text is not readable."""
+    text = texts.get(GROUPS)
+    if not text:
+        return frozenset()
+    try:
+        named = _names.decode(msgspec.Raw(text.encode()))
+    except UnreadableError:
+        return frozenset()
+    parts = (each.partition("/") for each in named)
+    return frozenset(
+        GangRef(GangApi.KOORDINATOR, namespace, name) for namespace, _, name in parts if name
+    )
+
+
+def _labelled(pod: Pod) -> Iterator[tuple[GangApi, str | None]]:
+    marked, texts = labels(pod), annotations(pod)
+    yield GangApi.KOORDINATOR, marked.get(LIGHTWEIGHT)
+    yield GangApi.KOORDINATOR, marked.get(f"{LIGHTWEIGHT}/name")
+    yield GangApi.KOORDINATOR, texts.get(f"{KOORDINATOR}/name")
+    yield GangApi.SCHEDULER_PLUGINS, marked.get(PLUGINS)

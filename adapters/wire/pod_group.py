@@ -1,0 +1,43 @@
+"""PodGroups of three APIs, with only the fields that are read.
+
+Sources: k8s.io/api 0.37 scheduling/v1beta1 types.go (``schedulingPolicy.gang.minCount``);
+koordinator 1.8.0 apis/thirdparty/scheduler-plugins and sigs.k8s.io/scheduler-plugins 0.33.5
+apis/scheduling/v1alpha1 types.go (``minMember``).
+"""
+
+from adapters.wire.decode.decoder import Int64
+from adapters.wire.kube import Metadata, Wire
+
+
+class GangPolicy(Wire, frozen=True, gc=False):
+    """How many pods of a group are scheduled at once."""
+
+    min_count: Int64 | None = None
+
+
+class GroupPolicy(Wire, frozen=True, gc=False):
+    """How a group is scheduled; as a gang only where ``gang`` is there."""
+
+    gang: GangPolicy | None = None
+
+
+class PodGroupSpec(Wire, frozen=True, gc=False):
+    """The spec of a group."""
+
+    min_member: Int64 | None = None
+    scheduling_policy: GroupPolicy | None = None
+
+
+class PodGroupObject(Wire, frozen=True, gc=False):
+    """A group of pods."""
+
+    metadata: Metadata = Metadata()
+    spec: PodGroupSpec = PodGroupSpec()
+
+    @property
+    def minimum(self) -> int:
+        """The pods that are bound together; 0 where the group is no gang."""
+        policy = self.spec.scheduling_policy
+        if policy is not None and policy.gang is not None:
+            return max(policy.gang.min_count or 0, 0)
+        return max(self.spec.min_member or 0, 0)
