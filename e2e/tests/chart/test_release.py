@@ -18,7 +18,7 @@ from adapters.cli.tests.builders import node, volcano_bound
 from e2e.harness.cluster import chart
 from e2e.harness.processes.run import REPOSITORY
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PROJECT = "https://git.example.com/dragoman"
 CPUS = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -107,7 +107,7 @@ def test_readings_of_load_agree_with_those_of_a_process(nvml: Nvml, hardware: Ha
         new = [each for each in processes(nvml, uuid) if each.pid not in known]
         card = next(card for card in hardware.cards if card.uuid == uuid)
 
-    assert SIZE - ROUNDING <= grown
+    assert grown >= SIZE - ROUNDING
     assert total <= card.memory
     assert new, "the process is not listed"
     memory = new[0].memory

@@ -18,7 +18,7 @@ from core.requests.grant import Grant
 from core.requests.limits import limits
 
 MAJOR = 195
-"""A card's device node has this major number: Documentation/admin-guide/devices.txt of Linux, NVIDIA's driver."""
+"""A card's device node has this major number: Linux Documentation/admin-guide/devices.txt."""
 
 
 def test_a_share_gets_the_device_nodes_of_its_card_and_its_limits(
