@@ -11,6 +11,7 @@ import msgspec
 
 from adapters.accounting import lost_ledger
 from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.accounting.initialized_pods import recounted
 from adapters.accounting.mirrored_records import unmirrored
 from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
 from adapters.accounting.repairs import (
@@ -72,6 +73,7 @@ def reconcile(
         and (repair := rewrite(pod, allocation, node, dialects, view.wall, view.read)) is not None
     )
     repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
+    repairs += recounted(repaired(view.ledger, repairs), view.pods, dialects)
     if late:
         repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
     if not mirrored:

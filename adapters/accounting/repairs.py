@@ -68,6 +68,13 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Recount:
+    """Count what a pod has without its init containers, which have finished, or with them again."""
+
+    allocation: Allocation
+
+
+@dataclass(frozen=True, slots=True)
 class Annotate:
     """Write on a bound pod the cards that the ledger has for it.
 
@@ -95,7 +102,7 @@ class Mirror:
     annotations: Mapping[str, str | None]
 
 
-Repair = Describe | Adopt | Allocate | Release | Keep | Annotate | Mirror
+Repair = Describe | Adopt | Allocate | Release | Keep | Recount | Annotate | Mirror
 
 
 def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
@@ -108,7 +115,7 @@ def repaired(ledger: NodeLedger, repairs: Sequence[Repair]) -> NodeLedger:
                 ledger = ledger.adopt(allocation)
             case Release(allocation):
                 ledger = ledger.release(allocation.uid)
-            case Keep(allocation):
+            case Keep(allocation) | Recount(allocation):
                 ledger = ledger.adopt(allocation)
             case Annotate() | Mirror():
                 continue

@@ -131,6 +131,14 @@ class LedgerGrants:
             raise GrantError("the pod was deleted, and its cards are being released")
         if allocation.unread is not None or allocation.dialect == KUBELET:
             return GrantStatus.OTHER_COMPONENT
+        if any(
+            grant.container == container and not allocation.counts(grant)
+            for grant in allocation.grants
+        ):
+            raise GrantError(
+                "the pod's init containers had finished, so that other pods may have their share of"
+                " the card: this one starts when the ledger counts it again"
+            )
         found = limits(allocation.grants, container, record.cards)
         return found if found.cards else GrantStatus.NO_SHARE
 

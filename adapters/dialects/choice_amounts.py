@@ -50,7 +50,10 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
         for container in request.containers
     ]
     for container, own in by_container:
-        if not len(own) == container.count == len({grant.card for grant in own}):
+        parts = {
+            (grant.card, grant.slice) if request.several_slices else grant.card for grant in own
+        }
+        if not len(own) == container.count == len(parts):
             raise ChoiceError(f"must name {container.count} different cards for {container.name}")
         for grant in own:
             if grant.card not in cards:
@@ -84,7 +87,7 @@ def _raised(request: Request, grant: Grant, card: Card) -> Grant:
                 grant,
                 memory=max(grant.memory, required_memory(request, container, card)),
                 compute=max(grant.compute, container.compute),
-                exclusive=grant.exclusive or container.exclusive,
+                exclusive=grant.exclusive or container.exclusive_on(card),
             )
     return grant
 
@@ -104,23 +107,23 @@ def _restated(
             card.uuid,
             required_memory(request, container, card),
             container.compute,
-            container.exclusive,
+            container.exclusive_on(card),
             container.phase,
         )
     found = _known_slice(card, grant.slice)
     together = concurrent_grants(
-        [each for each in earlier if each.card == card.uuid], container.phase
+        [each for each in earlier if each.card == card.uuid], container.phase, container.name
     )
     if any(each.slice is not None and each.slice.overlaps(found) for each in together):
         raise ChoiceError(
-            f"gives {found.profile} at {found.start} of {card.uuid} to two containers"
+            f"gives {found.profile} at {found.start} of {card.uuid} twice at the same time"
         )
     return Grant(
         container.name,
         card.uuid,
         found.memory,
         found.compute,
-        container.exclusive,
+        container.exclusive_on(card),
         container.phase,
         found,
     )

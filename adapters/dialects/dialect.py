@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from types import MappingProxyType
 from typing import ClassVar, Literal, Self
 
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
@@ -79,6 +80,10 @@ Documents = Mapping[Document, object]
 """The settings files that exist, parsed from YAML into plain objects."""
 
 
+NO_SCORES: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+"""No source says how well cards are linked."""
+
+
 @dataclass(frozen=True, slots=True)
 class NodeDescription:
     """What one source, usually a dialect, reports about one node.
@@ -87,11 +92,14 @@ class NodeDescription:
         cards: by ascending index; ``dialects`` of each has this dialect only.
         precision: bytes; the source states a card's memory in multiples of this.
         slots_stated: False where ``Card.slots`` is only the default of this dialect.
+        compute_stated: False where the source, which is no dialect, does not say how much compute
+            pods may have.
         isolation: as in ``Node``.
         partitions: as in ``Node``.
         partitions_bind: as in ``Node``.
         losses: as in ``Node``.
         gains: as in ``Node``.
+        scores: by uuid of one card and of another, how well they are linked; higher is better.
         problems: what could not be parsed, as sentences; ``cards`` omits such cards.
         source: name of the source where it is not a dialect.
     """
@@ -99,11 +107,13 @@ class NodeDescription:
     cards: tuple[Card, ...] = ()
     precision: int = 1
     slots_stated: bool = True
+    compute_stated: bool = True
     isolation: str | None = None
     partitions: tuple[Partition, ...] = ()
     partitions_bind: bool = False
     losses: tuple[tuple[int, int], ...] = ()
     gains: tuple[tuple[int, int], ...] = ()
+    scores: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NO_SCORES)
     problems: tuple[str, ...] = ()
     source: str = ""
 
@@ -218,6 +228,8 @@ class Dialect(ABC):
         result_keys: annotations and labels that only a scheduler may write.
         keeps_choice: whether the ecosystem's scheduler goes on counting the cards that it chose
             where the Binding brings others.
+        frees_init_shares: whether the ecosystem's scheduler gives other pods what only init
+            containers had, once these have finished.
     """
 
     __slots__ = ()
@@ -225,6 +237,7 @@ class Dialect(ABC):
     name: ClassVar[str]
     result_keys: ClassVar[frozenset[str]]
     keeps_choice: ClassVar[bool] = False
+    frees_init_shares: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

@@ -53,6 +53,8 @@ class DialectInfo:
         allocation_annotations: the ones of ``result_keys`` that each pod with an allocation has
             at least one of.
         documents: settings files that the dialect reads.
+        labelled_documents: those whose ConfigMap can have another name, each with the label by
+            which it is known then, as ``key=value``.
         implementation: the subclass of ``Dialect``, as ``module:name``: the node agent reads this
             entry and must not import it.
         writer: the ``RequestWriter``, as ``module:name``; None where nothing writes requests in
@@ -79,6 +81,7 @@ class DialectInfo:
     allocation_annotations: frozenset[str]
     documents: frozenset[Document]
     implementation: str
+    labelled_documents: frozenset[tuple[str, Document]] = frozenset()
     writer: str | None = None
     vendor: str | None = None
     uses_node_lock: bool = False

@@ -1,17 +1,17 @@
 """Merges what several sources report about a node: a card that two describe is one card."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from adapters.dialects.dialect import Dialect, NodeDescription
+from adapters.dialects.dialect import NO_SCORES, Dialect, NodeDescription
 from adapters.wire.kube import DeviceObject, KubeNode
 from adapters.wire.records.hardware import NodeHardware
 from core.hardware.card import Card, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
-from core.hardware.quantity import MAX_MEMORY, MAX_NUMBER, format_bytes
+from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY, MAX_NUMBER, format_bytes
 
 
 def read_node(
@@ -24,7 +24,8 @@ def read_node(
     """Merge what all dialects and our agent on the node report about it.
 
     Where two sources state the memory of a card and the difference is more than the coarser one
-    rounds off, the smaller amount counts and the difference becomes a problem. A card is healthy
+    rounds off, the smaller amount counts and the difference becomes a problem. Of compute the
+    smaller amount counts too: a dialect whose words have none means 100 percent. A card is healthy
     if all sources report it healthy, and none reports an impossible amount of it. Numbers that
     results contain (its index) come from the dialect that states memory most precisely, and from
     the agent or from ``more`` only for a card that no dialect describes.
@@ -76,16 +77,29 @@ def read_node(
             card = replace(card, healthy=False)
         cards.append(card)
         problems += disagreement
+    in_order = tuple(sorted(cards, key=lambda card: (card.index, card.uuid)))
     merged = Node(
         name=node.metadata.name,
-        cards=tuple(sorted(cards, key=lambda card: (card.index, card.uuid))),
+        cards=in_order,
         isolation=next((one.isolation for one in described if one.isolation), None),
         partitions=next((one.partitions for one in described if one.partitions), ()),
         partitions_bind=any(one.partitions_bind for one in described),
         losses=next((one.losses for one in described if one.losses), ()),
         gains=next((one.gains for one in described if one.gains), ()),
+        scores=_scores(in_order, next((one.scores for one in described if one.scores), NO_SCORES)),
     )
     return merged, tuple(problems)
+
+
+def _scores(
+    cards: Sequence[Card], stated: Mapping[str, Mapping[str, int]]
+) -> tuple[tuple[int, ...], ...]:
+    """The scores of all pairs, 0 where none is stated; nothing where all are 0."""
+    rows = tuple(
+        tuple(0 if one is other else stated.get(one.uuid, {}).get(other.uuid, 0) for other in cards)
+        for one in cards
+    )
+    return rows if any(map(any, rows)) else ()
 
 
 def _is_possible(card: Card) -> bool:
@@ -93,6 +107,7 @@ def _is_possible(card: Card) -> bool:
     return (
         0 < card.memory <= MAX_MEMORY
         and 0 < card.slots <= MAX_NUMBER
+        and 0 <= card.compute <= MAX_COMPUTE
         and 0 <= card.index <= MAX_NUMBER
         and 0 <= (card.numa or 0) <= MAX_NUMBER
     )
@@ -124,6 +139,7 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         geometry=next(
             (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
         ),
+        compute=min((c.compute for c, one in reports if one.compute_stated), default=base.compute),
     ), problems
 
 
@@ -144,6 +160,7 @@ def _agent_description(agent: NodeHardware) -> NodeDescription:
             for card in agent.cards
         ),
         slots_stated=False,
+        compute_stated=False,
         isolation=agent.isolation,
         problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
         source="the node agent",

@@ -14,6 +14,7 @@ from adapters.dialects.koordinator.info import INFO as KOORDINATOR
 from adapters.dialects.metax.info import INFO as METAX
 from adapters.dialects.nvidia.info import INFO as NVIDIA
 from adapters.dialects.volcano.info import INFO as VOLCANO
+from adapters.wire.kube import ConfigMap
 
 DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI, NVIDIA)
 """The registry. Its order is the order of lists and legends.
@@ -89,6 +90,24 @@ def service_keys() -> frozenset[str]:
 def documents() -> frozenset[Document]:
     """The settings files that any dialect reads."""
     return frozenset[Document]().union(*(info.documents for info in DIALECTS))
+
+
+def document_labels() -> tuple[str, ...]:
+    """Labels, as ``key=value``, of ConfigMaps of any name that have a settings file."""
+    return tuple(sorted({label for info in DIALECTS for label, _ in info.labelled_documents}))
+
+
+def document_of(config: ConfigMap, key: str) -> Document | None:
+    """The settings file that a key of a ConfigMap is, by its name or its label; None for none."""
+    name = config.metadata.name
+    if (name, key) in documents():
+        return name, key
+    labels = {f"{label}={value}" for label, value in (config.metadata.labels or {}).items()}
+    for info in DIALECTS:
+        for label, document in info.labelled_documents:
+            if label in labels and document[1] == key:
+                return document
+    return None
 
 
 def annotations() -> frozenset[str]:

@@ -56,7 +56,7 @@ def card_devices(card: Card) -> CardDevices | None:
     if card.memory < MIB:
         return None
     match card.mode:
-        case Mode.SHARED:
+        case Mode.SHARED | Mode.MPS:
             return CardDevices(card.uuid, (_shared(card),))
         case Mode.WHOLE:
             return CardDevices(card.uuid, (_whole(card),))

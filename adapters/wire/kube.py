@@ -118,13 +118,31 @@ class ContainerStatus(Wire, frozen=True, gc=False):
     container_id: str = msgspec.field(default="", name="containerID")
 
 
+class Terminated(Wire, frozen=True, gc=False):
+    """How a container has ended."""
+
+    exit_code: Int64 = 0
+
+
+class InitContainerState(Wire, frozen=True, gc=False):
+    """The state of a container, as far as it is read."""
+
+    terminated: Terminated | None = None
+
+
+class InitContainerStatus(ContainerStatus, frozen=True, gc=False):
+    """The status of an init container."""
+
+    state: InitContainerState | None = None
+
+
 class PodStatus(Wire, frozen=True, gc=False):
     """The status of a pod."""
 
     phase: str | None = None
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
-    init_container_statuses: tuple[ContainerStatus, ...] | None = None
+    init_container_statuses: tuple[InitContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[GeneratedClaim, ...] | None = None
     extended_resource_claim_status: ExtendedClaim | None = None
 

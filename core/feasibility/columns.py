@@ -14,6 +14,7 @@ Index spaces of arrays over nodes, here and in the modules that use ``Mask``, ``
 * *class id* (``Inventory.node_class``): equal for nodes that differ only in names and uuids.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -147,16 +148,21 @@ class CapacityTable:
     def _meets(self, demand: CardDemand) -> Mask:
         nodes = len(self.names)
         required = [_NEVER if memory is None else memory for memory in demand.memory]
-        memory = (
-            required[0] if len(required) == 1 else np.array(required)[self.model_of, np.newaxis]
-        )
+        memory, forbidden = self._by_card(required), self._by_card(demand.forbidden)
         fits = self.memory[:, :nodes] >= memory
         fits &= self.compute[:, :nodes] >= demand.compute
-        fits &= (self.tags[:, :nodes] & demand.forbidden) == 0
+        fits &= (self.tags[:, :nodes] & forbidden) == 0
         wide = np.uint8 if len(self.model_of) < 1 << 8 else np.uint32
         cards = np.add.reduce(fits.view(np.uint8), axis=0, dtype=wide)
         enough: Mask = cards >= demand.count
         return enough
+
+    def _by_card(self, amounts: Sequence[int]) -> int | NDArray[np.int64]:
+        """An amount of each model: one number where it is the same, else a column of the cards."""
+        first = amounts[0]
+        if all(amount == first for amount in amounts):
+            return first
+        return np.array(amounts, np.int64)[self.model_of, np.newaxis]
 
     def _write(self, card: int, column: int, ledger: NodeLedger, use: CardUsage) -> None:
         memory, compute, tags = free_capacity(ledger.node.cards[card], use)

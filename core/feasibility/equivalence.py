@@ -29,6 +29,7 @@ def card_model(card: Card) -> Hashable:
         card.slots,
         card.mode,
         card.geometry,
+        card.compute,
     )
 
 
@@ -36,7 +37,7 @@ def _card_states(node: Node) -> Hashable:
     """What of a node does not depend on its allocations, and is not in its hardware class."""
     scopes: dict[Scope, int] = {}
     return (
-        (node.partitions, node.partitions_bind, node.losses, node.gains),
+        (node.partitions, node.partitions_bind, node.losses, node.gains, node.scores),
         *(
             (
                 (card.index, card.numa, card.healthy),

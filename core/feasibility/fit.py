@@ -16,7 +16,7 @@ from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, concurrent_grants, first_conflict, shares_by_card
 from core.placement.rank import CardCandidate, card_value, order_cards
-from core.placement.topology import LinkQuery, linked_groups
+from core.placement.topology import LinkQuery, linked_groups, scoped_pools
 from core.requests.grant import Grant, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import ContainerRequest, Request
@@ -92,13 +92,13 @@ class _Search:
             self.tries += 1
             if self.tries > TRIES:
                 return None
-            before = [self.own[position] for position, _ in chosen]
+            before = {position: self.own[position] for position, _ in chosen}
             for position, grant in chosen:
                 self.own[position] = (*self.own[position], grant)
             rest = self._assign(turn + 1)
             if rest is not None:
                 return (*(grant for _, grant in chosen), *rest)
-            for (position, _), grants in zip(chosen, before, strict=True):
+            for position, grants in before.items():
                 self.own[position] = grants
         self.failed.add(state)
         return None
@@ -107,6 +107,10 @@ class _Search:
         """What one container can get now, best first; notes the first failure."""
         container = self.request.containers[turn]
         offers, obstacles = self._offers(container)
+        partitioned = [p for p in offers if self.node.cards[p].mode is Mode.MIG]
+        if self.request.several_slices and partitioned:
+            yield from self._with_several_slices(turn, offers, obstacles, partitioned)
+            return
         if len(offers) < container.count:
             self._fail(container, None, obstacles)
             return
@@ -118,6 +122,75 @@ class _Search:
         if empty:
             scoped = self.request.topology.required is not None
             self._fail(container, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
+
+    def _with_several_slices(
+        self,
+        turn: int,
+        offers: dict[int, tuple[Grant, ...]],
+        obstacles: list[Obstacle],
+        partitioned: list[int],
+    ) -> Iterator[ContainerGrants]:
+        """The choices where a card in MIG mode gives a container as many slices as it can."""
+        container = self.request.containers[turn]
+        candidates = self._candidates(container)
+        order = order_cards(self.request, container, candidates, tuple(offers))
+        empty = True
+        for chosen in self._stacked(container, offers, order):
+            empty = False
+            yield chosen
+        if empty:
+            self._fail(container, None, obstacles + [Obstacle(Cause.NO_SLICE) for _ in partitioned])
+
+    def _stacked(
+        self,
+        container: ContainerRequest,
+        offers: dict[int, tuple[Grant, ...]],
+        order: tuple[int, ...],
+    ) -> Iterator[ContainerGrants]:
+        """All choices of a container's cards and slices: what one card gives, then the next ones.
+
+        The slices of one card come in the order of its offer, so that no set of them comes twice.
+        Linked cards come first as a group of different ones, then each scope that is required.
+        """
+        pools: Sequence[tuple[int, ...]] = [order]
+        if container.linked:
+            if len(offers) >= container.count:
+                groups = linked_groups(
+                    self._link_query(container, self._candidates(container), order)
+                )
+                for positions in groups:
+                    for grants in product(*(offers[position] for position in positions)):
+                        yield tuple(zip(positions, grants, strict=True))
+            pools = scoped_pools(self.node, order, self.request.topology.required)
+        for pool in pools:
+            parts = [(position, grant) for position in pool for grant in offers[position]]
+            yield from self._stacks(parts, container.count, ())
+
+    def _stacks(
+        self, parts: Sequence[tuple[int, Grant]], left: int, taken: ContainerGrants
+    ) -> Iterator[ContainerGrants]:
+        """All choices of ``left`` more parts that are beside each other and what is taken."""
+        if not left:
+            yield taken
+            return
+        for number, (position, grant) in enumerate(parts[: len(parts) - left + 1]):
+            self.tries += 1
+            if self.tries > TRIES:
+                return
+            if self._is_beside(position, grant, taken):
+                yield from self._stacks(parts[number + 1 :], left - 1, (*taken, (position, grant)))
+
+    def _is_beside(self, position: int, grant: Grant, taken: ContainerGrants) -> bool:
+        """Whether a card can give one more part to a container that has taken some already."""
+        same = [earlier for at, earlier in taken if at == position]
+        if not same:
+            return True
+        card, own = self.node.cards[position], self.own[position]
+        share = shares_by_card(self.request, (*own, *same, grant))
+        return first_conflict(card, self.uses[position], share) is None and not any(
+            earlier.slice and grant.slice and earlier.slice.overlaps(grant.slice)
+            for earlier in same
+        )
 
     def _fail(
         self, container: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]
@@ -139,7 +212,7 @@ class _Search:
     ) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
         offers: dict[int, tuple[Grant, ...]] = {}
         obstacles: list[Obstacle] = []
-        idle_shares: dict[int, CardShare] = {}
+        idle_shares: dict[tuple[int, bool], CardShare] = {}
         for position, never in enumerate(self.never):
             offer = Obstacle(never) if never else self._offer(container, position, idle_shares)
             if isinstance(offer, Obstacle):
@@ -149,18 +222,22 @@ class _Search:
         return offers, obstacles
 
     def _offer(
-        self, container: ContainerRequest, position: int, idle_shares: dict[int, CardShare]
+        self,
+        container: ContainerRequest,
+        position: int,
+        idle_shares: dict[tuple[int, bool], CardShare],
     ) -> tuple[Grant, ...] | Obstacle:
         """The grants that one card allows: one, or on a card in MIG mode one for each free slice.
 
         Args:
             container: the container's request.
             position: of the card.
-            idle_shares: by memory, what the pod would hold of a card that it does not hold yet.
+            idle_shares: by memory and whether alone, what the pod would hold of a card that it
+                does not hold yet.
         """
-        own = self.own[position]
-        concurrent = concurrent_grants(own, container.phase)
-        if concurrent and container.exclusive:
+        own, card = self.own[position], self.node.cards[position]
+        concurrent = concurrent_grants(own, container.phase, container.name)
+        if concurrent and container.exclusive_on(card):
             return Obstacle(Cause.IN_USE)
         if concurrent and any(earlier.exclusive for earlier in concurrent):
             return Obstacle(Cause.HELD_EXCLUSIVELY)
@@ -171,9 +248,10 @@ class _Search:
         if own or first.slice is not None:
             share = shares_by_card(self.request, (*own, first))
         else:
-            share = idle_shares.get(first.memory) or shares_by_card(self.request, grants)
-            idle_shares[first.memory] = share
-        return first_conflict(self.node.cards[position], self.uses[position], share) or grants
+            key = (first.memory, first.exclusive)
+            share = idle_shares.get(key) or shares_by_card(self.request, grants)
+            idle_shares[key] = share
+        return first_conflict(card, self.uses[position], share) or grants
 
     def _grants(
         self, container: ContainerRequest, position: int, concurrent: list[Grant]
@@ -187,7 +265,7 @@ class _Search:
                     card.uuid,
                     memory,
                     container.compute,
-                    container.exclusive,
+                    container.exclusive_on(card),
                     container.phase,
                 ),
             )
@@ -200,7 +278,7 @@ class _Search:
                 card.uuid,
                 slot.memory,
                 slot.compute,
-                container.exclusive,
+                container.exclusive_on(card),
                 container.phase,
                 slot,
             )
@@ -228,16 +306,19 @@ class _Search:
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[tuple[int, ...]]:
         container = self.request.containers[turn]
-        candidates = [
-            CardCandidate(card, use, tuple(concurrent_grants(own, container.phase)))
-            for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
-        ]
+        candidates = self._candidates(container)
         order = order_cards(self.request, container, candidates, tuple(offers))
         if container.linked:
             return linked_groups(self._link_query(container, candidates, order))
         if turn == self.last:
             return iter((order[: container.count],))
         return distinct_choices(order, container.count, self._labels())
+
+    def _candidates(self, container: ContainerRequest) -> list[CardCandidate]:
+        return [
+            CardCandidate(card, use, tuple(concurrent_grants(own, container.phase, container.name)))
+            for card, use, own in zip(self.node.cards, self.uses, self.own, strict=True)
+        ]
 
     def _link_query(
         self,
@@ -264,8 +345,8 @@ class _Search:
         """A value per card, equal for two idle cards of which one suits wherever the other does."""
         return [
             position
-            if use.shares or card.mode is Mode.MIG or self.node.partitions
-            else (card.memory, card.slots, card.links)
+            if use.shares or card.mode is Mode.MIG or self.node.partitions or self.node.scores
+            else (card.memory, card.compute, card.slots, card.links)
             for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
         ]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from core.feasibility.fit import fit
 from core.feasibility.free_capacity import free_capacity
 from core.hardware.card import Card, Mode
-from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.requests.grant import Placement
@@ -58,8 +57,8 @@ def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
         largest=max(usable),
         stranded=sum(_stranded(free, usable, members)),
         stranded_compute=sum(
-            max(FULL - use.compute, 0)
-            for (_, use), share in zip(members, usable, strict=True)
+            max(card.compute - use.compute, 0)
+            for (card, use), share in zip(members, usable, strict=True)
             if not share
         ),
     )

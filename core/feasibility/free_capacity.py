@@ -17,7 +17,9 @@ from core.requests.required_memory import required_memory
 
 FreeCapacity = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the shares; of a card in MIG mode the most
-that any free slice has. -1 where no request can have the card, or more is allocated than it has."""
+that any free slice has. -1 where no request can have the card, or more is allocated than it has.
+Compute is at most ``FULL``, the most that one container requests; 1 percent is free of a card
+without compute, because requests of memory alone fit it."""
 
 NO_CAPACITY: FreeCapacity = (-1, -1, 0)
 
@@ -39,16 +41,16 @@ class CardDemand:
     """What one container demands of a node's cards.
 
     Attributes:
-        count: how many cards must meet the demand.
+        count: how many cards must meet the demand; 1 where one can give several slices.
         memory: free bytes, by model of card; None for a model that the request never fits.
         compute: free percent.
-        forbidden: tags that the card must not have.
+        forbidden: tags that the card must not have, by model of card.
     """
 
     count: int
     memory: tuple[int | None, ...]
     compute: int
-    forbidden: int
+    forbidden: tuple[int, ...]
 
 
 def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
@@ -63,7 +65,8 @@ def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
         if share.exclusive:
             tags |= EXCLUSIVE | (0 if share.task_class is TaskClass.OFFLINE else UNDISTURBED)
     if card.mode is not Mode.MIG:
-        return max(card.memory - use.memory, -1), max(FULL - use.compute, -1), tags
+        compute = card.compute - use.compute if card.compute else 1 - use.compute
+        return max(card.memory - use.memory, -1), min(max(compute, -1), FULL), tags
     slices = mig.free_slices(card.geometry, use.slices())
     memory = max((slot.memory for slot in slices), default=-1)
     return memory, max((slot.compute for slot in slices), default=FULL) or 1, tags
@@ -81,15 +84,20 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
     suitable = [unsuitable(request, card) is None for card in models]
     if not any(suitable):
         return None
+    stacks = request.several_slices and any(
+        suits and card.mode is Mode.MIG for card, suits in zip(models, suitable, strict=True)
+    )
     return [
         CardDemand(
-            container.count,
+            1 if stacks else container.count,
             tuple(
-                required_memory(request, container, card) if suits else None
+                required_memory(request, container, card)
+                if suits and container.compute <= card.compute
+                else None
                 for card, suits in zip(models, suitable, strict=True)
             ),
             _compute(request, container),
-            _forbidden(request, container),
+            tuple(_forbidden(request, container, card) for card in models),
         )
         for container in request.containers
     ]
@@ -102,5 +110,7 @@ def _compute(request: Request, container: ContainerRequest) -> int:
     )
 
 
-def _forbidden(request: Request, container: ContainerRequest) -> int:
-    return NORMAL | ONLINE | OFFLINE if container.exclusive else _REJECTING[request.task_class]
+def _forbidden(request: Request, container: ContainerRequest, card: Card) -> int:
+    if container.exclusive_on(card):
+        return NORMAL | ONLINE | OFFLINE
+    return _REJECTING[request.task_class]

@@ -1,8 +1,9 @@
 """Places several pods at once: each on the cards that the ones before it leave."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.node_names import NodeNames
@@ -64,57 +65,74 @@ def place_together(candidates: Sequence[Candidate]) -> GangPlan:
 
 def _in_order(candidates: Iterable[Candidate]) -> GangPlan:
     """Place pods one after the other."""
-    placed: dict[str, Placement] = {}
-    changed: dict[str, NodeLedger] = {}
+    plan = _Plan()
     short = reason = ""
     for candidate in candidates:
-        request = candidate.request
-        answer = _place(candidate, changed)
-        if isinstance(answer, Placement):
-            placed[request.uid] = answer
-            ledger = _ledger(candidate, answer.node, changed)
-            changed[answer.node] = ledger.reserve(Allocation.of(request, answer))
-        elif not short:
-            short, reason = request.pod, answer
-    return GangPlan(placed, short, reason)
+        rejection = plan.place(candidate)
+        if rejection and not short:
+            short, reason = candidate.request.pod, rejection
+    return GangPlan(plan.placed, short, reason)
 
 
-def _place(candidate: Candidate, changed: Mapping[str, NodeLedger]) -> Placement | str:
-    """Place one pod; a text says why it has no room on the node that is best for it."""
-    nearest = ""
-    for node in _best_first(candidate, changed):
-        answer = fit(candidate.request, _ledger(candidate, node, changed))
-        if isinstance(answer, Placement):
-            return answer
-        nearest = nearest or f"{node}: {answer.text()}"
-    if nearest:
-        return nearest
-    rejected = candidate.evaluation.explain(candidate.names)
-    return rejection_summary(rejected.counts())
+@dataclass(slots=True)
+class _Alike:
+    """Where pods that request alike may go.
 
-
-def _ledger(candidate: Candidate, node: str, changed: Mapping[str, NodeLedger]) -> NodeLedger:
-    return changed.get(node) or candidate.evaluation.inventory.ledger(node)
-
-
-def _best_first(candidate: Candidate, changed: Mapping[str, NodeLedger]) -> Iterator[str]:
-    """The nodes that fit as they are now, the best one first.
-
-    Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
+    Attributes:
+        left: nodes that had room for the last of them, the best one first.
+        rejection: why the first node without room has none; empty where all have some.
     """
+
+    left: list[str]
+    rejection: str = ""
+
+
+class _Plan:
+    """Placements so far, and the ledgers of their nodes with them."""
+
+    def __init__(self) -> None:
+        self.placed: dict[str, Placement] = {}
+        self._changed: dict[str, NodeLedger] = {}
+        self._alike: dict[Hashable, _Alike] = {}
+
+    def place(self, candidate: Candidate) -> str:
+        """Place a pod; why it has no room on the node that is best for it, else an empty text."""
+        request, inventory = candidate.request, candidate.evaluation.inventory
+        key = request_signature(request), id(candidate.names)
+        alike = self._alike.get(key)
+        if alike is None:
+            alike = self._alike[key] = _Alike([*_best_first(candidate)])
+        for node in self._in_turn(request, alike.left):
+            ledger = self._changed.get(node) or inventory.ledger(node)
+            answer = fit(request, ledger)
+            if isinstance(answer, Placement):
+                self.placed[request.uid] = answer
+                self._changed[node] = ledger.reserve(Allocation.of(request, answer))
+                return ""
+            alike.rejection = alike.rejection or f"{node}: {answer.text()}"
+            alike.left.remove(node)  # it has no room for the next one either
+        if alike.rejection:
+            return alike.rejection
+        return rejection_summary(candidate.evaluation.explain(candidate.names).counts())
+
+    def _in_turn(self, request: Request, left: Sequence[str]) -> Sequence[str]:
+        """The nodes with room, the best one first.
+
+        Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
+        """
+        keys = request.ranking.nodes
+        if keys and keys[0] is not NodeKey.FULLEST:
+            return sorted(left, key=self._changed.__contains__)
+        return [*left]
+
+
+def _best_first(candidate: Candidate) -> Iterator[str]:
+    """The nodes that fit as they are now, the best one first."""
     ranks = candidate.evaluation.ranks(candidate.names.rows(candidate.evaluation.inventory))
-    keys = candidate.request.ranking.nodes
-    spreads = bool(keys) and keys[0] is not NodeKey.FULLEST
-    later: list[str] = []
     for position in (-ranks).argsort(kind="stable"):
         if not ranks[position]:
             break
-        node = candidate.names.name(int(position))
-        if spreads and node in changed:
-            later.append(node)
-        else:
-            yield node
-    yield from later
+        yield candidate.names.name(int(position))
 
 
 def _size(request: Request) -> tuple[int, int, int]:

@@ -1,7 +1,7 @@
 """Whether a node and its cards suit a request at all, before anything is compared that changes."""
 
 from core.hardware import mig
-from core.hardware.card import Card
+from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.requests.reason import Cause, Obstacle, Reason
 from core.requests.request import Request
@@ -16,10 +16,21 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
         return Reason(node.name, total, cause=Cause.NO_DIALECT)
     if request.isolation is not None and request.isolation != node.isolation:
         return Reason(node.name, total, cause=Cause.ISOLATION)
+    if _stacks(request, node):
+        return None
     for container in request.containers:
         if container.count > total:
             return Reason(node.name, total, container.count, container.name, Cause.TOO_FEW)
     return None
+
+
+def _stacks(request: Request, node: Node) -> bool:
+    """Whether one card of a node can be several of the cards that a container asks for."""
+    return (
+        request.several_slices
+        and Mode.MIG in request.modes
+        and any(card.mode is Mode.MIG for card in node.cards)
+    )
 
 
 def unsuitable(request: Request, card: Card) -> Cause | None:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from enum import Enum, IntEnum
 
 from core.hardware.mig import NO_GEOMETRY, Geometry
+from core.hardware.quantity import FULL
 from core.value import value
 
 
@@ -16,6 +17,8 @@ class Mode(Enum):
     """Several pods share its memory and compute, isolated in software (HAMi-core, sGPU)."""
     MIG = "mig"
     """Pods have hardware slices of it."""
+    MPS = "mps"
+    """Several pods share it, and the vendor's service (NVIDIA's MPS) is to run for them."""
     WHOLE = "whole"
     """One pod has the whole card."""
 
@@ -58,6 +61,8 @@ class Card:
         names: every product name that a dialect has for it, for allow and deny lists.
         geometry: into which slices it can be partitioned; empty where that is not known, or the
             card is not in MIG mode.
+        compute: percent of one card that pods may have of it together. Above 100 its compute is
+            overcommitted; 0 gives none, so that only requests of memory alone fit.
     """
 
     uuid: str
@@ -74,6 +79,7 @@ class Card:
     dialects: frozenset[str] = frozenset()
     names: tuple[str, ...] = ()
     geometry: Geometry = NO_GEOMETRY
+    compute: int = FULL
 
     def scope(self, level: Level) -> Scope | None:
         """The card's scope at one level, if it is known."""

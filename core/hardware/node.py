@@ -33,6 +33,8 @@ class Node:
         losses: for each number of whole cards, what allocating them costs the node's links; lower
             is better.
         gains: for each number of whole cards, how well linked they are; higher is better.
+        scores: for each card, by position, how well it is linked to each card; higher is better.
+            Empty where no source states it.
     """
 
     name: str
@@ -42,3 +44,4 @@ class Node:
     partitions_bind: bool = False
     losses: tuple[tuple[int, int], ...] = ()
     gains: tuple[tuple[int, int], ...] = ()
+    scores: tuple[tuple[int, ...], ...] = ()

@@ -97,9 +97,10 @@ def _excess(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -
             f"{format_gib(use.memory)} of {format_gib(card.memory)} GiB are allocated: "
             + parts(lambda share: f"{format_gib(share.memory)} GiB")
         )
-    if use.compute > FULL:
+    if use.compute > card.compute:
         detail = parts(lambda share: f"{share.compute}%")
-        texts[ProblemKind.COMPUTE] = f"{use.compute}% of its compute are allocated: {detail}"
+        limit = "" if card.compute == FULL else f", of which pods may have {card.compute}%"
+        texts[ProblemKind.COMPUTE] = f"{use.compute}% of its compute{limit} are allocated: {detail}"
     if use.slots > card.slots:
         detail = parts(lambda share: str(share.slots))
         texts[ProblemKind.SLOTS] = f"{use.slots} of {card.slots} slots are in use: {detail}"

@@ -1,11 +1,11 @@
 """What is in use on one card, and which shares one card can have at the same time."""
 
 from collections.abc import Sequence
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import attrgetter
 
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
-from core.hardware.quantity import FULL
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
 from core.requests.request import Phase, Request, TaskClass
@@ -162,23 +162,28 @@ def contested_cards(allocation: Allocation) -> list[str]:
         uuid
         for uuid, grants in _by_card(allocation).items()
         if any(
-            earlier.exclusive or grant.exclusive or _overlap(earlier, grant)
+            _exclude_each_other(earlier, grant)
             for number, grant in enumerate(grants)
-            for earlier in concurrent_grants(grants[:number], grant.phase)
+            for earlier in concurrent_grants(grants[:number], grant.phase, grant.container)
         )
     ]
 
 
-def concurrent_grants(grants: Sequence[Grant], phase: Phase) -> list[Grant]:
+def concurrent_grants(grants: Sequence[Grant], phase: Phase, container: str) -> list[Grant]:
     """The earlier grants of a pod on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.
         phase: of the next one.
+        container: of the next one; other slices of the card that it has count too.
     """
-    if phase is Phase.MAIN:
-        return [grant for grant in grants if grant.phase is not Phase.INIT]
-    return [grant for grant in grants if grant.phase is Phase.SIDECAR]
+    return [
+        grant
+        for grant in grants
+        if grant.container == container
+        or grant.phase is Phase.SIDECAR
+        or (phase is Phase.MAIN is grant.phase)
+    ]
 
 
 def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | None:
@@ -211,9 +216,10 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
         return None if apart else Obstacle(Cause.NO_SLICE)
     if use.memory + new.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + new.memory - card.memory)
-    if use.compute + new.compute > FULL:
-        return Obstacle(Cause.COMPUTE, use.compute + new.compute - FULL)
-    if new.compute == 0 and use.compute >= FULL and new.task_class is not TaskClass.ONLINE:
+    if use.compute + new.compute > card.compute:
+        return Obstacle(Cause.COMPUTE, use.compute + new.compute - card.compute)
+    is_full = 0 < card.compute <= use.compute
+    if new.compute == 0 and is_full and new.task_class is not TaskClass.ONLINE:
         return Obstacle(Cause.COMPUTE_FULL)
     return None
 
@@ -234,8 +240,11 @@ def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
 
 
 def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
+    grants: Sequence[Grant] = allocation.grants
+    if allocation.initialized:
+        grants = [grant for grant in grants if allocation.counts(grant)]
     cards: dict[str, list[Grant]] = {}
-    for grant in allocation.grants:
+    for grant in grants:
         cards.setdefault(grant.card, []).append(grant)
     return cards
 
@@ -243,6 +252,16 @@ def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
 def _slices(grants: Sequence[Grant]) -> tuple[Slice, ...]:
     slices = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
     return tuple(slices.values())
+
+
+def _exclude_each_other(left: Grant, right: Grant) -> bool:
+    """Whether two grants of one card cannot be in use at once.
+
+    Slices of one container can.
+    """
+    if left.slice is not None and right.slice is not None and left.container == right.container:
+        return _overlap(left, right)
+    return left.exclusive or right.exclusive or _overlap(left, right)
 
 
 def _overlap(left: Grant, right: Grant) -> bool:
@@ -289,16 +308,19 @@ def _excludes_online_tasks(resident: CardShare) -> bool:
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
     """The peak of memory and compute outside of slices, and of slots."""
     running = peak = (0, 0, 0)
-    for grant in grants:
+    for _, members in groupby(grants, key=attrgetter("container")):
         memory, compute, slots = running
-        if grant.slice is None:
-            memory, compute = memory + grant.memory, compute + grant.compute
-        together = (memory, compute, slots + 1)
+        phase = Phase.MAIN
+        for grant in members:
+            if grant.slice is None:
+                memory, compute = memory + grant.memory, compute + grant.compute
+            slots, phase = slots + 1, grant.phase
+        together = (memory, compute, slots)
         peak = (
             max(peak[0], together[0]),
             max(peak[1], together[1]),
             max(peak[2], together[2]),
         )
-        if grant.phase is not Phase.INIT:
+        if phase is not Phase.INIT:
             running = together
     return peak

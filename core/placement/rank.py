@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from core.hardware.card import Card
-from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage, shares_by_card
 from core.placement.topology import linked_pairs
@@ -101,12 +100,18 @@ def order_cards(
 
 
 def shares(ledger: NodeLedger) -> tuple[int, int, int]:
-    """Slots, compute and memory in use over all cards of a node, each in parts per million."""
-    slots = compute = memory = all_slots = all_memory = 0
+    """Slots, compute and memory in use over all cards of a node, each in parts per million.
+
+    A node without compute counts as idle, as for HAMi v2.10: pkg/scheduler/policy/node_policy.go,
+    ComputeDefaultScore.
+    """
+    slots = compute = memory = all_slots = all_compute = all_memory = 0
     for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
         slots, compute, memory = slots + use.slots, compute + use.compute, memory + use.memory
         all_slots, all_memory = all_slots + card.slots, all_memory + card.memory
-    all_compute = FULL * len(ledger.node.cards)
+        all_compute += card.compute
+    if not all_compute:
+        return 0, 0, 0
     return _ppm(slots, all_slots), _ppm(compute, all_compute), _ppm(memory, all_memory)
 
 
@@ -166,10 +171,16 @@ def _with_own(request: Request, candidate: CardCandidate) -> CardUsage:
 
 
 def _load_after(request: Request, container: ContainerRequest, candidate: CardCandidate) -> int:
+    """Weighted use of a card after the request; 0 of a card without compute.
+
+    Source: HAMi v2.10 pkg/scheduler/policy/gpu_policy.go, ComputeScore.
+    """
     weights, card, use = request.ranking.weights, candidate.card, _with_own(request, candidate)
+    if not card.compute:
+        return 0
     return (
         weights.slots * _ppm(use.slots + 1, card.slots)
-        + weights.compute * _ppm(use.compute + container.compute, FULL)
+        + weights.compute * _ppm(use.compute + container.compute, card.compute)
         + weights.memory * _ppm(use.memory + container.memory_on(card.memory), card.memory)
     )
 

@@ -47,10 +47,13 @@ def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
     latter case, and where the request requires a partition, nothing follows. Then comes the best
     group by links, then all others.
 
-    The best group is in one scope of the deepest level that has enough cards. Of those it has the
-    most links inside; then, of shared cards, the highest worth (and of a single one, what leaves
-    most of the partition table intact); then it leaves the most links among the idle cards; then
-    it has the earliest of ``order``. A link is a pair of cards in one scope, counted once for
+    Where the request asks for it and the node states scores of pairs, the best group is the one of
+    the largest sum, and a single card that of the smallest sum with the others that suit.
+
+    Otherwise the best group is in one scope of the deepest level that has enough cards. Of those it
+    has the most links inside; then, of shared cards, the highest worth (and of a single one, what
+    leaves most of the partition table intact); then it leaves the most links among the idle cards;
+    then it has the earliest of ``order``. A link is a pair of cards in one scope, counted once for
     each of the constraint's levels.
     """
     topology, node = query.topology, query.node
@@ -60,7 +63,8 @@ def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
     if only_partitions or (query.exclusive and topology.by_partition):
         sources.append(_partitions(query, pools))
     if not only_partitions:
-        sources.append(_by_links(query, pools))
+        by_score = topology.by_score and node.scores
+        sources.append(_by_score(query, pools) if by_score else _by_links(query, pools))
     seen: set[tuple[int, ...]] = set()
     for group in chain.from_iterable(sources):
         if group not in seen:
@@ -81,11 +85,21 @@ Pools = list[tuple[int, ...]]
 """Sets of cards, each in the order of the query; all cards of a group are in one pool."""
 
 
-def _pools(query: LinkQuery) -> Pools:
-    required = query.topology.required
+def scoped_pools(node: Node, order: tuple[int, ...], required: Level | None) -> Pools:
+    """The cards of each scope of a level that all cards of a group must share.
+
+    Args:
+        node: the node.
+        order: positions of cards, in the order that each pool keeps.
+        required: the level; None for no demand.
+    """
     if required is None or required is Level.NODE:
-        return [query.order]
-    return _split(query.node, query.order, required)
+        return [order]
+    return _split(node, order, required)
+
+
+def _pools(query: LinkQuery) -> Pools:
+    return scoped_pools(query.node, query.order, query.topology.required)
 
 
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
@@ -114,6 +128,24 @@ def _by_links(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
     deepest = _deepest(query, pools)
     if deepest:
         yield _BestGroup(query).of(deepest)
+    for pool in pools:
+        yield from combinations(pool, query.count)
+
+
+def _by_score(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
+    """The best group by the scores of pairs, then all others; of equal ones the earliest."""
+    scores = query.node.scores
+    if query.count == 1:
+        among = frozenset(chain.from_iterable(pools))
+        alone = [position for position in query.order if position in among]
+        yield from ((p,) for p in sorted(alone, key=lambda p: sum(scores[p][o] for o in alone)))
+        return
+    groups = (group for pool in pools for group in combinations(pool, query.count))
+    best = max(
+        groups, key=lambda group: sum(scores[a][b] for a, b in combinations(group, 2)), default=None
+    )
+    if best is not None:
+        yield best
     for pool in pools:
         yield from combinations(pool, query.count)
 

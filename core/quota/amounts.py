@@ -134,7 +134,8 @@ def _least_of(
     needed = (required_memory(request, container, card) for card in cards)
     memory = min(needed, default=container.memory or 0)
     part = max(_fraction(memory, largest) if largest else 1, container.compute * _PER_PERCENT, 1)
-    part = CARD if container.exclusive else min(part, CARD)
+    alone = container.exclusive and all(map(container.exclusive_on, cards))
+    part = CARD if alone else min(part, CARD)
     count = container.count
     return QuotaAmounts(count * part, count * memory, count * container.compute)
 

@@ -91,6 +91,8 @@ class Allocation:
         release_by: None while the pod exists. Once the pod was deleted past its kubelet: seconds
             since 1970 at which its cards are free even if no agent has reported that its
             containers have stopped.
+        initialized: its init containers have finished, so that what only they had of a card
+            counts no more. Their slices stay the pod's.
         devices: identifies what a scheduler allocated to a ResourceClaim; empty where it is not
             certain for which allocation of the claim this is, and for a pod.
     """
@@ -113,11 +115,16 @@ class Allocation:
     since: int = 0
     release_by: int | None = None
     devices: str = ""
+    initialized: bool = False
 
     @property
     def pod_ref(self) -> PodRef:
         """The pod that holds it."""
         return PodRef.parse(self.pod, self.uid)
+
+    def counts(self, grant: Grant) -> bool:
+        """Whether one of its grants is in use, or may be."""
+        return not self.initialized or grant.phase is not Phase.INIT or grant.slice is not None
 
     @property
     def cards(self) -> frozenset[str]:

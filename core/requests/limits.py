@@ -54,7 +54,8 @@ class Limits:
 def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card]) -> Limits:
     """Turn a pod's grants into the bounds of one of its containers.
 
-    The limits include cards that are present but unhealthy.
+    The limits include cards that are present but unhealthy. A container can have several slices of
+    one card.
 
     Args:
         grants: all of the pod's, in the order in which its containers see them; one that names no
@@ -66,15 +67,16 @@ def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card])
         GrantError: a card is not present, or is granted to the container twice, or is granted in
             an amount that no driver can limit.
     """
-    cards: dict[str, CardLimit] = {}
+    cards: dict[tuple[str, Slice | None], CardLimit] = {}
     for grant in grants:
         if grant.container not in ("", container):
             continue
         if grant.card not in present:
             raise GrantError(f"container {container}: card {grant.card} is not on this node")
-        if grant.card in cards:
+        known = [slot for uuid, slot in cards if uuid == grant.card]
+        if known and (grant.slice is None or None in known or grant.slice in known):
             raise GrantError(f"container {container}: card {grant.card} is granted twice")
-        cards[grant.card] = _limit(grant, present[grant.card])
+        cards[grant.card, grant.slice] = _limit(grant, present[grant.card])
     return Limits(container, tuple(cards.values()))
 
 

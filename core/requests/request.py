@@ -101,6 +101,8 @@ class TopologyConstraint:
         must_partition: whole cards must be a partition of the node's table.
         best_partitions_only: only partitions with the highest score of their size are allowed.
         bandwidth: least ring bandwidth of a partition, in the table's unit.
+        by_score: where the node states scores of pairs, several cards are those of the largest
+            sum, and one card is that of the smallest. ``levels`` count where it does not.
     """
 
     levels: tuple[Level, ...] = ()
@@ -109,6 +111,7 @@ class TopologyConstraint:
     must_partition: bool = False
     best_partitions_only: bool = False
     bandwidth: int = 0
+    by_score: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class ContainerRequest:
 
     Attributes:
         name: the container's name in the pod.
-        count: how many different cards, 1 or more.
+        count: how many cards, 1 or more; different ones, or slices where ``several_slices``.
         memory: bytes of each card, 1 or more; None where the pod asks for a percentage.
         memory_percent: of each card's memory, 1 to 100; None where the pod asks for bytes.
         compute: percent of each card, 0 to 100; 0 reserves none.
@@ -127,6 +130,8 @@ class ContainerRequest:
         linked: the request's ``topology`` decides which cards it gets together.
         step: bytes; a percentage of memory is rounded down to a multiple of this, but not to none.
         phase: when the container runs.
+        exclusive_by_compute: it is exclusive only because it has all compute of its cards, so that
+            it shares a card of which pods may have more than that.
     """
 
     name: str
@@ -138,6 +143,11 @@ class ContainerRequest:
     linked: bool = False
     step: int = 1
     phase: Phase = Phase.MAIN
+    exclusive_by_compute: bool = False
+
+    def exclusive_on(self, card: Card) -> bool:
+        """Whether the container must have a card for itself."""
+        return self.exclusive and not (self.exclusive_by_compute and card.compute > FULL)
 
     def memory_on(self, total: int) -> int:
         """The bytes that it asks for of a card of ``total`` bytes."""
@@ -195,6 +205,7 @@ class Request:
         alternatives: other dialects whose cards are allowed as well.
         by_configured_size: of a card in MIG mode it takes slices that the scheduler's settings
             state to have the memory; they can have less. False: the slices have the memory.
+        several_slices: of a card in MIG mode one container can have several slices.
         plugin: a vendor's device plugin serves these resources without any scheduler of cards, so
             that the request fits every node without cards, and gets none of ours there; None where
             a scheduler must choose the cards.
@@ -222,6 +233,7 @@ class Request:
     notes: tuple[str, ...] = ()
     alternatives: frozenset[str] = frozenset()
     by_configured_size: bool = False
+    several_slices: bool = False
     plugin: PluginShare | None = None
 
     def described(self, card: Card) -> bool:

@@ -47,7 +47,7 @@ CLASSES_OF_NODES = 3
 
 
 def a_random_card(seed: Random, node: str, index: int) -> Card:
-    mode = seed.choice((*(Mode.SHARED,) * 5, Mode.WHOLE, Mode.MIG, Mode.MIG))
+    mode = seed.choice((*(Mode.SHARED,) * 4, Mode.MPS, Mode.WHOLE, Mode.MIG, Mode.MIG))
     return Card(
         uuid=f"{node}-{index}",
         node=node,
@@ -64,6 +64,7 @@ def a_random_card(seed: Random, node: str, index: int) -> Card:
         )[: seed.choice((0, 2))],
         dialects=frozenset(seed.choice((*((DIALECT,),) * 6, (DIALECT, OTHER), (OTHER,)))),
         geometry=seed.choice((A30ISH, ONE_LAYOUT, CONFIGURED)) if mode is Mode.MIG else NO_GEOMETRY,
+        compute=FULL if mode is Mode.MIG else seed.choice((*(FULL,) * 5, 0, 50, 2 * FULL)),
     )
 
 
@@ -88,6 +89,7 @@ def a_random_ask(seed: Random, container: str) -> ContainerRequest:
         exclusive=compute == FULL or seed.random() < 0.1,
         linked=seed.random() < 0.4,
         phase=seed.choice((Phase.MAIN, Phase.MAIN, Phase.SIDECAR, Phase.INIT)),
+        exclusive_by_compute=compute == FULL and seed.random() < 0.5,
     )
 
 
@@ -133,6 +135,7 @@ def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5
         exclusions=seed.choice((frozenset(), frozenset({"x"}))),
         qos=seed.choice((None, "fixed", "burst")),
         by_configured_size=seed.random() < 0.3,
+        several_slices=seed.random() < 0.3,
     )
 
 

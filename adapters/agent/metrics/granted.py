@@ -4,7 +4,7 @@ The grants are the ledger's. The rest is HAMi-core's record in the container's f
 can write there, so that it is no proof of what it uses or of how it is limited.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from adapters.agent.grants import GrantAnswer
 from adapters.agent.hook.containers import ContainerInfo, ContainerRegistry
@@ -30,21 +30,21 @@ def granted_families(
         uses: of the containers that have a record.
     """
     grants = [
-        (_labels(node, container, limit.uuid), limit)
+        (_labels(node, container, card), amounts)
         for (uid, name), container in containers.present()
-        for limit in cards_of(granted, uid, name)
+        for card, amounts in _by_card(cards_of(granted, uid, name)).items()
     ]
     recorded = [(_labels(node, use.container, use.card.uuid), use.card) for use in uses]
     return [
         Family(
             "dragoman_container_memory_granted_bytes",
             "Memory of a card that the ledger grants a container.",
-            tuple(Sample(labels, limit.memory) for labels, limit in grants),
+            tuple(Sample(labels, memory) for labels, (memory, _) in grants),
         ),
         Family(
             "dragoman_container_compute_granted_ratio",
             "Compute of a card that the ledger grants a container, 0 to 1; 0: none is reserved.",
-            tuple(Sample(labels, limit.compute / FULL) for labels, limit in grants),
+            tuple(Sample(labels, compute / FULL) for labels, (_, compute) in grants),
         ),
         Family(
             "dragoman_container_memory_used_bytes",
@@ -73,6 +73,15 @@ def cards_of(granted: Callable[[str, str], GrantAnswer], uid: str, name: str) ->
     if not isinstance(limits, Limits):
         return []
     return sorted(limits.cards, key=lambda card: (card.index, card.uuid))
+
+
+def _by_card(limits: Iterable[CardLimit]) -> dict[str, tuple[int, int]]:
+    """Memory and compute by card, of which a container can have several slices."""
+    sums: dict[str, tuple[int, int]] = {}
+    for limit in limits:
+        memory, compute = sums.get(limit.uuid, (0, 0))
+        sums[limit.uuid] = memory + limit.memory, compute + limit.compute
+    return sums
 
 
 def _labels(node: str, container: ContainerInfo, uuid: str) -> Labels:

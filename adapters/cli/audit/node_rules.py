@@ -11,6 +11,7 @@ from adapters.accounting.repairs import (
     Describe,
     Keep,
     Mirror,
+    Recount,
     Release,
     Repair,
 )
@@ -97,7 +98,7 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
             text = "was bound while the service was away, and waits for its cards"
             rule = RULES["bound-without-cards"]
             return Finding(rule, text, node=node, pod=allocation.pod)
-        case Keep() | Mirror():
+        case Keep() | Mirror() | Recount():
             return None
         case Annotate(pod):
             text = "its annotations name other cards than the NodeLedger, which will repair them"

@@ -15,6 +15,7 @@ from adapters.cli.doctor.checks import (
     renamed_resources,
     schedulers,
     service,
+    unread_settings,
     webhooks,
 )
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
@@ -29,6 +30,7 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     schedulers.check,
     webhooks.check,
     renamed_resources.check,
+    unread_settings.check,
     certificates.check,
     permissions.check,
     agents.check,

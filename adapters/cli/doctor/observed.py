@@ -94,6 +94,7 @@ class Observed:
             installation reads claims.
         claims: ResourceClaims of all drivers; none where no installation reads claims.
         settings: the ConfigMaps in which schedulers and device plugins may rename resources.
+        labelled: the ConfigMaps, of any name, with a label of such a file.
         secrets: the installations' Secrets, by namespace and name: the entries that are text.
         ready: by full name of a release, what ``/readyz`` answered through the API server.
         admitted: by release, what the API server answered to a dry run of a pod.
@@ -117,6 +118,7 @@ class Observed:
     device_classes: tuple[DeviceClass, ...] | None = None
     claims: tuple[ResourceClaim, ...] = ()
     settings: tuple[ConfigMap, ...] = ()
+    labelled: tuple[ConfigMap, ...] = ()
     config_maps: dict[tuple[str, str], ConfigMap] = field(default_factory=dict)
     secrets: dict[tuple[str, str], Mapping[str, str]] = field(default_factory=dict)
     ready: dict[str, HttpAnswer] = field(default_factory=dict)

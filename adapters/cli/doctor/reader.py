@@ -111,6 +111,9 @@ class _Reader:
         for name in sorted({name for name, _ in registry.documents()}):
             selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
             seen.settings += await self._selected(selection, ConfigMap)
+        for label in registry.document_labels():
+            selection = Selection(CONFIG_MAPS, labels=label)
+            seen.labelled += await self._selected(selection, ConfigMap)
         path = _DEFINITIONS.path("nodeledgers.dragoman.dev")
         body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
         seen.definition = read(Decoder(objects.Definition), body) if body else None

@@ -31,6 +31,7 @@ from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
+from adapters.dialects.dialect import Document
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.records.ledger_records import LedgerObject
@@ -127,7 +128,13 @@ class _Reader:
         settings = [
             config
             for name in sorted({name for name, _ in registry.documents()})
-            for config in await self._settings(name)
+            for config in await self._settings(f"metadata.name={name}")
+        ]
+        settings += [
+            config
+            for label in registry.document_labels()
+            for config in await self._settings(labels=label)
+            if not {*_documents(config)} <= {name for each in settings for name in _documents(each)}
         ]
         return Manifests(
             nodes=self._placed((each.metadata.name, each) for each in nodes),
@@ -178,14 +185,20 @@ class _Reader:
                 raise _forbidden(selection.resource, error) from error
             raise
 
-    async def _settings(self, name: str) -> Sequence[ConfigMap]:
+    async def _settings(self, fields: str = "", labels: str = "") -> Sequence[ConfigMap]:
         """The ConfigMap of a scheduler; where several namespaces have it, the first by name."""
-        selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+        selection = Selection(CONFIG_MAPS, fields=fields, labels=labels)
         found = await self._list(selection, ConfigMap)
         return sorted(found, key=lambda each: each.metadata.namespace)[:1]
 
     def _placed(self, objects: Iterable[tuple[str, T]]) -> dict[str, tuple[T, InputLocation]]:
         return {name: (each, self._place) for name, each in objects}
+
+
+def _documents(config: ConfigMap) -> list[Document]:
+    """The settings files that a ConfigMap has."""
+    found = (registry.document_of(config, key) for key in sorted(config.data or {}))
+    return [document for document in found if document is not None]
 
 
 def _forbidden(resource: Resource, error: ClusterError) -> ClusterError:

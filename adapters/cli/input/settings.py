@@ -39,11 +39,10 @@ def documents(config_maps: ConfigMaps) -> Documents:
 def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, InputLocation]]:
     settings: dict[Document, object] = {}
     places: dict[Document, InputLocation] = {}
-    read = registry.documents()
     for full_name, (config, place) in config_maps.items():
         for key, text in (config.data or {}).items():
-            document = (config.metadata.name, key)
-            if document not in read:
+            document = registry.document_of(config, key)
+            if document is None:
                 continue
             if document in places:
                 problem = f"ConfigMap {full_name}, data[{key}]: exists in another namespace too"

@@ -6,6 +6,7 @@ import pytest
 
 from adapters.cli.input.cluster import ClusterOptions, context_of, read_cluster
 from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError
 from adapters.cli.tests.api_server import PATHS, ApiServer, api_server
 from adapters.cli.tests.builders import Plain, device, node, pod, volcano
@@ -39,6 +40,20 @@ def test_nodes_pods_devices_and_settings_are_read(tmp_path: Path) -> None:
     assert list(found.config_maps) == ["kube-system/volcano-vgpu-device-config"]
     assert found.ledgers == {}
     assert str(found.pods["team/a"][1]) == "cluster lab"
+
+
+def test_hamis_settings_are_found_by_their_label(tmp_path: Path) -> None:
+    """HAMi's chart names the ConfigMap after its release: charts/hami/templates/_helpers.tpl."""
+    key = "device-config.yaml"
+    labelled = named("gpu-hami-scheduler-device", "gpu", **{key: "nvidia: {defaultMemory: 7}"})
+    labelled["metadata"]["labels"] = {"app.kubernetes.io/component": "hami-scheduler"}
+
+    with api_server(tmp_path, node("n1"), labelled) as server:
+        found = read(server)
+
+    assert list(found.config_maps) == ["gpu/gpu-hami-scheduler-device"]
+    read_by_commands = documents(found.config_maps)
+    assert read_by_commands == {("hami-scheduler-device", key): {"nvidia": {"defaultMemory": 7}}}
 
 
 def test_no_request_changes_anything(tmp_path: Path) -> None:

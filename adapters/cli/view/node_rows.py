@@ -86,7 +86,7 @@ def state_of(card: Card, use: CardUsage) -> str:
         return "unhealthy"
     if any(share.blocked for share in use.shares):
         return "blocked: which cards a pod has is unknown"
-    if use.memory > card.memory or use.compute > FULL or use.slots > card.slots:
+    if use.memory > card.memory or use.compute > card.compute or use.slots > card.slots:
         return "over-allocated"
     if any(share.exclusive for share in use.shares):
         return "exclusive"
@@ -106,13 +106,14 @@ def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReport
     granted = sum(use.memory for _, use in members)
     memory = sum(card.memory for card, _ in members)
     compute = sum(use.compute for _, use in members)
+    of_compute = sum(card.compute for card, _ in members)
     unhealthy = sum(not card.healthy for card, _ in members)
     dialects = sorted({dialect for card, _ in members for dialect in card.dialects})
     return Row(
         f"node/{name}",
         (
             name, left.model, str(left.cards), str(left.idle), str(pods), gib(granted), gib(memory),
-            f"{compute}/{FULL * left.cards}%", gib(left.largest), gib(left.stranded),
+            f"{compute}/{of_compute}%", gib(left.largest), gib(left.stranded),
             *used(in_use), percent(left.stranded_compute), str(unhealthy), ",".join(dialects),
         ),
         {
@@ -125,6 +126,11 @@ def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReport
     )  # fmt: skip
 
 
+def _compute(card: Card, use: CardUsage) -> str:
+    of = "" if card.compute == FULL else f"/{percent(card.compute)}"
+    return f"{percent(use.compute)}{of}"
+
+
 def _card_row(node: str, card: Card, use: CardUsage, in_use: Use) -> Row:
     state, dialects = state_of(card, use), sorted(card.dialects)
     pods = len(use.shares)
@@ -132,7 +138,7 @@ def _card_row(node: str, card: Card, use: CardUsage, in_use: Use) -> Row:
         f"card/{card.uuid}",
         (
             node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
-            percent(use.compute), f"{use.slots}/{card.slots}", state, *used(in_use), card.uuid,
+            _compute(card, use), f"{use.slots}/{card.slots}", state, *used(in_use), card.uuid,
             ",".join(dialects),
         ),
         {

@@ -63,7 +63,10 @@ def _recorded(pod: Pod, request: Request, node: Node, dialect: Dialect) -> tuple
 
 
 def _ordered(grants: Sequence[Grant]) -> list[Grant]:
-    return sorted(grants, key=lambda grant: (grant.container, grant.card))
+    def place(grant: Grant) -> tuple[str, str, int]:
+        return grant.container, grant.card, -1 if grant.slice is None else grant.slice.start
+
+    return sorted(grants, key=place)
 
 
 def _same_memory(have: Grant, want: Grant, container: ContainerRequest, card: Card) -> bool:

@@ -50,7 +50,12 @@ def _description(node: str, driver: str, devices: list[PublishedDevice]) -> Node
         for position, device in enumerate(sorted(devices, key=lambda each: each.name))
     }
     ordered = tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid)))
-    return NodeDescription(ordered, slots_stated=False, source=f"ResourceSlices of {driver}")
+    return NodeDescription(
+        ordered,
+        slots_stated=False,
+        compute_stated=False,
+        source=f"ResourceSlices of {driver}",
+    )
 
 
 def _index(device: PublishedDevice, position: int) -> int:

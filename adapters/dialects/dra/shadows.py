@@ -137,9 +137,10 @@ def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowD
         or first_conflict(card, others, _LEAST) is not None
     ):
         return ShadowDevice(device.key)
+    compute = others.compute + max(FULL - card.compute, 0)
     consumed = {
         MEMORY: others.memory + max(amounts[MEMORY] - card.memory, Fraction(0)),
-        **{name: others.compute * amounts[name] / FULL for name in COMPUTE if name in amounts},
+        **{name: compute * amounts[name] / FULL for name in COMPUTE if name in amounts},
         **{
             name: others.slots + max(amounts[name] - card.slots, Fraction(0))
             for name in SHARERS

@@ -82,7 +82,8 @@ def listed_grant(
 ) -> Grant:
     """The grant for a listed device of a card that is not partitioned.
 
-    A share of all compute is exclusive for HAMi and Volcano too. No limit means all memory.
+    A share of all compute is exclusive for HAMi and Volcano too, except that HAMi's shares a card
+    of which pods may have more than that. No limit means all memory.
 
     Args:
         field: path of the record, for the error.
@@ -94,15 +95,17 @@ def listed_grant(
     Raises:
         DialectError: there is no limit, and the node does not have the card.
     """
+    card = next((card for card in node.cards if card.uuid == listed.uuid), None)
     memory = listed.memory * unit
-    if not memory:
-        memory = next((card.memory for card in node.cards if card.uuid == listed.uuid), 0)
+    if not memory and card is not None:
+        memory = card.memory
     if not memory:
         raise DialectError(
             field, listed.uuid, f"is not a card of {node.name}, and has no memory limit"
         )
     container, phase = owner
-    return Grant(container, listed.uuid, memory, listed.compute, listed.compute == FULL, phase)
+    exclusive = listed.compute == FULL and (card is None or card.compute <= FULL)
+    return Grant(container, listed.uuid, memory, listed.compute, exclusive, phase)
 
 
 def _listed(field: str, text: str, device: str) -> ListedDevice:

@@ -1,6 +1,10 @@
 """HAMi's device configuration: one file, with a section for each vendor.
 
-Source: HAMi v2.10 charts/hami/templates/scheduler/device-configmap.yaml.
+Source: HAMi v2.10 charts/hami/templates/scheduler/device-configmap.yaml. Its name there is that of
+the release with ``-scheduler-device`` (``_helpers.tpl``, hami-vgpu.fullname), and its labels are
+the same in each release. ``nodeconfig`` of the device plugin's own ConfigMap is read by the plugin
+alone (pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:134), which states the outcome in
+the annotation of its node.
 """
 
 from typing import TypeVar
@@ -11,6 +15,9 @@ from adapters.dialects.dialect import DialectError, Document, Documents
 from adapters.wire.decode.decoder import UnreadableError, convert
 
 DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")
+
+DEVICE_CONFIG_LABEL = "app.kubernetes.io/component=hami-scheduler"
+"""The label of the ConfigMap, whatever the name of the release."""
 
 _File = TypeVar("_File", bound=msgspec.Struct)
 

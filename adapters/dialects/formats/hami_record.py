@@ -196,13 +196,16 @@ def encode_devices(kind: str, containers: Sequence[Sequence[Grant]]) -> str:
     )
 
 
-def decode_devices(kind: str, field: str, text: str) -> ContainerShares:
+def decode_devices(
+    kind: str, field: str, text: str, *, several_slices: bool = False
+) -> ContainerShares:
     """Read the shares of a text in the format of ``encode_devices``.
 
     Args:
         kind: HAMi's name of the type of card.
         field: path of the text, for the error.
         text: the text.
+        several_slices: a list may name a card several times: once for each MIG slice.
 
     Raises:
         DialectError: the text does not have this format.
@@ -210,9 +213,8 @@ def decode_devices(kind: str, field: str, text: str) -> ContainerShares:
     *segments, end = text.split(";")
     if end:
         raise DialectError(field, text, "must end with ';'")
-    return _checked(
-        field, text, [list(_segment(kind, field, text, segment)) for segment in segments]
-    )
+    containers = [list(_segment(kind, field, text, segment)) for segment in segments]
+    return _checked(field, text, containers, several_slices=several_slices)
 
 
 def _segment(kind: str, field: str, text: str, segment: str) -> list[HamiShare]:
@@ -234,7 +236,13 @@ def _device(kind: str, field: str, text: str, device: str) -> HamiShare:
             )
 
 
-def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -> ContainerShares:
+def _checked(
+    field: str,
+    text: str,
+    containers: Sequence[Sequence[HamiShare]],
+    *,
+    several_slices: bool = False,
+) -> ContainerShares:
     for shares in containers:
         for share in shares:
             if not is_card_uuid(share.card):
@@ -243,6 +251,6 @@ def _checked(field: str, text: str, containers: Sequence[Sequence[HamiShare]]) -
                 raise DialectError(
                     field, text, f"card {share.card} has less than this record states"
                 )
-        if len({share.card for share in shares}) < len(shares):
+        if not several_slices and len({share.card for share in shares}) < len(shares):
             raise DialectError(field, text, "names a card twice for one container")
     return tuple(tuple(shares) for shares in containers)

@@ -128,7 +128,7 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
     unclear = {
         uuid
         for uuid, slices in sliced.items()
-        if slices > named[uuid] or modes.get(uuid) is Mode.SHARED
+        if slices > named[uuid] or modes.get(uuid) in (Mode.SHARED, Mode.MPS)
     }
     if not numbered and not unclear:
         return

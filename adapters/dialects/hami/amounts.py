@@ -56,6 +56,7 @@ class HamiAmounts:
             memory_percent=None if memory else self.percent or FULL,
             compute=compute,
             exclusive=alone or compute == FULL,
+            exclusive_by_compute=not alone and compute == FULL,
             linked=linked,
             step=MIB,
             phase=self.member.phase,

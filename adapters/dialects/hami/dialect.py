@@ -42,6 +42,7 @@ class Hami(Dialect):
 
     name = keys.NAME
     result_keys = keys.RESULT_KEYS
+    frees_init_shares = True
 
     config: files.HamiConfig
     defaults: Defaults

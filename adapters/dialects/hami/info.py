@@ -1,6 +1,6 @@
 """HAMi's entry in the registry."""
 
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG, DEVICE_CONFIG_LABEL
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami import keys
 from adapters.dialects.info import DialectInfo, DialectStyle
@@ -11,6 +11,7 @@ INFO = DialectInfo(
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({NVIDIA_ALLOCATED}),
     documents=frozenset({DEVICE_CONFIG}),
+    labelled_documents=frozenset({(DEVICE_CONFIG_LABEL, DEVICE_CONFIG)}),
     implementation="adapters.dialects.hami.dialect:Hami",
     writer="adapters.dialects.hami.writer:WRITER",
     vendor=keys.VENDOR,

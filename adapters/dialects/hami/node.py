@@ -1,8 +1,9 @@
 """NVIDIA's cards as HAMi's device plugin describes them in an annotation of the node.
 
 The text is a JSON list that omits values of 0 and false; older plugins write
-``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. Compute is 100
-unless the operator overcommits it, which Dragoman ignores.
+``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. ``devcore`` is
+the percent of compute that pods may have together: ``deviceCoreScaling`` times 100, and 100 of a
+card in MIG mode (register.go:175-177). HAMi also reads an absent one as 0.
 Source: pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go and pkg/device/devices.go,
 DeviceInfo, MarshalNodeDevices, and DecodeNodeDevices for the older text (a whole one stands in
 volcano-sh/volcano issue 4511).
@@ -26,13 +27,13 @@ from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, conver
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
-from core.hardware.quantity import FULL, MIB
+from core.hardware.quantity import FULL, MAX_COMPUTE, MIB
 
-# nvidia/device.go:56-58; mps is shared by the driver, by memory and compute too.
+# nvidia/device.go:61-63
 _MODES = {
     "": Mode.SHARED,
     keys.HAMI_CORE: Mode.SHARED,
-    keys.MPS: Mode.SHARED,
+    keys.MPS: Mode.MPS,
     keys.MIG: Mode.MIG,
 }
 _NVIDIA = "NVIDIA"
@@ -63,6 +64,7 @@ class _NvidiaDevice(msgspec.Struct, frozen=True):
     count: _Many
     devmem: _Many
     type: str
+    devcore: Annotated[int, msgspec.Meta(ge=0, le=MAX_COMPUTE)] = 0
     index: _Number = 0
     numa: Int64 = 0
     mode: str = ""
@@ -113,6 +115,7 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
             for card in sorted(cards.values(), key=lambda card: (card.index, card.uuid))
         ),
         precision=MIB,
+        scores=scores,
         problems=tuple(problems),
         source="HAMi",
     )
@@ -146,7 +149,7 @@ def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
 def _most_compute(card: Card) -> int:
     """Percent, at most, of all pods on a card: HAMi rounds the slices' percentages up."""
     layouts = (sum(each.compute for each in layout.slices) for layout in card.geometry.layouts)
-    return max((FULL, *layouts))
+    return max((card.compute, *layouts))
 
 
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:
@@ -168,12 +171,13 @@ def _fields(number: int, entry: str) -> dict[str, object] | str:
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) not in (_SHORT, _LONG):
         return f"has {len(fields)} fields, not {_SHORT} or {_LONG}"
-    uuid, count, memory, _, kind, numa, health = fields[:_SHORT]
+    uuid, count, memory, compute, kind, numa, health = fields[:_SHORT]
     index, mode = fields[_SHORT:] or (str(number), "")
     if health not in _FLAGS:
         return f"has health {health!r}, not true or false"
     found: dict[str, object] = {"id": uuid, "type": kind, "mode": mode, "health": _FLAGS[health]}
-    for name, digits in (("count", count), ("devmem", memory), ("numa", numa), ("index", index)):
+    numbers = {"count": count, "devmem": memory, "devcore": compute, "numa": numa, "index": index}
+    for name, digits in numbers.items():
         if _NUMBER.fullmatch(digits) is None:
             return f"has {name} {digits!r}, not a whole number"
         found[name] = int(digits)
@@ -206,6 +210,7 @@ def _card(node: str, entry: object) -> Card | str:
         numa=device.numa if device.numa > 0 else None,
         names=(device.type,),
         geometry=_geometry(device),
+        compute=FULL if _MODES[device.mode] is Mode.MIG else device.devcore,
     )
 
 

@@ -3,7 +3,6 @@
 from adapters.dialects.containers import pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.formats.annotation_values import (
-    annotation_path,
     boolean,
     names,
     several_words,
@@ -16,7 +15,14 @@ from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
 from core.requests.request import Request, TopologyConstraint
 
-_MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MIG: Mode.MIG}
+_MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MIG: Mode.MIG, keys.MPS: Mode.MPS}
+
+_NO_DAEMON = (
+    f"metadata.annotations[{keys.MODE}]: {keys.MPS}: the container gets HAMi-core's limits, as from"
+    " HAMi's device plugin, and no MPS daemon"
+)
+"""Source: HAMi v2.10 pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:832, where each
+mode but MIG has the same environment, and mps.go:59-67, which adds nothing to it."""
 
 
 def matches(pod: Pod, config: HamiConfig) -> bool:
@@ -70,20 +76,22 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
         topology=TopologyConstraint(
             levels=(Level.NUMA, Level.PCIE, Level.LINK) if linked else (),
             required=Level.NUMA if bound else None,
+            by_score=linked,
         ),
         priority=pod.spec.priority or 0,
-        notes=tuple(note for one in amounts for note in one.notes),
+        several_slices=True,
+        notes=(*(note for one in amounts for note in one.notes), *_notes(texts)),
     )
 
 
 def _modes(texts: Text) -> frozenset[Mode]:
-    """The modes of cards that a pod allows.
+    """The modes of cards that a pod allows: those that it names, or else each.
 
-    A card that HAMi shares by MPS is a shared card here, as one of HAMi-core, so a pod cannot ask
-    for one of the two.
+    Source: nvidia/device.go:486-497, checkType.
     """
-    words = several_words(texts, keys.MODE, keys.HAMI_CORE, keys.MIG, keys.MPS)
-    if words == (keys.MPS,):
-        problem = f"must be {keys.HAMI_CORE}, {keys.MIG} or both; MPS is not selectable"
-        raise DialectError(annotation_path(keys.MODE), texts[keys.MODE], problem)
-    return frozenset(_MODES[word] for word in words if word in _MODES) or frozenset(_MODES.values())
+    words = several_words(texts, keys.MODE, *_MODES)
+    return frozenset(_MODES[word] for word in words) or frozenset(_MODES.values())
+
+
+def _notes(texts: Text) -> tuple[str, ...]:
+    return (_NO_DAEMON,) if keys.MPS in several_words(texts, keys.MODE, *_MODES) else ()

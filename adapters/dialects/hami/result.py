@@ -40,7 +40,7 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     texts = annotations(pod)
     check_node(texts, node)
     text = texts[NVIDIA_ALLOCATED]
-    lists = decode_devices(NVIDIA_KIND, _FIELD, text)
+    lists = decode_devices(NVIDIA_KIND, _FIELD, text, several_slices=True)
     members = [member.container.name for member in pod_containers(pod)]
     if len(lists) != len(members):
         problem = f"covers {len(lists)} containers, the pod has {len(members)}"
@@ -56,6 +56,9 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
             raise DialectError(_FIELD, text, problem)
         if count:
             grants += _grants(wanted[name], index, shares, places, cards)
+    parts = {(grant.container, grant.card, grant.slice) for grant in grants}
+    if len(parts) < len(grants):
+        raise DialectError(_FIELD, text, "names a card or a slice twice for one container")
     check_slices(texts, (grant.card for grant in grants), node)
     return tuple(grants)
 
@@ -73,17 +76,18 @@ def _grants(
         part = None
         if card is not None and card.mode is Mode.MIG:
             part = places.slice(index, position, card)
-        grants.append(_grant(wanted, share, part))
+        alone = wanted.exclusive if card is None else wanted.exclusive_on(card)
+        grants.append(_grant(wanted, share, part, alone=alone))
     return grants
 
 
-def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None) -> Grant:
+def _grant(wanted: ContainerRequest, share: HamiShare, part: Slice | None, *, alone: bool) -> Grant:
     return Grant(
         container=wanted.name,
         card=share.card,
         memory=share.memory if part is None else part.memory,
         compute=share.compute if part is None else part.compute,
-        exclusive=wanted.exclusive,
+        exclusive=alone,
         phase=wanted.phase,
         slice=part,
     )

@@ -11,6 +11,7 @@ from adapters.dialects.request_writer import (
     needs_exclusive_policy,
     words,
 )
+from core.hardware.card import Mode
 from core.hardware.quantity import FULL
 from core.requests.request import Request
 
@@ -28,7 +29,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
         tuple(amounts(container, _AMOUNTS, by_policy=mutex) for container in request.containers),
         words(
             {
-                keys.MODE: mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
+                keys.MODE: _modes(request.modes),
                 keys.USE_UUID: sorted(request.allow_uuids or ()),
                 keys.AVOID_UUID: sorted(request.deny_uuids),
                 keys.USE_TYPE: request.allow_types,
@@ -37,6 +38,13 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
             }
         ),
     )
+
+
+def _modes(modes: frozenset[Mode]) -> str:
+    """The modes that a request allows, as far as one or two words say it; empty for all."""
+    if Mode.MPS not in modes or Mode.SHARED in modes:
+        return mode_word(modes, keys.HAMI_CORE, keys.MIG)
+    return f"{keys.MIG},{keys.MPS}" if Mode.MIG in modes else keys.MPS
 
 
 WRITER = RequestWriter(

@@ -40,6 +40,7 @@ class Metax(Dialect):
 
     name = keys.NAME
     result_keys = keys.RESULT_KEYS
+    frees_init_shares = True
 
     config: files.MetaxConfig
     defaults: Defaults

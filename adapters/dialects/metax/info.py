@@ -1,6 +1,6 @@
 """The entry of MetaX under HAMi in the registry."""
 
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG, DEVICE_CONFIG_LABEL
 from adapters.dialects.info import DialectInfo, DialectStyle
 from adapters.dialects.metax import keys
 
@@ -10,6 +10,7 @@ INFO = DialectInfo(
     result_keys=keys.RESULT_KEYS,
     allocation_annotations=frozenset({keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED}),
     documents=frozenset({DEVICE_CONFIG}),
+    labelled_documents=frozenset({(DEVICE_CONFIG_LABEL, DEVICE_CONFIG)}),
     implementation="adapters.dialects.metax.dialect:Metax",
     writer="adapters.dialects.metax.writer:WRITER",
     vendor=keys.NAME,

@@ -102,8 +102,9 @@ def _amounts(member: PodContainer) -> Mapping[str, int]:
 
 def _modes(resources: Iterable[str]) -> frozenset[Mode]:
     """The modes of the cards that the device plugin can give for these resources."""
+    whole = (Mode.SHARED, Mode.MPS, Mode.WHOLE)
     return frozenset(
         mode
         for resource in resources
-        for mode in ((Mode.MIG,) if resource.startswith(MIG_PREFIX) else (Mode.SHARED, Mode.WHOLE))
+        for mode in ((Mode.MIG,) if resource.startswith(MIG_PREFIX) else whole)
     )

@@ -72,12 +72,24 @@ def test_containers_that_run_together_do_not_share_a_slice() -> None:
     first, second = a_container(GIB, name="x"), a_container(GIB, name="y")
     choice = [Grant(name, "m", 1, 1, slice=QUARTER) for name in ("x", "y")]
 
-    with pytest.raises(ChoiceError, match="to two containers"):
+    with pytest.raises(ChoiceError, match="twice at the same time"):
         restate(a_request(first, second), choice, SLICED)
 
     before = replace(first, phase=Phase.INIT)
     after = restate(a_request(before, second), choice, SLICED)
     assert [grant.slice for grant in after] == [QUARTER, QUARTER]
+
+
+def test_a_container_may_have_several_slices_of_a_card_where_its_dialect_says_so() -> None:
+    other = SLICED.cards[0].geometry.layouts[0].slices[1]
+    choice = [Grant("main", "m", 1, 1, slice=slot) for slot in (QUARTER, other)]
+    plain = a_request(a_container(GIB, 2))
+    request = replace(plain, several_slices=True)
+
+    assert [each.slice for each in restate(request, choice, SLICED)] == [QUARTER, other]
+    for refused, twice in ((plain, choice), (request, [choice[0], choice[0]])):
+        with pytest.raises(ChoiceError, match="must name 2 different cards for main"):
+            restate(refused, twice, SLICED)
 
 
 def test_a_running_pod_holds_at_least_what_it_requests() -> None:

@@ -3,8 +3,10 @@ import sys
 
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.dialects.registry import dialects, documents
 from adapters.dialects.tests import acme
+from adapters.wire.kube import ConfigMap, Metadata
 
 ALL = dialects({}, Defaults())
 
@@ -16,6 +18,21 @@ def test_every_dialect_names_the_settings_that_it_reads() -> None:
         "koord-scheduler-config",
         "hami-scheduler-device",
     }
+
+
+def test_hamis_settings_are_known_by_their_label_whatever_the_release_is_called() -> None:
+    """HAMi v2.10 charts/hami/templates/scheduler/device-configmap.yaml:4-8."""
+    labels = {"app.kubernetes.io/component": "hami-scheduler"}
+    data = {"device-config.yaml": "nvidia: {}", "other": ""}
+    labelled = ConfigMap(Metadata("gpu-hami-scheduler-device", labels=labels), data)
+
+    assert registry.document_labels() == ("app.kubernetes.io/component=hami-scheduler",)
+    assert registry.document_of(labelled, "device-config.yaml") == DEVICE_CONFIG
+    assert registry.document_of(labelled, "other") is None
+    plain = ConfigMap(Metadata("gpu-hami-scheduler-device"), data)
+    assert registry.document_of(plain, "device-config.yaml") is None
+    usual = ConfigMap(Metadata("hami-scheduler-device"), data)
+    assert registry.document_of(usual, "device-config.yaml") == DEVICE_CONFIG
 
 
 def test_every_entry_describes_its_configured_dialect() -> None:

@@ -87,7 +87,11 @@ def constrained(draw: st.DrawFn) -> Request:
     types = draw(TYPES)
     return replace(
         draw(requests()),
-        modes=draw(st.sampled_from([frozenset({Mode.SHARED}), frozenset({Mode.MIG, Mode.SHARED})])),
+        modes=draw(
+            st.sampled_from(
+                [frozenset({Mode.SHARED}), frozenset({Mode.MIG, Mode.SHARED, Mode.MPS})]
+            )
+        ),
         allow_uuids=draw(UUIDS) or None,
         deny_uuids=draw(UUIDS),
         allow_types=types or None,
@@ -104,6 +108,15 @@ def test_volcano_and_hami_express_the_same_requests(request: Request) -> None:
     assert list(losses(request, back, CARDS)) == []
     assert list(losses(again("hami", back), request, CARDS)) == []
     assert there.modes == back.modes == request.modes
+
+
+@pytest.mark.parametrize("modes", [{Mode.MPS}, {Mode.MPS, Mode.MIG}])
+def test_hami_has_words_for_the_mode_mps(modes: set[Mode]) -> None:
+    one = ContainerRequest("c", 1, memory=1 << 30, step=1 << 20)
+    request = Request("", "default/p", "", (one,), modes=frozenset(modes), vendor="nvidia")
+
+    assert again("hami", request).modes == modes
+    assert "modes" in lost("volcano", replace(request, modes=frozenset({Mode.MPS})))
 
 
 @given(requests(step=1))

@@ -203,7 +203,7 @@ def _entries(texts: Mapping[str, str], key: str) -> tuple[str, ...]:
 
 def _modes(texts: Mapping[str, str]) -> frozenset[Mode]:
     if keys.MODE not in texts:
-        return frozenset({Mode.SHARED, Mode.MIG})
+        return frozenset({Mode.SHARED, Mode.MPS, Mode.MIG})
     mode = _MODES.get(texts[keys.MODE])
     if mode is None:
         raise DialectError(

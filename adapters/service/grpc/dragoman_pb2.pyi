@@ -142,7 +142,7 @@ class ListCardsResponse(_message.Message):
     def __init__(self, cards: _Optional[_Iterable[_Union[Card, _Mapping]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Card(_message.Message):
-    __slots__ = ("node", "uuid", "index", "vendor", "model", "mode", "healthy", "dialects", "memory", "used_memory", "used_compute", "slots", "used_slots", "sharers")
+    __slots__ = ("node", "uuid", "index", "vendor", "model", "mode", "healthy", "dialects", "memory", "used_memory", "used_compute", "slots", "used_slots", "sharers", "compute")
     NODE_FIELD_NUMBER: _ClassVar[int]
     UUID_FIELD_NUMBER: _ClassVar[int]
     INDEX_FIELD_NUMBER: _ClassVar[int]
@@ -157,6 +157,7 @@ class Card(_message.Message):
     SLOTS_FIELD_NUMBER: _ClassVar[int]
     USED_SLOTS_FIELD_NUMBER: _ClassVar[int]
     SHARERS_FIELD_NUMBER: _ClassVar[int]
+    COMPUTE_FIELD_NUMBER: _ClassVar[int]
     node: str
     uuid: str
     index: int
@@ -171,7 +172,8 @@ class Card(_message.Message):
     slots: int
     used_slots: int
     sharers: _containers.RepeatedCompositeFieldContainer[Sharer]
-    def __init__(self, node: _Optional[str] = ..., uuid: _Optional[str] = ..., index: _Optional[int] = ..., vendor: _Optional[str] = ..., model: _Optional[str] = ..., mode: _Optional[str] = ..., healthy: _Optional[bool] = ..., dialects: _Optional[_Iterable[str]] = ..., memory: _Optional[int] = ..., used_memory: _Optional[int] = ..., used_compute: _Optional[int] = ..., slots: _Optional[int] = ..., used_slots: _Optional[int] = ..., sharers: _Optional[_Iterable[_Union[Sharer, _Mapping]]] = ...) -> None: ...
+    compute: int
+    def __init__(self, node: _Optional[str] = ..., uuid: _Optional[str] = ..., index: _Optional[int] = ..., vendor: _Optional[str] = ..., model: _Optional[str] = ..., mode: _Optional[str] = ..., healthy: _Optional[bool] = ..., dialects: _Optional[_Iterable[str]] = ..., memory: _Optional[int] = ..., used_memory: _Optional[int] = ..., used_compute: _Optional[int] = ..., slots: _Optional[int] = ..., used_slots: _Optional[int] = ..., sharers: _Optional[_Iterable[_Union[Sharer, _Mapping]]] = ..., compute: _Optional[int] = ...) -> None: ...
 
 class Sharer(_message.Message):
     __slots__ = ("pod", "uid", "dialect", "memory", "compute", "state", "blocking")

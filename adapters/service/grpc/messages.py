@@ -53,6 +53,7 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> pb.Card:
         dialects=sorted(card.dialects),
         memory=card.memory,
         used_memory=use.memory,
+        compute=card.compute,
         used_compute=use.compute,
         slots=card.slots,
         used_slots=use.slots,

@@ -1,6 +1,7 @@
 """The schedulers' own settings files, from the cluster's config maps. No I/O."""
 
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from adapters.dialects import registry
@@ -9,13 +10,20 @@ from adapters.wire.decode import yaml_decoding
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.kube import ConfigMap
 
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+"""All config maps have their usual names."""
+
 Key = tuple[str, str]
 """Namespace and name."""
 
 
-def config_map_names() -> frozenset[str]:
-    """Return the names of the config maps that a dialect reads."""
-    return frozenset(name for name, _ in registry.documents())
+def config_map_names(renamed: Mapping[str, str] = NO_NAMES) -> frozenset[str]:
+    """Return the names of the config maps that a dialect reads.
+
+    Args:
+        renamed: by its usual name, the one that a config map has in this cluster.
+    """
+    return frozenset(renamed.get(name, name) for name, _ in registry.documents())
 
 
 class NamespacedObject(Protocol):
@@ -44,6 +52,7 @@ class SchedulerConfig:
         namespaces: Sequence[str],
         apply: Callable[[Documents], None],
         reject: Callable[[str], None],
+        renamed: Mapping[str, str] = NO_NAMES,
     ) -> None:
         """Begin without a config map.
 
@@ -53,13 +62,15 @@ class SchedulerConfig:
             apply: called with all settings files when one has changed; where it raises
                 ``ValueError``, the earlier ones stay in use.
             reject: called with a sentence about a file that is not used.
+            renamed: as for ``config_map_names``.
         """
         self._namespaces = namespaces
         self._apply = apply
         self._reject = reject
         self._foreign: set[Key] = set()
         self._maps: dict[Key, Mapping[str, str]] = {}
-        self._unlisted = set(config_map_names())
+        self._usual = {actual: usual for usual, actual in renamed.items()}
+        self._unlisted = set(config_map_names(renamed))
         self._applied: Mapping[Key, Mapping[str, str]] | None = None
         self._parsed: dict[Document, object] = {}
 
@@ -107,17 +118,19 @@ class SchedulerConfig:
         for namespace, name in sorted(self._maps, key=self._order):
             data = self._maps[namespace, name]
             place = f"ConfigMap {namespace}/{name}"
-            for key in sorted(key for key in data if (name, key) in read):
-                if (name, key) in places:
-                    self._reject(f"{place}: ignored, because {places[name, key]} exists too")
+            usual = self._usual.get(name, name)
+            for key in sorted(key for key in data if (usual, key) in read):
+                document = (usual, key)
+                if document in places:
+                    self._reject(f"{place}: ignored, because {places[document]} exists too")
                     continue
-                places[name, key] = place
+                places[document] = place
                 try:
-                    documents[name, key] = yaml_decoding.decode(data[key])
+                    documents[document] = yaml_decoding.decode(data[key])
                 except UnreadableError as error:
                     self._reject(f"{place}, data[{key}]: its earlier state stays in use: {error}")
-                    if (name, key) in self._parsed:
-                        documents[name, key] = self._parsed[name, key]
+                    if document in self._parsed:
+                        documents[document] = self._parsed[document]
         self._parsed = documents
         return documents
 

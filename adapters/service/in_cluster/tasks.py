@@ -21,6 +21,7 @@ from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
+from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
@@ -152,7 +153,7 @@ class InCluster:
         unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
         runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
-        requeuer = PodRequeuer(service, waker.wake, waker.failed)
+        requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
         controllers = self._controllers(runtime, reconciler, reporter)
         leading = [each.build().run for each in controllers if each.enabled]
 
@@ -160,11 +161,13 @@ class InCluster:
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
+        renamed = {DEVICE_CONFIG[0]: self._settings.hami_device_config}
         watches |= self._watches.gangs(self._gangs)
         config = SchedulerConfig(
             self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),
             self._scheduler_config_problem,
+            renamed,
         )
         election = self._election()
         self._export(runtime.metrics, reconciler, election)
@@ -174,7 +177,7 @@ class InCluster:
             runtime.metrics.watch(name, watch.staleness)
 
         tasks = [
-            *(each.run() for each in self._watches.scheduler_config(config)),
+            *(each.run() for each in self._watches.scheduler_config(config, renamed)),
             *(each.run() for each in watches.values()),
             *self._agents.tasks(self._watches, self._settings.namespace),
         ]

@@ -1,7 +1,7 @@
 """The watches of the service: each reflector with its handler."""
 
 import math
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -209,7 +209,9 @@ class Watches:
         labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
         return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
 
-    def scheduler_config(self, config: SchedulerConfig) -> list["Reflector[Any]"]:
+    def scheduler_config(
+        self, config: SchedulerConfig, renamed: Mapping[str, str]
+    ) -> list["Reflector[Any]"]:
         """Return the reflectors of the schedulers' config maps, one for each name."""
         return [
             self.reflector(
@@ -217,7 +219,7 @@ class Watches:
                 ConfigMap,
                 SchedulerConfigHandler(name, config),
             )
-            for name in sorted(config_map_names())
+            for name in sorted(config_map_names(renamed))
         ]
 
 

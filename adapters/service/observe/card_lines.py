@@ -46,7 +46,7 @@ _OURS: tuple[Family, ...] = (
     ),
     (
         "dragoman_card_compute_granted_ratio",
-        "Allocated compute of a card, 0 to 1.",
+        "Allocated compute of a card; 1 is 100 percent.",
         _CARD,
         lambda _, u: u.compute / FULL,
     ),
@@ -60,7 +60,7 @@ _UNHEALTHY = (
 
 _PEERS: tuple[Family, ...] = (
     ("hami_gpu_memory_limit_bytes", "As HAMi names it.", _HAMI, lambda c, _: c.memory),
-    ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda _c, _u: FULL),
+    ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda c, _: c.compute),
     ("hami_gpu_memory_allocated_bytes", "As HAMi names it.", _HAMI_CORES, lambda _, u: u.memory),
     ("hami_gpu_core_allocated_ratio", "As HAMi names it.", _HAMI, lambda _, u: u.compute),
     ("hami_gpu_shared_count", "As HAMi names it.", _HAMI, lambda _, u: u.slots),
@@ -203,7 +203,7 @@ def _facts(card: Card) -> dict[str, str]:
         "device_uuid": card.uuid,
         "device_index": index,
         "device_type": model,
-        "device_cores": str(FULL),
+        "device_cores": str(card.compute),
         "device_memory_limit": str(card.memory // MIB),
         "container_index": "0",
         "devID": card.uuid,

@@ -19,6 +19,7 @@ KINDS = (
     "allocated_late",
     *(cause.name.lower() for cause in ReleaseCause),
     "kept",
+    "recounted",
     "annotated",
     "mirrored",
 )

@@ -3,15 +3,19 @@
 kube-scheduler and koord-scheduler retry an unschedulable pod when the pod changes. They do not see
 what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
 After a change of ledgers or quotas each waiting pod is evaluated once, in the order of the
-rejections. Only a few are woken at a time: the first of them may take the room of all.
+rejections; after a start first those that wait already. Only a few are woken at a time: the first
+of them may take the room of all.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import NoReturn
 
+from adapters.dialects.dialect import DialectError
 from adapters.service.decide.service import Service
 from adapters.wire.kube import Pod
+from core.durations import MILLISECOND
 
 EVERY = 0.5
 """Seconds between two rounds."""
@@ -26,14 +30,18 @@ STEP = 10
 """Pods evaluated before the event loop gets its turn."""
 
 Wake = Callable[[Pod, str], Awaitable[None]]
-"""Changes a pod; the text is a new one each time."""
+"""Changes a pod; the text is a new one each time, whichever process wakes it."""
 
 
 class PodRequeuer:
     """Evaluates the waiting pods again after each change of the ledgers."""
 
     def __init__(
-        self, service: Service, wake: Wake, failed: Callable[[Pod, OSError], bool]
+        self,
+        service: Service,
+        wake: Wake,
+        failed: Callable[[Pod, OSError], bool],
+        unbound: Callable[[], Sequence[Pod]],
     ) -> None:
         """Wake no pod yet.
 
@@ -41,10 +49,14 @@ class PodRequeuer:
             service: has the waiting pods.
             wake: changes a pod.
             failed: called when that failed; returns whether to try again.
+            unbound: the pods that no scheduler has bound. Those that are there at the first round
+                may have been rejected by a process that has ended.
         """
         self._service = service
         self._wake = wake
         self._failed = failed
+        self._unbound = unbound
+        self._began = False
         self._revision = (-1, -1)
         self._to_evaluate = 0
 
@@ -63,6 +75,9 @@ class PodRequeuer:
         service = self._service
         if service.readiness.awaited:
             return 0
+        if not self._began:
+            self._began = True
+            self._learn()
         if service.revision != self._revision:
             self._revision, self._to_evaluate = service.revision, len(service.waiting_pods)
         woken: list[Pod] = []
@@ -76,10 +91,18 @@ class PodRequeuer:
             await self._one(pod)
         return len(woken)
 
+    def _learn(self) -> None:
+        """Let the pods wait that request a share; those of device plugins are not ours."""
+        for pod in self._unbound():
+            with suppress(DialectError):
+                found = self._service.pod_requests.read(pod)
+                if found is not None and found.request.plugin is None:
+                    self._service.waiting_pods.add(found)
+
     async def _one(self, pod: Pod) -> None:
         pod_request = self._service.pod_requests.get(pod.metadata.uid)
         try:
-            await self._wake(pod, "{}-{}".format(*self._revision))
+            await self._wake(pod, str(self._service.ports.clock.wall() // MILLISECOND))
         except OSError as error:
             if self._failed(pod, error) and pod_request is not None:
                 self._service.waiting_pods.add(pod_request)

@@ -127,6 +127,8 @@ class Settings(Section):
         namespace: namespace of the reconciler's Lease.
         scheduler_namespaces: namespaces of schedulers and device plugins, whose ConfigMaps are
             their settings; those elsewhere are ignored. The first one that has a file counts.
+        hami_device_config: name of the ConfigMap with HAMi's device configuration, which has the
+            name of HAMi's release.
         hold_seconds: seconds for which vc-scheduler's plan reserves cards without a Binding.
         publish: dialects whose extended resources the service writes to the status of nodes, where
             no device plugin does it.
@@ -169,6 +171,7 @@ class Settings(Section):
         "koordinator-system",
         "hami-system",
     )
+    hami_device_config: Annotated[str, Field(pattern=r"^[a-z0-9.-]+$")] = "hami-scheduler-device"
     hold_seconds: Annotated[int, Field(ge=1, le=3600)] = 30
     publish: Annotated[tuple[_DialectName, ...], SPLIT_AT_COMMAS] = ()
     mirrors: Annotated[tuple[_MirrorName, ...], SPLIT_AT_COMMAS] = ()

@@ -63,6 +63,7 @@ def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
         "dialects": sorted(card.dialects),
         "memoryMiB": card.memory // MIB,
         "usedMemoryMiB": use.memory // MIB,
+        "compute": card.compute,
         "usedCompute": use.compute,
         "slots": card.slots,
         "usedSlots": use.slots,

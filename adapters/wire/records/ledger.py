@@ -25,7 +25,7 @@ from adapters.wire.records.ledger_records import (
     SummaryRecord,
     TotalRecord,
 )
-from core.hardware.card import Card, Level, Scope
+from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
@@ -87,6 +87,7 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         partitions_bind=node.partitions_bind,
         losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
         gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
+        scores=node.scores,
         allocations=tuple(allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
         meter=_meter_record(ledger.meter) if ledger.meter.until else None,
@@ -119,12 +120,14 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
         card.memory,
         card.slots,
         card.healthy,
-        card.mode,
+        Mode.SHARED if card.mode is Mode.MPS else card.mode,
         card.numa,
         tuple(ScopeRecord(scope.level.name.lower(), scope.name) for scope in card.links),
         tuple(sorted(card.dialects)),
         card.names,
         geometries.index(card.geometry) if card.geometry.layouts else None,
+        card.compute,
+        card.mode is Mode.MPS,
     )
 
 
@@ -146,6 +149,7 @@ def allocation_record(allocation: Allocation) -> AllocationRecord:
         allocation.since,
         allocation.release_by,
         allocation.devices,
+        allocation.initialized,
     )
 
 
@@ -159,12 +163,20 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
         partitions_bind=record.partitions_bind,
         losses=tuple((entry.cards, entry.value) for entry in record.losses),
         gains=tuple((entry.cards, entry.value) for entry in record.gains),
+        scores=_scores(record),
     )
     allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
     check_unique("card", [card.uuid for card in node.cards])
     check_unique("pod", [allocation.uid for allocation in allocations])
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
     return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
+
+
+def _scores(record: LedgerRecord) -> tuple[tuple[int, ...], ...]:
+    """The scores of pairs; none where they are not those of the record's cards."""
+    cards = len(record.cards)
+    is_square = len(record.scores) == cards and all(len(row) == cards for row in record.scores)
+    return record.scores if is_square else ()
 
 
 @lru_cache(_GEOMETRIES)
@@ -213,12 +225,13 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.memory,
         card.slots,
         card.healthy,
-        card.mode,
+        Mode.MPS if card.mps and card.mode is Mode.SHARED else card.mode,
         card.numa if card.numa is not None and card.numa >= 0 else None,
         tuple(Scope(Level[scope.level.upper()], scope.name) for scope in card.links),
         _dialects(card.dialects),
         card.names,
         NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
+        card.compute,
     )
 
 
@@ -251,4 +264,5 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         since=record.since,
         release_by=record.release_by,
         devices=record.devices,
+        initialized=record.initialized,
     )

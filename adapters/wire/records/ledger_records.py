@@ -6,9 +6,9 @@ import msgspec
 
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.grant import Count, GrantRecord, Memory, Number, SliceRecord
+from adapters.wire.records.grant import Compute, Count, GrantRecord, Memory, Number, SliceRecord
 from core.hardware.card import Mode
-from core.hardware.quantity import MAX_NUMBER
+from core.hardware.quantity import FULL, MAX_NUMBER
 from core.requests.request import TaskClass
 
 
@@ -35,7 +35,11 @@ class GeometryRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``."""
+    """A ``core.hardware.card.Card``; ``geometry`` is a position in the record's ``geometries``.
+
+    A card in mode ``mps`` has the mode ``shared`` and ``mps``: an earlier program, which knows no
+    such mode, then reads it as a shared card.
+    """
 
     uuid: str
     index: Number
@@ -50,6 +54,8 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     dialects: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
     geometry: Number | None = None
+    compute: Compute = FULL
+    mps: bool = False
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
@@ -85,6 +91,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     since: Count = 0
     release_by: Count | None = None
     devices: str = ""
+    initialized: bool = False
 
 
 class TotalRecord(Wire, frozen=True, gc=False):
@@ -130,6 +137,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     partitions_bind: bool = False
     losses: tuple[CardCountRecord, ...] = ()
     gains: tuple[CardCountRecord, ...] = ()
+    scores: tuple[tuple[Int64, ...], ...] = ()
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None

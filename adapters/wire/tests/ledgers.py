@@ -21,6 +21,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         links=(Scope(Level.NUMA, "1"), Scope(Level.LINK, "0-3")),
         dialects=frozenset({"volcano", "koordinator"}),
         names=("NVIDIA-A100", "A100"),
+        compute=150,
     )
     cut = a_mig_card("GPU-1", 1)
     node = replace(
@@ -30,6 +31,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         partitions_bind=True,
         losses=((1, 3), (2, -1)),
         gains=((2, 50),),
+        scores=((0, 60, 100), (60, 0, 20), (100, 20, 0)),
     )
     rich = replace(
         held(
@@ -47,6 +49,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         blocked=frozenset({"GPU-2", "GPU-0"}),
         since=4,
         release_by=1_800_000_000,
+        initialized=True,
     )
     return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second", node=name))
 

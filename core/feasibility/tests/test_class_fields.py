@@ -69,6 +69,7 @@ CHANGES: dict[type, dict[str, object]] = {
         "dialects": frozenset({DIALECT, "other"}),
         "names": ("A100-SXM4",),
         "geometry": A30ISH,
+        "compute": 50,
     },
     Node: {
         "cards": NODE.cards[:1],
@@ -77,6 +78,7 @@ CHANGES: dict[type, dict[str, object]] = {
         "partitions_bind": True,
         "losses": ((1, 5),),
         "gains": ((1, 5),),
+        "scores": ((0, 5), (5, 0)),
     },
 }
 """By field, a value that makes another class."""

@@ -1,6 +1,6 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, product
+from itertools import combinations, combinations_with_replacement, product
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Gra
     """All ways to give the containers suitable cards, whether there is room or not."""
     suitable = [card for card in ledger.node.cards if unsuitable(request, card) is None]
     for groups in product(
-        *(combinations(suitable, container.count) for container in request.containers)
+        *(groups_of(request, suitable, container.count) for container in request.containers)
     ):
         pairs = [
             (a, card) for a, group in zip(request.containers, groups, strict=True) for card in group
@@ -68,10 +68,23 @@ def every_assignment(request: Request, ledger: NodeLedger) -> Iterator[tuple[Gra
             )
 
 
+def groups_of(request: Request, suitable: Sequence[Card], count: int) -> Iterator[tuple[Card, ...]]:
+    """Cards for one container; one in MIG mode more than once where it can give several slices."""
+    for group in combinations_with_replacement(suitable, count):
+        repeated = [card for card in set(group) if group.count(card) > 1]
+        if all(request.several_slices and card.mode is Mode.MIG for card in repeated):
+            yield group
+
+
 def every_grant(request: Request, container: ContainerRequest, card: Card) -> list[Grant]:
     memory = required_memory(request, container, card)
     plain = Grant(
-        container.name, card.uuid, memory, container.compute, container.exclusive, container.phase
+        container.name,
+        card.uuid,
+        memory,
+        container.compute,
+        container.exclusive_on(card),
+        container.phase,
     )
     if card.mode is not Mode.MIG:
         return [plain]
@@ -126,6 +139,7 @@ def test_the_ledger_takes_every_placement(request: Request, ledger: NodeLedger) 
 def test_every_card_of_a_refused_container_is_either_counted_or_would_do(
     request: Request, ledger: NodeLedger
 ) -> None:
+    request = replace(request, several_slices=False)
     result = fit(request, ledger)
 
     if isinstance(result, Reason) and result.asked and result.cause is None:
@@ -333,6 +347,16 @@ def test_containers_that_fit_alone_but_not_together_have_a_cause_of_their_own() 
     )
 
 
+def test_a_container_of_all_compute_shares_only_a_card_whose_compute_is_overcommitted() -> None:
+    plain, scaled = a_card("plain", 0), replace(a_card("scaled", 1), compute=200)
+    both = empty(plain, scaled)
+    used = both.adopt(held(a_grant("plain"), a_grant("scaled")))
+    one = replace(wants("x", GIB), compute=100, exclusive=True, exclusive_by_compute=True)
+
+    assert cards_of(fit(a_request(one), used)) == ["scaled"]
+    assert cards_of(fit(a_request(one), both)) == ["plain"]
+
+
 def test_an_exclusive_container_shares_with_no_other_of_its_pod() -> None:
     alone = replace(wants("x", GIB), exclusive=True)
     for containers in ((alone, wants("y", GIB)), (wants("y", GIB), alone)):
@@ -385,6 +409,34 @@ CUT = replace(a_request(), modes=frozenset({Mode.MIG}))
 def slots_of(result: Placement | Reason) -> list[tuple[int, int]]:
     assert isinstance(result, Placement)
     return [(g.slice.start, g.slice.size) for g in result.grants if g.slice is not None]
+
+
+def test_several_slices_of_one_card_are_tried_until_all_containers_have_theirs() -> None:
+    ledger = empty(replace(a_mig_card(), geometry=ONE_LAYOUT))
+    pair = replace(wants("x", GIB), count=2)
+    request = replace(
+        a_request(pair, wants("y", 2 * GIB)), modes=frozenset(Mode), several_slices=True
+    )
+
+    assert refused(fit(request, ledger)).cause is Cause.TOGETHER
+    mixed = empty(a_mig_card())
+    grants = placed(mixed, request, fit(request, mixed)).allocations["new"].grants
+    assert [(grant.slice.start, grant.slice.size) for grant in grants if grant.slice] == [
+        (0, 1),
+        (1, 1),
+        (2, 2),
+    ]
+
+
+def test_a_search_among_slices_that_takes_too_long_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fit_module, "TRIES", 1)
+    pair = replace(a_container(GIB), count=2)
+    request = replace(a_request(pair), modes=frozenset(Mode), several_slices=True)
+
+    counts = refused(fit(request, empty(a_mig_card()))).counts
+    assert [each.cause for each in counts] == [Cause.NO_SLICE]
 
 
 def test_a_slice_is_granted_with_all_that_it_has() -> None:

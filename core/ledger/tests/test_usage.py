@@ -10,8 +10,10 @@ from core.ledger.usage import (
     CardUsage,
     concurrent_grants,
     conflict_between,
+    contested_cards,
     first_conflict,
     shares_by_card,
+    shares_of,
 )
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
@@ -63,7 +65,10 @@ def beside(newcomer: CardShare, *residents: CardShare) -> Cause | None:
 
 
 def peak(*phases: tuple[Phase, int]) -> tuple[int, int, int]:
-    grants = [replace(a_grant(memory=memory), phase=phase) for phase, memory in phases]
+    grants = [
+        replace(a_grant(memory=memory, container=f"c{number}"), phase=phase)
+        for number, (phase, memory) in enumerate(phases)
+    ]
     found = shares_by_card(a_request(), grants)
     return found.memory, found.compute, found.slots
 
@@ -82,7 +87,8 @@ def test_sidecars_add_to_all_that_starts_after_them() -> None:
 
 def test_slices_count_for_the_whole_life_of_the_pod_and_once() -> None:
     found = shares_by_card(
-        a_request(), [a_sliced_grant(0, 2, Phase.INIT), a_sliced_grant(2), a_sliced_grant(0, 2)]
+        a_request(),
+        [a_sliced_grant(0, 2, Phase.INIT, "first"), a_sliced_grant(2), a_sliced_grant(0, 2)],
     )
 
     assert (found.memory, found.compute, found.slots) == (3 * GIB, 75, 2)
@@ -132,14 +138,41 @@ def test_a_grant_alone_counts_as_beside_an_init_container_that_has_nothing(
 def test_a_main_container_runs_beside_sidecars_and_other_main_ones() -> None:
     grants = [replace(a_grant(), phase=phase) for phase in (Phase.INIT, Phase.SIDECAR, Phase.MAIN)]
 
-    assert concurrent_grants(grants, Phase.MAIN) == grants[1:]
+    assert concurrent_grants(grants, Phase.MAIN, "next") == grants[1:]
 
 
 @pytest.mark.parametrize("phase", [Phase.INIT, Phase.SIDECAR])
 def test_an_init_container_runs_beside_earlier_sidecars_alone(phase: Phase) -> None:
     grants = [replace(a_grant(), phase=earlier) for earlier in (Phase.INIT, Phase.SIDECAR)]
 
-    assert concurrent_grants(grants, phase) == grants[1:]
+    assert concurrent_grants(grants, phase, "next") == grants[1:]
+
+
+def test_all_slices_of_one_container_are_in_use_at_once() -> None:
+    one, two = (
+        replace(a_sliced_grant(start), container="first", phase=Phase.INIT) for start in (0, 1)
+    )
+    after = replace(a_sliced_grant(2), container="second", phase=Phase.INIT)
+
+    assert concurrent_grants([one], Phase.INIT, "first") == [one]
+    share = shares_by_card(held(), [one, two, after])
+    assert (share.slots, len(share.slices)) == (2, 3)
+    alone = [replace(each, exclusive=True) for each in (one, two)]
+    assert contested_cards(held(*alone)) == []
+    assert contested_cards(held(one, one)) == ["a"]
+
+
+def test_of_an_initialized_pod_only_slices_of_its_init_containers_count() -> None:
+    first = replace(a_grant(memory=7 * GIB, container="first"), phase=Phase.INIT)
+    other = replace(a_grant("b", container="first"), phase=Phase.INIT)
+    cut = a_sliced_grant(0, phase=Phase.INIT, container="second")
+    allocation = replace(held(first, other, cut, a_grant(memory=GIB)), initialized=True)
+
+    shares = shares_of(allocation)
+
+    assert shares.keys() == {"a"}
+    assert (shares["a"].memory, len(shares["a"].slices)) == (2 * GIB, 1)
+    assert shares_of(replace(allocation, initialized=False))["a"].memory == 8 * GIB
 
 
 # --- the sum of the holders -----------------------------------------------------------------------
@@ -184,6 +217,27 @@ def test_missing_compute_is_in_percent() -> None:
     found = first_conflict(a_card(), use, holder("new", compute=40))
 
     assert found == Obstacle(Cause.COMPUTE, 10)
+
+
+@pytest.mark.parametrize(("compute", "short"), [(50, 10), (0, 60)])
+def test_pods_have_no_more_compute_together_than_the_card_states(compute: int, short: int) -> None:
+    use, card = CardUsage().plus(holder("a", compute=30)), replace(a_card(), compute=compute)
+
+    assert first_conflict(card, use, holder("b", compute=30)) == Obstacle(Cause.COMPUTE, short)
+
+
+def test_pods_of_all_compute_share_a_card_whose_compute_is_overcommitted() -> None:
+    use, card = CardUsage().plus(holder("a", compute=FULL)), replace(a_card(), compute=2 * FULL)
+
+    assert first_conflict(card, use, holder("b", compute=FULL)) is None
+    full = use.plus(holder("b", compute=FULL))
+    assert first_conflict(card, full, holder("c")) == Obstacle(Cause.COMPUTE_FULL)
+
+
+def test_a_card_without_compute_takes_pods_of_memory_alone() -> None:
+    use, card = CardUsage().plus(holder("a")), replace(a_card(), compute=0)
+
+    assert first_conflict(card, use, holder("b")) is None
 
 
 def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:

@@ -111,6 +111,15 @@ def test_weighted_use_is_counted_after_the_request() -> None:
     assert found == 1 * PPM // 2 + 2 * PPM // 10 + 3 * PPM // 2
 
 
+@pytest.mark.parametrize(
+    ("compute", "load"), [(FULL, 500_000), (50, 1_000_000), (200, 250_000), (0, 0)]
+)
+def test_use_of_compute_is_a_part_of_what_pods_may_have(compute: int, load: int) -> None:
+    request = replace(a_request(a_container(compute=50)), ranking=Ranking(weights=Weights(0, 1, 0)))
+
+    assert value(CardKey.FULLEST, a_candidate(replace(a_card(), compute=compute)), request) == load
+
+
 def test_the_lowest_index_breaks_the_last_tie() -> None:
     candidates = [
         a_candidate(a_card("a", 2)),
@@ -151,6 +160,14 @@ def test_shares_of_a_node_are_over_all_its_cards() -> None:
 
     assert shares(ledger) == (PPM // 8, PPM // 4, PPM // 4)
     assert load(ledger, Weights(0, 1, 2)) == PPM // 4 + 2 * PPM // 4
+
+
+def test_compute_of_a_node_is_what_pods_may_have_of_its_cards() -> None:
+    grants = held(a_grant("c0", compute=50))
+    halved = [replace(card, compute=50) for card in like_cards(2)]
+
+    assert shares(empty(*halved).adopt(grants))[1] == 500_000
+    assert shares(empty(*(replace(c, compute=0) for c in halved)).adopt(grants)) == (0, 0, 0)
 
 
 def test_a_node_without_cards_bears_no_load() -> None:

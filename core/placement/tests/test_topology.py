@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, islice
+from math import comb
+from random import Random
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -369,3 +371,55 @@ def test_every_group_comes_once(choice: LinkQuery) -> None:
     found = list(linked_groups(choice))
 
     assert sorted(found) == sorted(combinations(choice.order, choice.count))
+
+
+# --- scores of pairs ------------------------------------------------------------------------------
+
+SCORED = TopologyConstraint(levels=(Level.NUMA,), by_score=True)
+
+
+def as_hami_chooses(scores: Sequence[Sequence[int]], order: Sequence[int], count: int) -> list[int]:
+    """HAMi's search, line by line.
+
+    Source: HAMi v2.10 pkg/device/nvidia/device.go, generateCombinations, computeBestCombination
+    and computeWorstSingleCard.
+    """
+    best, chosen = -1, list[int]()
+    if count == 1:
+        totals = [(sum(scores[one][o] for o in order if o != one), one) for one in order]
+        return [min(totals, key=lambda each: each[0])[1]]
+    for group in combinations(order, count):
+        total = 0
+        for i, one in enumerate(group):
+            for other in group[i + 1 :]:
+                total += scores[one][other]
+        if not chosen or total > best:
+            best, chosen = total, [*group]
+    return chosen
+
+
+@given(st.randoms(use_true_random=True))
+def test_scores_decide_as_in_hami(seed: Random) -> None:
+    cards = seed.randint(2, 6)
+    rows = tuple(tuple(seed.choice((0, 20, 60, 100)) for _ in range(cards)) for _ in range(cards))
+    scores = tuple(tuple(0 if i == j else rows[i][j] for j in range(cards)) for i in range(cards))
+    node = replace(tree(cards, 2, 2), scores=scores)
+    order = seed.sample(range(cards), seed.randint(1, cards))
+    count = seed.randint(1, len(order))
+
+    groups = [*linked_groups(choose(node, count, linking=SCORED, order=order))]
+
+    assert [*groups[0]] == as_hami_chooses(scores, order, count)
+    assert len(groups) == len({*groups}) == comb(len(order), count)
+
+
+def test_without_scores_levels_count_and_without_the_wish_scores_do_not() -> None:
+    node = tree(4, 2, 2)
+    scored = replace(node, scores=((0, 0, 9, 0), (0, 0, 0, 0), (9, 0, 0, 0), (0, 0, 0, 0)))
+
+    assert best(choose(node, 2, linking=SCORED)) == (0, 1)
+    assert best(choose(scored, 2, linking=replace(SCORED, by_score=False))) == (0, 1)
+    assert best(choose(scored, 2, linking=SCORED)) == (0, 2)
+    within = replace(SCORED, required=Level.NUMA)
+    assert best(choose(scored, 2, linking=within)) == (0, 1)
+    assert best(choose(scored, 3, linking=within)) is None

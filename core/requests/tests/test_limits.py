@@ -8,7 +8,7 @@ from core.hardware.card import Card
 from core.hardware.quantity import GIB, MIB
 from core.requests.grant import Grant
 from core.requests.limits import CardLimit, GrantError, Limits, limits
-from core.tests.builders import A30ISH, a_card, a_grant, a_mig_card
+from core.tests.builders import A30ISH, a_card, a_grant, a_mig_card, a_sliced_grant
 
 PRESENT: dict[str, Card] = {"a": a_card("a", 0), "b": a_card("b", 1)}
 
@@ -101,6 +101,17 @@ def test_a_card_that_is_not_there_is_refused() -> None:
 
 def test_a_card_that_another_container_misses_is_not_looked_for() -> None:
     assert limits([a_grant("gone", container="other")], "main", PRESENT).cards == ()
+
+
+def test_a_container_can_have_several_slices_of_a_card() -> None:
+    card = a_mig_card()
+    first, second = (a_sliced_grant(start) for start in (0, 1))
+
+    found = limits([first, second], "main", {"a": card})
+    assert [limit.slice for limit in found.cards] == [first.slice, second.slice]
+    for twice in ((first, first), (first, a_grant("a")), (a_grant("a"), first)):
+        with pytest.raises(GrantError, match="card a is granted twice"):
+            limits(twice, "main", {"a": card})
 
 
 def test_a_card_granted_twice_is_refused() -> None:

@@ -174,8 +174,11 @@ def hami_mig_says(pods: Mapping[str, Object]) -> None:
         for name, row in pods.items()
     }
     profiles = {name: [(row["profile"], row["placement"]) for row in found[name]] for name in found}
-    assert profiles["hami-mig"] == [("2g.10gb", {"start": 0, "size": 2})] * 2
-    assert len({row["gpuUUID"] for row in found["hami-mig"]}) == 2, "a card for each device"
+    assert profiles["hami-mig"] == [
+        ("2g.10gb", {"start": 0, "size": 2}),
+        ("2g.10gb", {"start": 2, "size": 2}),
+    ]
+    assert len({row["gpuUUID"] for row in found["hami-mig"]}) == 1, "slices of one card"
     assert profiles["hami-mig-small"] == [("1g.5gb", {"start": 6, "size": 1})]
 
 

@@ -1,64 +1,67 @@
-"""Gangs under stock kube-scheduler and koord-scheduler with the extender: all pods or none."""
+"""Gangs under stock schedulers with the extender: all pods are bound, or none."""
 
 import time
 from collections.abc import Callable, Iterator
-from functools import partial
-from itertools import count
-from typing import Any
+from random import Random
 
 import pytest
 
-from e2e.harness.cluster.control_plane import start_control_plane
 from e2e.harness.cluster.node_ledgers import held, wait_until_free
-from e2e.harness.cluster.ready_cluster import PODS, clear, node_of, pod, turn
-from e2e.harness.processes.flags import Flags
+from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, pod, turn
 from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
     KOORD,
     KUBE,
+    VOLCANO,
     add_ready_nodes,
     prepare,
     starter,
     wait_for_cards,
 )
-from e2e.harness.schedulers.native import GANG
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
-from e2e.harness.schedulers.service import Service, kube_like, start_service, webhooks
+from e2e.harness.schedulers.gangs import (
+    by_koordinator,
+    by_kubernetes,
+    by_volcano,
+    gang_scheduler,
+    start_gang_plane,
+)
+from e2e.harness.schedulers.schedulers import start_volcano_controllers
+from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import described, gpus, hami, volcano
 
-pytestmark = [pytest.mark.local, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.local, pytest.mark.timeout(400)]
 
-GATE = "GenericWorkload=true"
 NODES = ("left", "right")
-POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
 LARGE = {NUMBER: "1", MEMORY: "50000"}
 """More than half of a card of 81920 MiB: of these a card takes one."""
 HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "50000"}
+GANGS = 18
+"""Gangs of the three schedulers together, a third of each."""
+LATE = 20
+"""Seconds in which the pods of a gang are bound after the first one."""
 LONG = 20
 """Seconds in which a gang that fits nowhere is tried again."""
-
-_NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
 def service() -> Iterator[Service]:
-    """A cluster with gangs of Kubernetes' own, two nodes of two cards, and both schedulers."""
-    flags: Flags = {"feature-gates": GATE, "runtime-config": "scheduling.k8s.io/v1beta1=true"}
+    """A cluster of two nodes with two cards each, and all three schedulers."""
     with run() as this:
-        plane = start_control_plane(this, flags)
+        plane = start_gang_plane(this)
         prepare(plane)
         cards = {name: gpus(name, 2) for name in NODES}
         add_ready_nodes(plane, [described(n, volcano(cards[n]), hami(cards[n])) for n in NODES])
         made = start_service(plane)
-        kube = partial(
-            start_kube_scheduler,
-            plane,
-            kube_like(made, "kube-scheduler-config.yaml", KUBE),
-            gates=GATE,
-        )
-        with webhooks(made), turn(kube, plane), turn(starter(made, KOORD), plane):
+        start_volcano_controllers(plane, plane.scheduler(VOLCANO))
+        koord, volcano_scheduler = starter(made, KOORD), starter(made, VOLCANO)
+        with (
+            webhooks(made),
+            turn(gang_scheduler(made), plane),
+            turn(koord, plane),
+            turn(volcano_scheduler, plane),
+        ):
             wait_for_cards(plane, NODES)
             yield made
 
@@ -68,40 +71,6 @@ def _cleared(service: Service) -> Iterator[None]:
     yield
     clear(service.plane.api)
     wait_until_free(service.plane, *NODES)
-
-
-def by_kubernetes(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
-    """A gang of kube-scheduler's own; the names of its pods."""
-    name = f"group-{next(_NUMBERS)}"
-    policy = {"gang": {"minCount": size}}
-    service.plane.api.create(
-        POD_GROUPS, {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}}
-    )
-    return _add(service, KUBE, name, shares, schedulingGroup={"podGroupName": name})
-
-
-def by_koordinator(service: Service, size: int, *shares: dict[str, str]) -> list[str]:
-    """A gang of koord-scheduler; the names of its pods."""
-    name = f"gang-{next(_NUMBERS)}"
-    texts = {f"{GANG}/name": name, f"{GANG}/min-available": str(size)}
-    return _add(service, KOORD, name, shares, texts)
-
-
-def _add(
-    service: Service,
-    scheduler: str,
-    gang: str,
-    shares: tuple[dict[str, str], ...],
-    texts: dict[str, str] | None = None,
-    **spec: Any,
-) -> list[str]:
-    names = [f"{gang}-{number}" for number in range(len(shares))]
-    for name, share in zip(names, shares, strict=True):
-        made = pod(name, scheduler, share, **spec)
-        if texts:
-            made["metadata"]["annotations"] = texts
-        service.plane.api.create(PODS, made)
-    return names
 
 
 Gang = Callable[..., list[str]]
@@ -151,3 +120,39 @@ def test_a_gang_that_waits_is_bound_when_all_of_it_has_room(service: Service, ga
     service.plane.api.delete(f"{PODS}/before?gracePeriodSeconds=0")
 
     within(90, lambda: bound(service, names) == 4)
+
+
+def test_gangs_of_three_schedulers_at_once_are_bound_as_a_whole(service: Service) -> None:
+    """A gang that is bound makes room for the others; the service is killed in between."""
+    random = Random(7)  # noqa: S311
+    kinds = (by_kubernetes, by_koordinator, by_volcano)
+    gangs: list[list[str]] = []
+    for number in range(GANGS):
+        size = random.choice((2, 2, 3, 4))
+        shares = [random.choice((LARGE, HAMI)) for _ in range(size)]
+        make = kinds[number % len(kinds)]
+        gangs.append(make(service, size, *(shares if make is not by_volcano else [LARGE] * size)))
+    first: dict[str, float] = {}
+    kills = [GANGS // 3, 2 * GANGS // 3]
+
+    def waiting() -> str:
+        return str({each: events(service.plane.api, each) for names in gangs for each in names})
+
+    def left() -> bool:
+        there = {row["metadata"]["name"]: row for row in service.plane.api.get(PODS)["items"]}
+        for names in [*gangs]:
+            placed = sum(bool(there[name]["spec"].get("nodeName")) for name in names)
+            if placed == len(names):
+                gangs.remove(names)
+                for name in names:
+                    service.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+            elif placed:
+                since = first.setdefault(names[0], time.monotonic())
+                assert time.monotonic() - since < LATE, waiting()
+        if kills and len(gangs) <= GANGS - kills[0]:
+            kills.pop(0)
+            service.kill()
+            service.start()
+        return not gangs
+
+    within(270, left, waiting)

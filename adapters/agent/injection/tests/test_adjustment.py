@@ -157,6 +157,22 @@ def test_a_slice_is_visible_by_its_instance() -> None:
     assert plan.mounts == ()
 
 
+def test_several_slices_of_a_card_are_visible_by_their_instances() -> None:
+    other = replace(SLICE, start=4)
+    there = equipment(
+        instances={
+            MigKey("GPU-0", "1g.10gb", 2): Instance("MIG-7", ("/dev/nvidia0", "/dev/cap3")),
+            MigKey("GPU-0", "1g.10gb", 4): Instance("MIG-8", ("/dev/nvidia0", "/dev/cap6")),
+        }
+    )
+    both = limits(limit(0, 10 * GIB, 14, SLICE), limit(0, 10 * GIB, 14, other))
+
+    plan = plan_share(both, POD, container(), there)
+
+    assert plan.env == {"NVIDIA_VISIBLE_DEVICES": "MIG-7,MIG-8"}
+    assert plan.devices == ("/dev/nvidia0", "/dev/cap3", "/dev/cap6", "/dev/nvidiactl")
+
+
 def test_a_slice_without_its_mig_instance_is_rejected() -> None:
     with pytest.raises(GrantError, match=r"has no 1g\.10gb instance at 2"):
         plan_share(limits(limit(0, 10 * GIB, 14, SLICE)), POD, container(), equipment())

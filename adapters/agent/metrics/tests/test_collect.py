@@ -1,4 +1,5 @@
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,12 @@ def test_a_container_without_a_record_has_what_it_was_granted(tmp_path: Path) ->
     granted = [each for each in lines if each.startswith("dragoman_container_memory_granted_bytes")]
     assert [each.rpartition(" ")[2] for each in granted] == ["5", "7"]
     assert not any("dragoman_container_memory_used" in line for line in lines)
+
+
+def test_slices_of_one_card_are_one_line(tmp_path: Path) -> None:
+    held = limits(limit(1, memory=7, slot=SLICE), limit(1, memory=8, slot=replace(SLICE, start=1)))
+
+    lines = text(tmp_path, granted=lambda *_: held).splitlines()
+
+    granted = [each for each in lines if each.startswith("dragoman_container_memory_granted_bytes")]
+    assert [each.rpartition(" ")[2] for each in granted] == ["15"]

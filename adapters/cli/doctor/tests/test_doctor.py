@@ -191,6 +191,22 @@ def renamed(cluster: SoundCluster) -> None:
     cluster.add(a_pod("train", "default", container))
 
 
+def of_another_release(cluster: SoundCluster) -> None:
+    """HAMi's chart names it so for the release ``gpu``: charts/hami/templates/_helpers.tpl."""
+    hami_settings(cluster, "nvidia: {defaultMemory: 1000}")
+    meta = cluster.find("configmaps", "hami-scheduler-device")["metadata"]
+    meta["name"] = "gpu-hami-scheduler-device"
+    meta["labels"] = {"app.kubernetes.io/component": "hami-scheduler"}
+
+
+def in_another_namespace(cluster: SoundCluster) -> None:
+    of_another_release(cluster)
+    cluster.find("configmaps", "gpu-hami-scheduler-device")["metadata"] |= {
+        "name": "hami-scheduler-device",
+        "namespace": "gpu",
+    }
+
+
 def renamed_and_covered(cluster: SoundCluster) -> None:
     renamed(cluster)
     for webhook in of_webhooks(cluster):
@@ -234,6 +250,12 @@ def unreadable_settings(cluster: SoundCluster) -> None:
         ),
         (quota, WARNING, "is not known: exceeded quota: small"),
         (renamed, WARNING, "pods that request nvidia.com/vgpu pass the webhook pods.dragoman.dev"),
+        (
+            of_another_release,
+            ERROR,
+            "does not read ConfigMap kube-system/gpu-hami-scheduler-device",
+        ),
+        (in_another_namespace, ERROR, "does not read ConfigMap gpu/hami-scheduler-device"),
         (unreadable_settings, WARNING, "ConfigMap hami-scheduler-device"),
         (ended, ERROR, "dragoman-tls ended on"),
         (ending, WARNING, "dragoman-tls ends on"),

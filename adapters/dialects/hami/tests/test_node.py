@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -6,11 +7,12 @@ from hypothesis import strategies as st
 
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import NodeDescription
-from adapters.dialects.formats.hami_record import NODE_DEVICES
+from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami.node import read_node as read_hami
 from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.hami.tests.builders import (
+    a_container,
     a_device,
     a_hami,
     a_kube_node,
@@ -21,12 +23,18 @@ from adapters.dialects.hami.tests.builders import (
     run,
     the_node,
 )
+from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
+from core.feasibility.fit import fit
 from core.hardware.card import Card, Level, Mode, Scope
+from core.hardware.node import Node
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Placement
+from core.requests.reason import Reason
+from core.tests.builders import placed
 
 HAMI = frozenset({"hami"})
 
@@ -78,6 +86,114 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
             names=("NVIDIA-Tesla V100-PCIE-32GB",),
         ),
     )
+
+
+def the_one(*entries: dict[str, object]) -> NodeLedger:
+    """The ledger of a node with one card."""
+    node = kube(json.dumps(entries))
+    return NodeLedger.of(read_node(node, None, [HAMI_DIALECT])[0])
+
+
+def cores(percent: int, memory: int = 1024) -> dict[str, Amount]:
+    return {"gpu": 1, "gpumem": memory, "gpucores": percent}
+
+
+def test_a_card_of_half_its_compute_has_no_room_for_two_pods_of_30_percent() -> None:
+    """HAMi's device plugin writes deviceCoreScaling times 100 as devcore, 50 for 0.5.
+
+    pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go:175-177. Its scheduler compares
+    what is left of it with the request: pkg/device/nvidia/device.go:794.
+    """
+    ledger = the_one(entry(devcore=50))
+    ledger = run(ledger, a_pod(cores(30)))
+
+    assert rejection(a_pod(cores(30)), ledger).text() == "1 of 1 cards: compute 10% short"
+    assert run(ledger, a_pod(cores(20))).usages[0].compute == 50
+
+
+def test_two_pods_of_all_compute_share_a_card_of_twice_its_compute() -> None:
+    """A request of 100 is exclusive only where devcore is 100: pkg/device/nvidia/device.go:800."""
+    ledger = the_one(entry(devcore=200))
+    ledger = run(ledger, a_pod(cores(100)), a_pod(cores(100)))
+
+    assert ledger.usages[0].compute == 200
+    assert rejection(a_pod(cores(0)), ledger).text() == "1 of 1 cards: compute fully allocated"
+
+
+def test_a_whole_card_is_exclusive_also_where_compute_is_overcommitted() -> None:
+    ledger = the_one(entry(devcore=200))
+    pod = a_pod({"gpu": 1})
+    dialect = dialect_of(pod, ALL)
+    assert dialect is not None
+    whole = dialect.read_request(pod)
+    assert whole.dialect == "nvidia"
+    ledger = placed(ledger, whole, fit(whole, ledger))
+
+    assert rejection(a_pod(cores(0)), ledger).text() == "1 of 1 cards: held exclusively"
+    assert isinstance(fit(whole, the_one(entry(devcore=50))), Reason)
+
+
+def test_the_record_of_hamis_scheduler_of_all_compute_shares_such_a_card() -> None:
+    """It holds for pods that HAMi's own scheduler bound before."""
+    ledger = the_one(entry(devcore=200))
+    pod = a_pod(cores(100), annotations={NVIDIA_ALLOCATED: "GPU-a,NVIDIA,1024,100:;"}, node="n")
+    of_other_names = a_pod({}, annotations=pod.metadata.annotations, node="n")
+
+    for each in (pod, of_other_names):
+        found = adopt(each, ledger.node, [HAMI_DIALECT])
+        assert found is not None
+        assert [(grant.compute, grant.exclusive) for grant in found.grants] == [(100, False)]
+
+
+def test_a_card_without_compute_takes_pods_of_memory_alone() -> None:
+    """HAMi compares with the total only where it is not 0: pkg/device/nvidia/device.go:806."""
+    ledger = the_one(entry(devcore=0))
+    ledger = run(ledger, a_pod(cores(0)), a_pod(cores(0)))
+
+    assert rejection(a_pod(cores(1)), ledger).text() == "1 of 1 cards: compute 1% short"
+
+
+def test_a_partitioned_card_has_all_of_its_compute() -> None:
+    """HAMi scales no compute of a card in MIG mode: register.go:175-176."""
+    assert described(entry(devcore=50, mode="mig")).cards[0].compute == 100
+
+
+def test_cards_of_mps_are_of_pods_that_name_that_mode_or_none() -> None:
+    """checkType compares the mode of the card with the annotation: nvidia/device.go:486-497."""
+    node = the_node(a_kube_node(a_device(0), a_device(1, mode="mps")))
+    assert [card.mode for card in node.cards] == [Mode.SHARED, Mode.MPS]
+    mode = "nvidia.com/vgpu-mode"
+
+    for text, card in (("mps", "GPU-1"), ("hami-core", "GPU-0")):
+        pod = a_pod({"gpu": 1, "gpumem": 1000}, annotations={mode: text})
+        assert [grant.card for grant in place(pod, node).grants] == [card]
+    both = a_pod({"gpu": 2, "gpumem": 1000}, annotations={mode: "mps"})
+    assert rejection(both, node).text() == "1 of 2 cards: other sharing mode"
+    any_mode = place(a_pod({"gpu": 2, "gpumem": 1000}), node)
+    assert {grant.card for grant in any_mode.grants} == {"GPU-0", "GPU-1"}
+
+
+def test_what_a_nodes_own_settings_change_is_read_from_its_annotation() -> None:
+    """nodeconfig is read by HAMi's device plugin alone, which registers the outcome.
+
+    pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:134-170; register.go:160-187.
+    """
+    [card] = described(entry(count=3, devmem=16384, devcore=150, mode="hami-core")).cards
+
+    assert (card.slots, card.memory, card.compute) == (3, 16384 * MIB, 150)
+
+
+def test_of_two_dialects_the_smaller_compute_of_a_card_counts() -> None:
+    """Pods of another dialect know no more than 100 percent of a card."""
+    vgpu = "GPU-a,10,8192,NVIDIA A100,true:"
+    for stated, counts in ((50, 50), (200, 100)):
+        texts = {NODE_DEVICES: json.dumps([entry(devcore=stated)])}
+        texts |= {"volcano.sh/node-vgpu-register": vgpu}
+        node = KubeNode(Metadata(name="n", annotations=texts))
+        card = read_node(node, None, ALL)[0].cards[0]
+
+        assert card.dialects == {"hami", "volcano"}
+        assert card.compute == counts
 
 
 def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
@@ -243,17 +359,18 @@ shapes = st.tuples(
     st.booleans(),
     st.integers(0, 15),
     st.sampled_from(["hami-core", "mps", "mig"]),
+    st.integers(0, 400),
 )
 
 
 @given(shapes)
 def test_both_texts_of_a_card_say_the_same(
-    shape: tuple[int, int, int, bool, int, str],
+    shape: tuple[int, int, int, bool, int, str, int],
 ) -> None:
-    count, memory, numa, health, index, mode = shape
+    count, memory, numa, health, index, mode, compute = shape
     health_word = "true" if health else "false"
-    text = f"GPU-a,{count},{memory},100,NVIDIA-x,{numa},{health_word},{index},{mode}:"
-    fields = {"count": count, "devmem": memory, "numa": numa, "health": health}
+    text = f"GPU-a,{count},{memory},{compute},NVIDIA-x,{numa},{health_word},{index},{mode}:"
+    fields = {"count": count, "devmem": memory, "devcore": compute, "numa": numa, "health": health}
 
     assert read_hami_node(kube(text)) == described(
         {"id": "GPU-a", "type": "NVIDIA-x", "index": index, "mode": mode, **fields}
@@ -314,6 +431,83 @@ def test_a_topology_aware_pod_gets_linked_cards() -> None:
     placement = place(a_pod({"gpu": 2, "gpumem": 1}, annotations=policy), node)
 
     assert {grant.card for grant in placement.grants} == {"GPU-1", "GPU-3"}
+
+
+def graded(*rows: tuple[int, ...]) -> Node:
+    """A node whose cards have these scores of pairs."""
+    uuids = [f"GPU-{number}" for number in range(len(rows))]
+    text = scored(
+        *((uuid, dict(zip(uuids, row, strict=True))) for uuid, row in zip(uuids, rows, strict=True))
+    )
+    node = a_kube_node(*map(a_device, range(len(rows))), annotations={SCORES: text})
+    return read_node(node, None, [HAMI_DIALECT])[0]
+
+
+CHAIN = graded((0, 100, 20, 20), (100, 0, 200, 20), (20, 200, 0, 20), (20, 20, 20, 0))
+"""One NVLink between the first two cards, two between the second and the third."""
+TOPOLOGY = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+
+
+def chosen(node: Node, count: int, **texts: str) -> list[str]:
+    pod = a_pod({"gpu": count, "gpumem": 1000}, annotations={**TOPOLOGY, **texts})
+    return sorted(grant.card for grant in place(pod, node).grants)
+
+
+def test_the_cards_of_the_largest_sum_of_scores_are_chosen() -> None:
+    """Each NVLink is 100: pkg/device/nvidia/calculate_score.go:246-281, calculateGPUPairScore.
+
+    The sum over all pairs decides: pkg/device/nvidia/device.go, computeBestCombination.
+    """
+    assert chosen(CHAIN, 2) == ["GPU-1", "GPU-2"]
+    assert chosen(CHAIN, 3) == ["GPU-0", "GPU-1", "GPU-2"]
+    switches = graded((0, 50, 30, 10), (50, 0, 30, 10), (30, 30, 0, 60), (10, 10, 60, 0))
+    assert chosen(switches, 2) == ["GPU-2", "GPU-3"]
+
+
+def test_of_a_chain_of_links_the_ends_are_not_linked() -> None:
+    """Two pairs of one NVLink each are a sum of 220, three pairs at one switch each of 150."""
+    rows = [[0] * 6 for _ in range(6)]
+    for one, other, score in (
+        (0, 1, 100),
+        (1, 2, 100),
+        (0, 2, 20),
+        (3, 4, 90),
+        (4, 5, 90),
+        (3, 5, 90),
+    ):
+        rows[one][other] = rows[other][one] = score
+
+    assert chosen(graded(*map(tuple, rows)), 3) == ["GPU-3", "GPU-4", "GPU-5"]
+
+
+def test_a_single_card_is_the_one_that_is_linked_worst() -> None:
+    """pkg/device/nvidia/device.go, computeWorstSingleCard; only cards that fit are compared."""
+    assert chosen(CHAIN, 1) == ["GPU-3"]
+    ledger = run(
+        NodeLedger.of(CHAIN),
+        a_pod({"gpu": 1, "gpucores": 100}, annotations={"nvidia.com/use-gpuuuid": "GPU-3"}),
+    )
+    found = place(a_pod({"gpu": 1, "gpumem": 1000}, annotations=TOPOLOGY), ledger)
+    assert [grant.card for grant in found.grants] == ["GPU-0"]
+
+
+def test_cards_of_one_numa_node_are_compared_where_a_pod_binds_to_one() -> None:
+    node = replace(
+        CHAIN,
+        cards=tuple(
+            replace(card, links=(Scope(Level.NUMA, str(card.index // 2)),)) for card in CHAIN.cards
+        ),
+    )
+
+    assert chosen(node, 2, **{"nvidia.com/numa-bind": "true"}) == ["GPU-0", "GPU-1"]
+    with_three = a_pod(
+        {"gpu": 3, "gpumem": 1000}, annotations={**TOPOLOGY, "nvidia.com/numa-bind": "true"}
+    )
+    assert "within one scope" in rejection(with_three, node).text()
+
+
+def test_scores_of_0_are_none() -> None:
+    assert graded((0, 0), (0, 0)).scores == ()
 
 
 def test_a_pod_that_binds_to_a_numa_node_gets_cards_of_one() -> None:
@@ -413,9 +607,96 @@ def test_the_sum_of_compute_has_room_for_seven_slices_of_15_percent() -> None:
     assert HAMI_DIALECT.resources(node.cards)["nvidia.com/gpucores"] == 105
 
 
-def test_two_devices_of_a_container_are_slices_of_two_cards() -> None:
-    pod = a_pod({"gpu": 2, "gpumem": 4000})
+def starts(placement: Placement) -> list[tuple[str, str, int]]:
+    """Card, profile and start of each slice."""
+    return [
+        (grant.card, grant.slice.profile, grant.slice.start)
+        for grant in placement.grants
+        if grant.slice is not None
+    ]
+
+
+def test_two_devices_of_a_container_are_slices_of_one_card() -> None:
+    """The search stays on a card in MIG mode until it has no slice left.
+
+    pkg/device/nvidia/device.go:838 (``i++`` of Fit); expected by HAMi's own
+    pkg/scheduler/mig_allocation_test.go, TestFitInDevicesAllowsMultipleMigPlacementsOnSingleGPU,
+    and shown by docs/develop/dynamic-mig.md: ``nvidia.com/gpu: 2`` with ``gpumem: 8000``.
+    """
     one, two = (the_node(a_kube_node(*map(a_mig_device, range(number)))) for number in (1, 2))
 
-    assert "2 cards asked for one container, node has 1" in rejection(pod, one).text()
-    assert {grant.card for grant in place(pod, two).grants} == {"GPU-0", "GPU-1"}
+    for node in (one, two):
+        found = starts(place(a_pod({"gpu": 2, "gpumem": 4000}), node))
+        assert [found[0][1:], found[1][1:]] == [("1g.5gb", 6), ("1g.5gb", 5)]
+        assert found[0][0] == found[1][0]
+    guide = starts(place(a_pod({"gpu": 2, "gpumem": 8000}), one))
+    assert guide == [("GPU-0", "2g.10gb", 0), ("GPU-0", "2g.10gb", 2)]
+
+
+def test_what_one_card_has_no_slice_for_is_on_the_next_one() -> None:
+    """Fit goes on with the next card where CustomFilterRule finds no place."""
+    two = the_node(a_kube_node(*map(a_mig_device, range(2))))
+    pod = a_pod({"gpu": 3, "gpumem": 16000})
+
+    found = starts(place(pod, two))
+    assert sorted(found) == [
+        ("GPU-0", "3g.20gb", 4),
+        ("GPU-1", "3g.20gb", 0),
+        ("GPU-1", "3g.20gb", 4),
+    ]
+    one = the_node(a_kube_node(a_mig_device()))
+    text = "1 of 1 cards: no free MIG slices for a large enough profile"
+    assert rejection(pod, one).text() == text
+
+
+def test_shared_cards_are_different_ones_for_each_device() -> None:
+    """pkg/scheduler/mig_allocation_test.go, the test of the physical count without MIG."""
+    node = the_node(a_kube_node(a_device()))
+
+    assert rejection(a_pod({"gpu": 2, "gpumem": 4000}), node).text() == (
+        "2 cards asked for one container, node has 1"
+    )
+    mode = {"nvidia.com/vgpu-mode": "hami-core"}
+    cut = the_node(a_kube_node(a_mig_device()))
+    pod = a_pod({"gpu": 2, "gpumem": 4000}, annotations=mode)
+    assert "2 cards asked for one container" in rejection(pod, cut).text()
+
+
+def test_devices_are_slices_and_shares_where_a_node_has_both() -> None:
+    node = the_node(a_kube_node(a_device(0), a_mig_device(1)))
+    found = place(a_pod({"gpu": 3, "gpumem": 4000}), node)
+
+    assert {grant.card for grant in found.grants} == {"GPU-0", "GPU-1"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        {"nvidia.com/numa-bind": "true"},
+        {"hami.io/gpu-scheduler-policy": "topology-aware"},
+    ],
+)
+def test_linked_devices_are_slices_of_one_card_where_the_node_has_no_more(
+    texts: dict[str, str],
+) -> None:
+    node = the_node(a_kube_node(a_mig_device()))
+
+    assert len(place(a_pod({"gpu": 2, "gpumem": 4000}, annotations=texts), node).grants) == 2
+
+
+def test_linked_devices_are_on_different_cards_first() -> None:
+    node = the_node(a_kube_node(*map(a_mig_device, range(2))))
+    texts = {"hami.io/gpu-scheduler-policy": "topology-aware"}
+    found = place(a_pod({"gpu": 2, "gpumem": 4000}, annotations=texts), node)
+
+    assert {grant.card for grant in found.grants} == {"GPU-0", "GPU-1"}
+
+
+def test_an_init_containers_slices_are_of_one_card_too() -> None:
+    node = the_node(a_kube_node(a_mig_device()))
+    first = a_container({"gpu": 2, "gpumem": 4000}, "first")
+    pod = a_pod({"gpu": 2, "gpumem": 4000, "gpucores": 10}, init=[first])
+
+    assert len(set(starts(place(pod, node)))) == 2
+    [use] = run(NodeLedger.of(node), pod).usages
+    assert (use.slots, len(use.slices())) == (2, 2)

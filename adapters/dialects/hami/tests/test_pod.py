@@ -322,19 +322,26 @@ def test_an_empty_list_is_no_constraint() -> None:
         ("hami-core", {Mode.SHARED}),
         ("mig", {Mode.MIG}),
         ("hami-core,mig", {Mode.SHARED, Mode.MIG}),
-        ("mps, mig", {Mode.MIG}),
+        ("mps, mig", {Mode.MPS, Mode.MIG}),
+        ("mps", {Mode.MPS}),
     ],
 )
 def test_a_mode_limits_the_cards(text: str, modes: set[Mode]) -> None:
     assert annotated(vgpu_mode=text).modes == modes
-    assert annotated().modes == {Mode.SHARED, Mode.MIG}
+    assert annotated().modes == {Mode.SHARED, Mode.MIG, Mode.MPS}
 
 
-@pytest.mark.parametrize("text", ["", "MIG", "mps", "time-slicing"])
+@pytest.mark.parametrize("text", ["", "MIG", "time-slicing"])
 def test_an_unknown_mode_is_rejected(text: str) -> None:
     pod = a_pod({"gpu": 1, "gpumem": 1}, annotations={"nvidia.com/vgpu-mode": text})
 
     assert "hami-core" in rejected(pod).problem
+
+
+def test_what_a_pod_that_asks_for_mps_does_not_get_is_said() -> None:
+    assert annotated(vgpu_mode="hami-core").notes == ()
+    (note,) = annotated(vgpu_mode="mps,hami-core").notes
+    assert "no MPS daemon" in note
 
 
 def test_policies_order_nodes_and_cards() -> None:

@@ -115,14 +115,25 @@ def test_slices_are_recorded_as_the_plugin_makes_them() -> None:
 
     pod, placement = written(plain, node)
 
-    assert texts_of(pod)[ALLOCATED] == ";GPU-1,NVIDIA,9856,29:GPU-0,NVIDIA,9856,29:;"
+    assert texts_of(pod)[ALLOCATED] == ";GPU-1,NVIDIA,9856,29:GPU-1,NVIDIA,9856,29:;"
     assert texts_of(pod)[MIG] == (
         '[{"containerIndex":1,"deviceIndex":0,"gpuUUID":"GPU-1","profile":"2g.10gb",'
         '"placement":{"start":0,"size":2}},'
-        '{"containerIndex":1,"deviceIndex":1,"gpuUUID":"GPU-0","profile":"2g.10gb",'
-        '"placement":{"start":0,"size":2}}]'
+        '{"containerIndex":1,"deviceIndex":1,"gpuUUID":"GPU-1","profile":"2g.10gb",'
+        '"placement":{"start":2,"size":2}}]'
     )
     assert HAMI.read_result(pod, read(pod), node) == placement.grants
+
+
+def test_a_record_that_gives_a_container_a_card_or_a_slice_twice_is_rejected() -> None:
+    pod, _ = written(a_pod({"gpu": 2, "gpumem": 100}), cards(2))
+    error = rejected(pod, cards(2), **{ALLOCATED: "GPU-0,NVIDIA,100,0:GPU-0,NVIDIA,100,0:;"})
+    assert error.problem == "names a card or a slice twice for one container"
+
+    node = the_node(a_kube_node(a_mig_device(0)))
+    cut, _ = written(a_pod({"gpu": 2, "gpumem": 8000}), node)
+    same = texts_of(cut)[MIG].replace('"start":2', '"start":0')
+    assert rejected(cut, node, **{MIG: same}).problem == error.problem
 
 
 def test_what_the_plugin_adds_to_the_slices_is_ignored() -> None:

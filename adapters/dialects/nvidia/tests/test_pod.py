@@ -35,7 +35,7 @@ def test_a_number_of_cards_is_whole_cards_that_koordinator_or_hami_describes() -
     assert request.containers == (whole("c", 2),)
     assert (request.dialect, request.vendor) == ("nvidia", "nvidia")
     assert request.alternatives == {"koordinator", "hami"}
-    assert request.modes == {Mode.SHARED, Mode.WHOLE}
+    assert request.modes == {Mode.SHARED, Mode.MPS, Mode.WHOLE}
     assert request.topology == TopologyConstraint((Level.NUMA, Level.PCIE), by_partition=True)
     assert request.plugin is PluginShare.CARD
 
@@ -43,11 +43,11 @@ def test_a_number_of_cards_is_whole_cards_that_koordinator_or_hami_describes() -
 @pytest.mark.parametrize(
     ("limits", "modes", "count"),
     [
-        ({SHARED: 2}, {Mode.SHARED, Mode.WHOLE}, 2),
+        ({SHARED: 2}, {Mode.SHARED, Mode.MPS, Mode.WHOLE}, 2),
         ({MIG: 1}, {Mode.MIG}, 1),
         ({MIG: 1, "nvidia.com/mig-2g.10gb": 1}, {Mode.MIG}, 2),
-        ({GPU: 1, MIG: 1}, {Mode.SHARED, Mode.WHOLE, Mode.MIG}, 2),
-        ({GPU: 1, SHARED: 3}, {Mode.SHARED, Mode.WHOLE}, 4),
+        ({GPU: 1, MIG: 1}, {Mode.SHARED, Mode.MPS, Mode.WHOLE, Mode.MIG}, 2),
+        ({GPU: 1, SHARED: 3}, {Mode.SHARED, Mode.MPS, Mode.WHOLE}, 4),
     ],
 )
 def test_shared_cards_and_mig_devices_are_chosen_by_the_kubelet(

@@ -265,7 +265,7 @@ def test_init_containers_and_sidecars_request_as_the_main_ones_do_in_start_order
 
 
 def test_without_a_mode_either_will_do() -> None:
-    assert read(annotated()).modes == {Mode.SHARED, Mode.MIG}
+    assert read(annotated()).modes == {Mode.SHARED, Mode.MPS, Mode.MIG}
 
 
 @pytest.mark.parametrize("mode", ["", "mps", "MIG", "whole"])

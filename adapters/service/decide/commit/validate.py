@@ -62,12 +62,18 @@ def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
         stated = restate(request, grants, node)
     except ChoiceError:
         return False
-    found = {(grant.container, grant.card): grant for grant in grants}
+    found = {_part(grant): grant for grant in grants}
     return all(
-        found[each.container, each.card].memory >= each.memory
-        and found[each.container, each.card].compute >= each.compute
+        has.memory >= each.memory and has.compute >= each.compute
         for each in stated
+        for has in (found[_part(each)],)
     )
+
+
+def _part(grant: Grant) -> tuple[str, str, str, int]:
+    """What of which card a container has: by it one of its grants is known."""
+    slot = grant.slice
+    return grant.container, grant.card, slot.profile if slot else "", slot.start if slot else 0
 
 
 def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:

@@ -1,18 +1,21 @@
 """Random gangs through two replicas that are killed, stale and refused: none is bound in part."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.accounting.gang_cache import GangCache
+from adapters.accounting.gang_cache import Gang, GangCache
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.merge import read_node
 from adapters.service.decide import gangs
+from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.ports import BindError, Ports
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.kube_extender import KubeExtender
@@ -33,8 +36,9 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.memory import MemoryTable
 from adapters.stores.store import StoreError
-from adapters.wire.kube import KubeNode
+from adapters.wire.kube import KubeNode, Pod
 from core.durations import SECOND
+from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 
 T = TypeVar("T")
@@ -96,6 +100,7 @@ class World:
         self.table, self.cluster, self.clock = MemoryTable(), CountingCluster(), FakeClock()
         self.sizes: dict[str, int] = {}
         self.pods: dict[str, list[Json]] = {}
+        self.singles: list[str] = []
         self.replicas = [self.replica() for _ in range(2)]
 
     def replica(self) -> Replica:
@@ -170,11 +175,33 @@ class World:
             if answer is not None and answer["NodeNames"]:
                 chosen[pod["metadata"]["name"]] = self.dice.choice(answer["NodeNames"])
         if self.bound(name) + len(chosen) >= self.sizes[name]:
+            await self.interrupt(name)
             for pod, node in chosen.items():
                 if self.dice.random() < self.trouble:
                     self.cluster.answers = [BindError(409, "refused by a webhook")]
                 await self.ask("bind", bind(pod, node))
                 self.cluster.answers = []
+
+    async def interrupt(self, name: str) -> None:
+        """What happens to others, or for minutes, between a gang's filters and its binds."""
+        for _ in range(self.dice.choice((0, 0, 1, 3)) * (self.limits > 0)):
+            if self.dice.random() < 0.2 and not self.bound(name):
+                await self.expire()
+            await self.single()
+
+    async def single(self) -> None:
+        """Bind a pod that is in no gang, if it has room; it goes when the next one comes."""
+        if len(self.singles) > 1:
+            gone = self.singles.pop(0)
+            self.cluster.remove(f"default/{gone}")
+            await self.healthy().service.release(f"uid-{gone}")
+        pod = a_pod(f"s{self.dice.randrange(10**9)}", limits=self.dice.choice(SHARES))
+        self.cluster.put(read_pod(pod))
+        self.singles.append(pod["metadata"]["name"])
+        await self.healthy().watch()
+        answer = await decoded(self.healthy().kube.filter(names(pod, *NAMES)))
+        if answer["NodeNames"]:
+            await self.healthy().kube.bind(bind(pod["metadata"]["name"], answer["NodeNames"][0]))
 
     async def expire(self) -> None:
         """The leader releases what is held for gangs of which no pod is bound."""
@@ -234,3 +261,50 @@ def test_histories_bind_gangs() -> None:
         return sum([await history(seed) for seed in range(10)])
 
     assert run(work()) >= 15
+
+
+async def unchecked(self: Gangs, pod_request: PodRequest) -> None:
+    """Let each bind of a gang through."""
+
+
+def forgetful(self: GangCache, pod: Pod, gang: Callable[..., Gang | None] = GangCache.gang) -> Any:
+    """Forget the last pod of a gang."""
+    found = gang(self, pod)
+    if found is None:
+        return None
+    (part,) = found.parts
+    pods = sorted(part.pods, key=lambda each: each.metadata.name)[:-1]
+    return replace(found, parts=(replace(part, minimum=part.minimum - 1, pods=tuple(pods)),))
+
+
+async def nowhere(
+    self: Gangs,
+    pod_request: PodRequest,
+    names: NodeNames,
+) -> None:
+    """Plan no gang, as a filter for single pods."""
+
+
+@pytest.mark.parametrize(
+    "mutants",
+    [
+        {"check_bind": unchecked},
+        {"place": nowhere, "check_bind": unchecked},
+        {"gang": forgetful, "check_bind": unchecked},
+    ],
+)
+def test_the_histories_find_what_binds_a_gang_in_part(
+    monkeypatch: pytest.MonkeyPatch, mutants: Mapping[str, object]
+) -> None:
+    for name, mutant in mutants.items():
+        monkeypatch.setattr(GangCache if name == "gang" else Gangs, name, mutant)
+
+    async def found() -> bool:
+        for seed in range(100):
+            try:
+                await history(seed)
+            except AssertionError:
+                return True
+        return False
+
+    assert run(found())

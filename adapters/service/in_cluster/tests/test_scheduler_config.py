@@ -165,3 +165,20 @@ def test_an_unreadable_config_map_changes_nothing(service: Service) -> None:
     SchedulerConfigHandler(NAME, service.settings).on_unreadable(Key("kube-system", NAME), "odd")
 
     assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
+
+
+def test_hamis_config_map_is_read_by_the_name_that_it_has_in_this_cluster() -> None:
+    applied: list[Documents] = []
+    renamed = {"hami-scheduler-device": "gpu-hami-scheduler-device"}
+    names = config_map_names(renamed)
+    problems: list[str] = []
+    settings = SchedulerConfig(("hami-system",), applied.append, problems.append, renamed)
+
+    assert "gpu-hami-scheduler-device" in names
+    assert "hami-scheduler-device" not in names
+    for name in names:
+        settings.synced(name)
+    meta = Metadata(name="gpu-hami-scheduler-device", namespace="hami-system")
+    settings.put(ConfigMap(meta, {"device-config.yaml": "nvidia: {}"}))
+    assert applied[-1] == {("hami-scheduler-device", "device-config.yaml"): {"nvidia": {}}}
+    assert problems == []

@@ -22,6 +22,7 @@ from adapters.accounting.repairs import (
     Describe,
     Keep,
     Mirror,
+    Recount,
     Release,
     ReleaseCause,
     Repair,
@@ -380,6 +381,8 @@ class Reconciler:
                     self._reporter.of_node(node, "StopUnconfirmed", text)
             case Keep():
                 self._reporter.repaired("kept")
+            case Recount():
+                self._reporter.repaired("recounted")
             case Mirror():
                 if await self._annotator.mirror(repair, node):
                     self._reporter.repaired("mirrored")

@@ -8,6 +8,7 @@ from typing import Any
 from adapters.service.reconcile.requeue import STEP, WOKEN, PodRequeuer
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
+from core.durations import MILLISECOND
 
 
 @dataclass
@@ -16,9 +17,13 @@ class Woken:
     names: list[str] = field(default_factory=list)
     failures: int = 0
     again: bool = True
+    unbound: list[Pod] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.requeuer = PodRequeuer(self.bench.service, self.wake, lambda *_: self.again)
+        self.requeuer = PodRequeuer(
+            self.bench.service, self.wake, lambda *_: self.again, lambda: self.unbound
+        )
 
     async def wake(self, pod: Pod, turn: str) -> None:
         assert turn
@@ -26,6 +31,7 @@ class Woken:
             self.failures -= 1
             raise OSError("no answer")
         self.names.append(pod.metadata.name)
+        self.texts.append(turn)
 
     def refuse(self, *names: str, memory: int = 8000) -> None:
         for name in names:
@@ -59,6 +65,37 @@ def test_no_pod_is_woken_before_there_is_room_and_each_once_then() -> None:
         assert await woken.requeuer.round() == 2
         assert await woken.requeuer.round() == 0
         assert woken.names == ["a", "b"]
+
+
+def test_pods_that_another_process_rejected_are_woken_after_a_start() -> None:
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        await fill(woken.bench)
+        guests = [a_pod("plain", limits={"cpu": 1}), a_pod("plugin", limits={"nvidia.com/gpu": 1})]
+        woken.unbound = [
+            read_pod(each)
+            for each in (a_pod("a", memory=8000), a_pod("invalid", memory="much"), *guests)
+        ]
+        assert await woken.requeuer.round() == 0
+
+        await woken.bench.service.release("uid-first")
+
+        assert await woken.requeuer.round() == 1
+        assert woken.names == ["a"]
+
+
+def test_no_process_writes_what_an_earlier_one_wrote() -> None:
+    """A write that changes nothing is no event, and wakes no scheduler."""
+
+    @on_one_card
+    async def _(woken: Woken) -> None:
+        woken.unbound = [read_pod(a_pod("a"))]
+        await woken.requeuer.round()
+        woken.bench.clock.time += MILLISECOND
+        after = Woken(woken.bench, unbound=woken.unbound)
+        await after.requeuer.round()
+
+        assert len({*woken.texts, *after.texts}) == 2
 
 
 def test_a_pod_behind_many_that_never_fit_is_found_without_another_change() -> None:

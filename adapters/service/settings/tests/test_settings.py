@@ -104,6 +104,7 @@ EVERY = {
     "NAMESPACE": "h",
     "SCHEDULERNAMESPACES": "kube-system,gpus",
     "HOLDSECONDS": "7",
+    "HAMIDEVICECONFIG": "gpu-hami-scheduler-device",
     "PUBLISH": "volcano,metax",
     "MIRRORS": "volcano,koordinator",
     "NODELOCK": "never",

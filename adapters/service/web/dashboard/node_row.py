@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from adapters.service.web.dashboard.query import NodeQuery
 from core.feasibility.free_capacity import EXCLUSIVE, OFFLINE, ONLINE, free_capacity
 from core.hardware.card import Card, Mode
-from core.hardware.quantity import FULL, MIB
+from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
 
@@ -147,10 +147,11 @@ def _card_view(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
         "grantedMiB": use.memory // MIB,
         "freeMiB": free_share(card, use) // MIB,
         "compute": use.compute,
+        "computeTotal": card.compute,
         "slots": card.slots,
         "usedSlots": use.slots,
         "over": (use.memory > card.memory and card.mode is not Mode.MIG)
-        or use.compute > FULL
+        or use.compute > card.compute
         or use.slots > card.slots,
         "shares": [_share_view(ledger, share) for share in use.shares],
     }

@@ -1,5 +1,6 @@
 import json
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.wire.records.ledger import LedgerRecordError, decode, encode
 from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
+from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
@@ -107,6 +109,28 @@ def test_a_person_can_read_the_record() -> None:
             }
         ],
     }
+
+
+def test_a_card_of_an_earlier_programs_record_has_all_of_its_compute() -> None:
+    record = read(empty(replace(a_card(), compute=50)))
+    del record["cards"][0]["compute"]
+
+    assert decode(write(record)) == empty(a_card())
+
+
+def test_a_card_of_mps_is_a_shared_card_for_an_earlier_program() -> None:
+    ledger = empty(replace(a_card(), mode=Mode.MPS))
+    [card] = read(ledger)["cards"]
+
+    assert "mode" not in card
+    assert card["mps"] is True
+    assert decode(encode(ledger)) == ledger
+
+
+def test_scores_that_are_not_of_the_records_cards_count_as_none() -> None:
+    record = read(a_rich_ledger())
+    for scores in ([[0]], [[0], [0], [0]]):
+        assert decode(write({**record, "scores": scores})).node.scores == ()
 
 
 def spoiled(change: str) -> Any:

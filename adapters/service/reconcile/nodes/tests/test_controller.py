@@ -29,6 +29,7 @@ from adapters.service.tests.builders import (
     DIALECTS,
     FakeClock,
     RecordingDecisionLog,
+    a_metax_node,
     a_node,
     a_pod,
     a_service,
@@ -44,6 +45,7 @@ from adapters.wire.kube import annotations as annotations_of
 from adapters.wire.kube import labels as labels_of
 from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.durations import SECOND
+from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Placement
 from core.requests.pod_ref import PodRef
@@ -194,6 +196,32 @@ def test_a_deleted_pod_whose_containers_do_not_run_is_released_at_once(phase: st
 
         assert not (await rig.ledger()).allocations
         assert rig.reporter.counts == ["gone"]
+
+    asyncio.run(tried())
+
+
+def test_what_only_init_containers_had_is_free_once_they_have_succeeded() -> None:
+    async def tried() -> None:
+        node = a_metax_node("n1", cards=1)
+        rig = await a_rig(node)
+        await rig.reconciler.reconcile("n1")
+        share = {"metax-tech.com/sgpu": 1, "metax-tech.com/vmemory": 4, "metax-tech.com/vcore": 10}
+        plain = a_pod("p0", limits=share)
+        large = {"limits": {**share, "metax-tech.com/vmemory": 40}}
+        plain["spec"]["initContainers"] = [{"name": "load", "resources": large}]
+        pod = read_pod(plain)
+        placement = await committed(rig, pod)
+        result = written(pod, placement, (await rig.ledger()).node)
+        for state, memory in (({"running": {}}, 40), ({"terminated": {"exitCode": 0}}, 4)):
+            status = {
+                "phase": "Running",
+                "initContainerStatuses": [{"name": "load", "state": state}],
+            }
+            rig.see(bound(read_pod({**plain, "status": status}), "n1", result.annotations))
+            await rig.reconciler.reconcile("n1")
+
+            assert (await rig.ledger()).usages[0].memory == memory * GIB
+        assert rig.reporter.counts[-1] == "recounted"
 
     asyncio.run(tried())
 

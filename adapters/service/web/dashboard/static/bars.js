@@ -15,13 +15,15 @@ function bar(card, inUse) {
   const blocker = card.shares.find(share => share.blocked);
   const words = [card.healthy ? "" : t("unhealthyCard"), blocker ? t("blockedBy", {pod: blocker.pod}) : "", card.over ? t("isOver") : ""];
   const label = t("barLabel", {index: card.index, granted: gib(card.grantedMiB), memory: gib(card.memoryMiB),
-    compute: card.compute, count: number(card.shares.length), used: used.asks() ? ", " + used.words(inUse) : "", state: words.filter(Boolean).map(each => ", " + each).join("")});
+    compute: computeOf(card), count: number(card.shares.length), used: used.asks() ? ", " + used.words(inUse) : "", state: words.filter(Boolean).map(each => ", " + each).join("")});
   return h("span.bar" + (card.healthy ? "" : ".unhealthy") + (card.over ? ".over" : ""), {role: "img", "aria-label": label},
     card.shares.map(share => h("i" + patterns(share), {"data-key": share.pod, title: share.pod, style: {
       width: (share.blocked ? 100 : Math.min(100, 100 * share.memoryMiB / Math.max(1, card.memoryMiB))) + "%",
       "background-color": color(share.dialect)}})),
     inUse === null ? null : h("b", {"data-key": "in-use", style: {width: 100 * inUse / Math.max(1, card.memoryMiB) + "%"}}));
 }
+
+const computeOf = card => card.computeTotal === 100 ? card.compute : `${card.compute}/${card.computeTotal}`;
 
 export function swatch(dialect) {
   return h("span", {title: dialect}, h("span.dot", {"aria-hidden": "true", style: {"background-color": color(dialect)}}),
@@ -42,7 +44,7 @@ function card(each, node) {
     : t("ofGib", {granted: gib(each.grantedMiB), memory: gib(each.memoryMiB)});
   return h("li.card", {"data-key": each.uuid, "data-card": each.uuid},
     h("span.dim", {title: each.uuid}, "#" + each.index), bar(each, inUse),
-    h("span.num.memory", {}, figures, used.shown(inUse)), h("span.num.c", {}, t("ofCompute", {percent: each.compute})),
+    h("span.num.memory", {}, figures, used.shown(inUse)), h("span.num.c", {}, t("ofCompute", {percent: computeOf(each)})),
     h("span.who", {}, each.healthy ? null : h("span.bad", {}, t("unhealthyCard")),
       each.shares.map(one => share(one, node, each.uuid)), each.shares.length || !each.healthy ? null : h("span.dim", {}, t("idle"))));
 }
