@@ -7,11 +7,12 @@ HISTORIES := 100
 STEPS := 500
 MINUTES := 0
 IMAGES := auto
+PLUGINS := all
 WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -53,7 +54,8 @@ version: .venv/.stamp  ## write the version of pyproject.toml wherever it is rep
 	$(BIN)/pytest --quiet --rewrite-golden e2e/tests/chart/test_chart.py
 
 release: .venv/.stamp  ## build what is published, in dist; IMAGES=auto|require|skip, URL=, PROJECT=
-	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES) --url=$(URL) --project=$(PROJECT)
+	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES) --url=$(URL) \
+		--project=$(PROJECT) --plugins=$(PLUGINS) $(if $(PYTHONS),--pythons=$(PYTHONS))
 
 testbed:  ## build the real components for e2e into a cache outside the repository
 	$(PYTHON) -m e2e.testbed.build
@@ -63,6 +65,9 @@ chart: .venv/.stamp  ## test the Helm chart: lint, schema, golden files; e2e inc
 
 e2e: .venv/.stamp  ## tests with real components; CLUSTER=local|kind|KUBECONFIG, WORKERS=1
 	$(BIN)/pytest e2e --quiet -rfEs --cluster=$(CLUSTER) $(AT_ONCE)
+
+e2e-gpu: .venv/.stamp  ## every check that needs a real card; ends with 3 where there is none
+	$(BIN)/python -m e2e.gpu
 
 adversary: .venv/.stamp  ## attack two replicas with random histories; SEED, HISTORIES, STEPS, MINUTES
 	$(BIN)/pytest e2e/tests/adversary/test_history.py -s --seed=$(SEED) --histories=$(HISTORIES) --steps=$(STEPS) --minutes=$(MINUTES)

@@ -1,67 +1,123 @@
-"""The kubectl plugin for krew: an archive of the command as one file, and its manifest."""
+"""The kubectl plugin for krew: an archive for each platform, and the manifest.
+
+An archive has the packages for all Pythons that have wheels of them, and a script that starts the
+command on the first of these Pythons that it finds.
+"""
 
 import gzip
 import hashlib
 import io
-import platform
-import sys
 import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import plugin_packages as packages
+from plugin_packages import Platform
 from version import ROOT
 
 MANIFEST = "krew-dragoman.yaml"
+LARGEST = 30_000_000
+"""Bytes of an archive, at most."""
+
 _TEMPLATE = ROOT / "configs" / "krew" / "dragoman.yaml"
-# Go's names, which krew compares: sigs.k8s.io/krew internal/installation/platform.go.
-_CPUS = {"x86_64": "amd64", "aarch64": "arm64"}
-
-COMPLETION = """#!/bin/sh
-# kubectl calls this to complete "kubectl dragoman"; a pex runs another entry point of its own.
-PEX_MODULE=dragoman.start:completion exec kubectl-dragoman "$@"
-"""
+_PROGRAMS = Path(__file__).with_name("plugin")
 
 
-def plugin(folder: Path, command: Path, version: str, epoch: int, url: str = "") -> None:
-    """Write the archive and the manifest.
+def plugin(
+    folder: Path,
+    wheel: Path,
+    platforms: Sequence[Platform],
+    pythons: Sequence[str],
+    epoch: int,
+    url: str = "",
+) -> None:
+    """Write the archives and the manifest.
 
     Args:
-        folder: gets both.
-        command: as one file, for the Python and platform that run this.
-        version: of the command.
-        epoch: time of all files of the archive, seconds since 1970.
-        url: of the folder from which the archive will be downloaded; empty where it is not known
-            yet: then the manifest has the archive's name, and is installed with ``--archive``.
+        folder: gets them.
+        wheel: of the command.
+        platforms: of the archives.
+        pythons: on which the plugin runs, as ``3.11``.
+        epoch: time of all files of the archives, seconds since 1970.
+        url: of the folder from which the archives will be downloaded; empty where it is not known
+            yet: then the manifest has the archives' names, and is installed with ``--archive``.
+
+    Raises:
+        PackagesError: the packages of a platform cannot be downloaded, or are too large.
     """
-    machine = platform.machine()
-    system, cpu = platform.system().lower(), _CPUS.get(machine, machine)
-    archive = folder / f"kubectl-dragoman-{version}-{system}-{cpu}.tar.gz"
-    archive.write_bytes(_archive(command, epoch))
-    filled = {
-        "VERSION": f"v{version}",
-        "PYTHON": f"{sys.version_info.major}.{sys.version_info.minor}",
-        "ARCHIVE_OS": system,
-        "ARCHIVE_CPU": cpu,
-        "ARCHIVE_URL": f"{url.rstrip('/')}/{archive.name}" if url else archive.name,
-        "ARCHIVE_SHA256": hashlib.sha256(archive.read_bytes()).hexdigest(),
-    }
-    text = _TEMPLATE.read_text().partition("apiVersion:")
-    manifest = "".join(text[1:])
-    for name, value in filled.items():
-        manifest = manifest.replace(name, value)
-    (folder / MANIFEST).write_text(manifest)
+    version = wheel.name.split("-")[1]
+    sums: dict[Platform, tuple[str, str]] = {}
+    for platform in platforms:
+        archive = folder / f"kubectl-dragoman-{version}-{platform.name}.tar.gz"
+        archive.write_bytes(_archive(wheel, platform, pythons, epoch))
+        size = archive.stat().st_size
+        if size > LARGEST:
+            raise packages.PackagesError(f"{archive.name} has {size:,} bytes, above {LARGEST:,}")
+        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
+        sums[platform] = f"{url.rstrip('/')}/{archive.name}" if url else archive.name, digest
+    (folder / MANIFEST).write_text(manifest(version, pythons, sums))
 
 
-def _archive(command: Path, epoch: int) -> bytes:
-    """Return the archive; the same files and time give the same bytes."""
-    contents = {
+def manifest(version: str, pythons: Sequence[str], sums: Mapping[Platform, tuple[str, str]]) -> str:
+    """The manifest; ``sums`` has each archive's address and SHA-256."""
+    head, _, entry = _TEMPLATE.read_text().partition("  platforms:\n")
+    head = "".join(head.partition("apiVersion:")[1:])
+    text = head.replace("VERSION", f"v{version}").replace("PYTHONS", span(pythons))
+    entries = (
+        entry.replace("ARCHIVE_OS", platform.os)
+        .replace("ARCHIVE_CPU", platform.cpu)
+        .replace("ARCHIVE_URL", address)
+        .replace("ARCHIVE_SHA256", digest)
+        for platform, (address, digest) in sums.items()
+    )
+    return f"{text}  platforms:\n{''.join(entries)}"
+
+
+def span(pythons: Sequence[str]) -> str:
+    """Such as ``3.11 to 3.14``."""
+    return pythons[0] if len(pythons) == 1 else f"{pythons[0]} to {pythons[-1]}"
+
+
+def _archive(wheel: Path, platform: Platform, pythons: Sequence[str], epoch: int) -> bytes:
+    """An archive; the same wheels, files and time give the same bytes."""
+    with tempfile.TemporaryDirectory() as name:
+        wheels = packages.download(ROOT / "requirements" / "run.txt", platform, pythons, Path(name))
+        content = packages.packed(packages.merged([wheel, *wheels]), epoch)
+    starter = (_PROGRAMS / "kubectl-dragoman").read_text()
+    numbers = ", ".join(f"({each.replace('.', ', ')})" for each in pythons)
+    starter = starter.replace("PYTHONS", f"{numbers},").replace("RANGE", span(pythons))
+    starter = starter.replace("NAMES", " ".join(f"python{each}" for each in reversed(pythons)))
+    files = {
         "LICENSE": ((ROOT / "LICENSE").read_bytes(), 0o644),
-        "kubectl-dragoman": (command.read_bytes(), 0o755),
-        "kubectl_complete-dragoman": (COMPLETION.encode(), 0o755),
+        "kubectl-dragoman": (starter.encode(), 0o755),
+        "kubectl_complete-dragoman": (
+            (_PROGRAMS / "kubectl_complete-dragoman").read_bytes(),
+            0o755,
+        ),
+        "packages.sha256": (hashlib.sha256(content).hexdigest().encode(), 0o644),
+        "packages.tar.xz": (content, 0o644),
+        "start.py": ((_PROGRAMS / "start.py").read_bytes(), 0o644),
     }
     plain = io.BytesIO()
     with tarfile.open(fileobj=plain, mode="w") as tar:
-        for name, (content, mode) in contents.items():
+        for name, (text, mode) in files.items():
             member = tarfile.TarInfo(name)
-            member.size, member.mode, member.mtime = len(content), mode, epoch
-            tar.addfile(member, io.BytesIO(content))
+            member.size, member.mode, member.mtime = len(text), mode, epoch
+            tar.addfile(member, io.BytesIO(text))
     return gzip.compress(plain.getvalue(), mtime=epoch)
+
+
+def chosen(names: str) -> list[Platform]:
+    """The platforms of a list such as ``linux-amd64,darwin-arm64``; all for ``all``.
+
+    Raises:
+        ValueError: there is no such platform.
+    """
+    known = {each.name: each for each in packages.PLATFORMS}
+    if names == "all":
+        return [*known.values()]
+    wrong = [each for each in names.split(",") if each not in known]
+    if wrong:
+        raise ValueError(f"no platform {', '.join(wrong)}; platforms: {', '.join(known)}")
+    return [known[each] for each in names.split(",")]

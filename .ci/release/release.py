@@ -1,6 +1,7 @@
 """Builds everything that a release consists of: ``make release``.
 
     python .ci/release/release.py FOLDER [--images auto|require|skip] [--url URL] [--project URL]
+        [--plugins all|PLATFORM,...] [--pythons 3.11,...]
 
 The folder is emptied first. The same commit, lock and Python give the same wheel, sdist and bills.
 """
@@ -10,14 +11,16 @@ import hashlib
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 import artifacts
+import krew
 from artifacts import ReleaseError
 from bill import bill
 from changes import ChangesError, changes
-from krew import plugin
+from plugin_packages import PYTHONS, PackagesError
 from version import ROOT, differing, version
 
 SUMS = "SHA256SUMS"
@@ -26,19 +29,39 @@ BILLS = {"dragoman": "run.txt", "dragoman-node": "node.txt"}
 """By program: the lock that it is installed from."""
 
 
-def build(folder: Path, images: str, url: str, project: str) -> None:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the release is for.
+
+    Attributes:
+        images: ``auto`` builds them where an engine answers, ``require`` or fails, ``skip`` not.
+        url: of the folder from which krew downloads the plugin; empty where it is not known.
+        project: address of the project, for the chart; empty where it is not known.
+        plugins: platforms of the kubectl plugin, or ``all``.
+        pythons: on which the plugin runs.
+    """
+
+    images: str
+    url: str
+    project: str
+    plugins: str
+    pythons: tuple[str, ...]
+
+
+def build(folder: Path, options: Options) -> None:
     """Build all artifacts and their checksums.
 
     Args:
         folder: is emptied.
-        images: ``auto`` builds them where an engine answers, ``require`` or fails, ``skip`` not.
-        url: of the folder from which krew downloads the plugin; empty where it is not known.
-        project: address of the project, for the chart; empty where it is not known.
+        options: of the release.
 
     Raises:
         ReleaseError: the checkout is not ready for a release, or a tool failed.
         ChangesError: the version has no section in CHANGELOG.md.
+        PackagesError: the plugin's packages cannot be downloaded.
+        ValueError: there is no such platform.
     """
+    platforms = krew.chosen(options.plugins)
     wrong = [*differing()]
     if wrong:
         raise ReleaseError("another version than pyproject.toml: " + ", ".join(wrong))
@@ -48,16 +71,16 @@ def build(folder: Path, images: str, url: str, project: str) -> None:
     folder.mkdir(parents=True)
     (folder / NOTES).write_text(notes)
     wheel = artifacts.distributions(folder, epoch)
-    command = artifacts.single_file(folder, wheel, number, epoch)
-    plugin(folder, command, number, epoch, url)
-    artifacts.chart(folder, epoch, project)
+    artifacts.single_file(folder, wheel, number, epoch)
+    krew.plugin(folder, wheel, platforms, options.pythons, epoch, options.url)
+    artifacts.chart(folder, epoch, options.project)
     for program, lock in BILLS.items():
         text = bill(
             ROOT / "requirements" / lock, program, number, datetime.fromtimestamp(epoch, UTC)
         )
         (folder / f"{program}-{number}.cdx.json").write_text(text)
-    why = artifacts.without_engine() if images == "auto" else ""
-    if why or images == "skip":
+    why = artifacts.without_engine() if options.images == "auto" else ""
+    if why or options.images == "skip":
         print(f"no images: {why or 'skipped'}")
     else:
         artifacts.images(folder, number, epoch)
@@ -85,11 +108,15 @@ def main() -> int:
     parser.add_argument("--images", choices=("auto", "require", "skip"), default="auto")
     parser.add_argument("--url", default="", help="of the published files, for krew's manifest")
     parser.add_argument("--project", default="", help="address of the project, for the chart")
-    options = parser.parse_args()
-    folder = options.folder.resolve()
+    parser.add_argument("--plugins", default="all", help="platforms of the kubectl plugin")
+    parser.add_argument("--pythons", default=",".join(PYTHONS), help="on which the plugin runs")
+    given = parser.parse_args()
+    folder = given.folder.resolve()
+    pythons = tuple(given.pythons.split(","))
+    options = Options(given.images, given.url, given.project, given.plugins, pythons)
     try:
-        build(folder, options.images, options.url, options.project)
-    except (ReleaseError, ChangesError) as error:
+        build(folder, options)
+    except (ReleaseError, ChangesError, PackagesError, ValueError) as error:
         print(f"make release: {error}", file=sys.stderr)
         return 1
     for file in sorted(folder.iterdir()):

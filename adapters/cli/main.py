@@ -14,6 +14,7 @@ from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.commands.man import man
+from adapters.cli.commands.node import node
 from adapters.cli.commands.replay import replay
 from adapters.cli.commands.schedule import schedule
 from adapters.cli.commands.translate import translate
@@ -57,24 +58,9 @@ def _dragoman(
 app.command("schedule", cls=ShellCommand)(schedule)
 
 
-@app.command(
+app.command(
     "node", cls=ShellCommand, short_help="Run the node agent, an NRI plugin of the runtime."
-)
-def _node(
-    config: Annotated[
-        Path, typer.Option(metavar="FILE", help="The node's configuration; see configs/node.yaml.")
-    ],
-) -> None:
-    """Run the node agent: containers get the granted devices of their pods, or do not start.
-
-    Example: dragoman node --config configs/node.yaml
-
-    Exit status: 0 after a signal, 2 bad configuration.
-    """
-    # Replaces this process: the agent needs none of the command; signals and exit status are its
-    # own. ``-P``: a folder ``dragoman`` in the current directory must not hide the package.
-    words = [sys.executable, "-P", "-m", "dragoman.module", "adapters.agent", str(config)]
-    os.execv(sys.executable, words)  # noqa: S606  # no shell, and no word of the user is a program
+)(node)
 
 
 @app.command("serve", cls=ShellCommand, short_help="Serve schedulers from one ledger a node.")
@@ -118,6 +104,9 @@ def _demo(
         str | None,
         typer.Argument(metavar="FILE", help="Nodes, and pods to schedule; default: an example."),
     ] = None,
+    filename: Annotated[
+        str | None, typer.Option("-f", "--filename", metavar="FILE", help="The same.")
+    ] = None,
 ) -> None:
     """Start a service with a SQLite file, and call it as the schedulers do.
 
@@ -127,7 +116,7 @@ def _demo(
     """
     from adapters.cli.demo.command import demo
 
-    demo(inventory)
+    demo(inventory or filename)
 
 
 app.command(

@@ -1,6 +1,5 @@
 """``dragoman serve``: reads the inventory from files and runs the service."""
 
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -8,9 +7,10 @@ import typer
 
 from adapters.cli.fleet.fleet import Fleet, read_fleet
 from adapters.cli.input.limits import check_file
-from adapters.cli.input.manifests import Manifests, manifests
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.read_files import read_files
 from adapters.cli.input.settings import documents
-from adapters.cli.input.source import InputError, sources
+from adapters.cli.input.source import InputError
 from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
@@ -37,7 +37,7 @@ def serve(
     try:
         if config is not None:
             check_file(config)
-        found = manifests(sources(inventory, sys.stdin.buffer)) if inventory else Manifests()
+        found = read_files(inventory) if inventory else Manifests()
         options = StartOptions(
             config,
             overrides,

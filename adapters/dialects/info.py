@@ -71,6 +71,8 @@ class DialectInfo:
         resources_beside: resources that the ecosystem's scheduler allocates beside the cards, and
             states in a record that the dialect writes too.
         node_sources: where the dialect looks for the cards of a node.
+        scheduler: the name that the ecosystem's scheduler has as it is installed, for
+            ``spec.schedulerName``; None where the ecosystem has none of its own.
     """
 
     name: str
@@ -89,6 +91,7 @@ class DialectInfo:
     pod_resources: frozenset[str] = frozenset()
     resources_beside: frozenset[str] = frozenset()
     node_sources: tuple[str, ...] = ()
+    scheduler: str | None = None
 
     def load(self) -> type[Dialect]:
         """Import the implementation."""

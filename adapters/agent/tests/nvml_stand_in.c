@@ -19,6 +19,7 @@ typedef unsigned long long u64;
 typedef struct { u64 total, free, used; } memory_t;
 typedef struct { u32 gpu, memory; } utilization_t;
 typedef struct { char legacy[16]; u32 domain, bus, device, id, subsystem; char bus_id[32]; } pci_t;
+typedef struct { u32 pid; u64 memory; u32 gpu_instance, compute_instance; } process_t;
 typedef struct { u32 start, size; } placement_t;
 typedef struct { void *device; u32 id, profile; placement_t placement; } instance_info_t;
 typedef struct {
@@ -96,11 +97,11 @@ void stand_in_begin(u32 count, u32 mig) {
     seen = count;
 }
 
-/* A process of its own has its cards in MIG mode, as many as this variable says. */
+/* A process of its own has as many cards as this variable says, in MIG mode unless the other one is set. */
 __attribute__((constructor)) static void stand_in_load(void) {
     const char *count = getenv("NVML_STAND_IN_CARDS");
     if (count)
-        stand_in_begin((u32)atoi(count), 1);
+        stand_in_begin((u32)atoi(count), !getenv("NVML_STAND_IN_WHOLE"));
 }
 
 void stand_in_lose(u32 card, u32 lost) { cards[card].lost = lost; }
@@ -422,7 +423,23 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, u32 *count, void *foun
     }
     u32 room = *count;
     *count = running;
-    return running > room || (running && !found) ? INSUFFICIENT_SIZE : SUCCESS;
+    if (running > room || (running && !found))
+        return INSUFFICIENT_SIZE;
+    for (u32 r = 0; r < running; r++)
+        ((process_t *)found)[r] = (process_t){1000 + r, r ? ~0ull : 1ull << 30, ~0u, ~0u};
+    return SUCCESS;
+}
+
+int nvmlSystemGetDriverVersion(char *text, u32 length) {
+    BEGUN;
+    snprintf(text, length, "570.86.15");
+    return SUCCESS;
+}
+
+int nvmlSystemGetNVMLVersion(char *text, u32 length) {
+    BEGUN;
+    snprintf(text, length, "12.570.86.15");
+    return SUCCESS;
 }
 
 int nvmlDeviceGetTopologyCommonAncestor(void *left, void *right, u32 *level) {

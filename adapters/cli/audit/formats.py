@@ -48,30 +48,28 @@ def summary(report: AuditReport) -> str:
     return f"{looked}: {_count(len(report.findings), 'finding')}"
 
 
-def to_json(report: AuditReport) -> str:
-    """The ``AuditReport``."""
-    return as_json(
-        {
-            "apiVersion": "dragoman.dev/v1alpha1",
-            "kind": "AuditReport",
-            "nodes": report.nodes,
-            "cards": report.cards,
-            "pods": report.pods,
-            "findings": [
-                {
-                    "rule": finding.rule.id,
-                    "level": finding.rule.level.value,
-                    "node": finding.node or None,
-                    "card": finding.card or None,
-                    "pod": finding.pod or None,
-                    "text": finding.text,
-                    "file": finding.file or None,
-                    "line": finding.line or None,
-                }
-                for finding in report.findings
-            ],
-        }
-    )
+def as_plain(report: AuditReport) -> dict[str, object]:
+    """The ``AuditReport``, for JSON and YAML."""
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "AuditReport",
+        "nodes": report.nodes,
+        "cards": report.cards,
+        "pods": report.pods,
+        "findings": [
+            {
+                "rule": finding.rule.id,
+                "level": finding.rule.level.value,
+                "node": finding.node or None,
+                "card": finding.card or None,
+                "pod": finding.pod or None,
+                "text": finding.text,
+                "file": finding.file or None,
+                "line": finding.line or None,
+            }
+            for finding in report.findings
+        ],
+    }
 
 
 def to_sarif(report: AuditReport) -> str:

@@ -16,6 +16,7 @@ class AuditFormat(Enum):
     TABLE = "table"
     WIDE = "wide"
     JSON = "json"
+    YAML = "yaml"
     SARIF = "sarif"
     JUNIT = "junit"
 
@@ -32,10 +33,12 @@ def audit(
         str | None,
         typer.Option("-n", "--namespace", metavar="NAME", help="Report findings of its pods only."),
     ] = None,
-    _all_namespaces: AllNamespaces = False,
+    all_namespaces: AllNamespaces = False,
     output: Annotated[
         AuditFormat,
-        typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, sarif or junit."),
+        typer.Option(
+            "-o", "--output", metavar="FORMAT", help="table, wide, json, yaml, sarif, junit."
+        ),
     ] = AuditFormat.TABLE,
     ignore: Annotated[
         list[str] | None,
@@ -66,6 +69,7 @@ def audit(
     from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
+    from adapters.cli.output.encoded import as_json, as_yaml
     from adapters.cli.output.message import message
     from adapters.dialects.dialect import Defaults
 
@@ -82,11 +86,13 @@ def audit(
         report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
         message("warning", text)
-    if namespace is not None:
+    if namespace is not None and not all_namespaces:
         report = in_namespace(report, namespace)
     match output:
         case AuditFormat.JSON:
-            text = formats.to_json(report)
+            text = as_json(formats.as_plain(report))
+        case AuditFormat.YAML:
+            text = as_yaml(formats.as_plain(report))
         case AuditFormat.SARIF:
             text = formats.to_sarif(report)
         case AuditFormat.JUNIT:

@@ -14,6 +14,7 @@ class DoctorFormat(Enum):
 
     TABLE = "table"
     JSON = "json"
+    YAML = "yaml"
 
 
 def doctor(
@@ -21,7 +22,7 @@ def doctor(
     context: Context = None,
     output: Annotated[
         DoctorFormat,
-        typer.Option("-o", "--output", metavar="FORMAT", help="table or json."),
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
     ] = DoctorFormat.TABLE,
 ) -> None:
     """Find what keeps Dragoman from working in a cluster, and what to do about it.
@@ -34,17 +35,21 @@ def doctor(
     Exit status: 0 no findings, 1 warnings or errors, 2 bad input or no answer.
     """
     from adapters.cli.doctor import command
-    from adapters.cli.doctor.finding import as_json, show
+    from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.doctor.reader import observe
     from adapters.cli.input.cluster import ClusterOptions, call, context_of
+    from adapters.cli.output.encoded import as_json, as_yaml
 
     with bad_input():
         findings = command.examine(call(context_of(ClusterOptions(kubeconfig, context)), observe))
-    if output is DoctorFormat.TABLE:
-        from adapters.cli.output.terminal import standard_output
+    match output:
+        case DoctorFormat.TABLE:
+            from adapters.cli.output.terminal import standard_output
 
-        page, _ = standard_output()
-        show(findings, page)
-    else:
-        typer.echo(as_json(findings))
+            page, _ = standard_output()
+            show(findings, page)
+        case DoctorFormat.JSON:
+            typer.echo(as_json(as_plain(findings)), nl=False)
+        case DoctorFormat.YAML:
+            typer.echo(as_yaml(as_plain(findings)), nl=False)
     raise typer.Exit(command.exit_status(findings))

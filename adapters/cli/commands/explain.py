@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import Context, Files, Kubeconfig, Namespace
+from adapters.cli.input.options import AllNamespaces, Context, Files, Kubeconfig, Namespace
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
@@ -22,18 +22,24 @@ class ExplainFormat(Enum):
     YAML = "yaml"
 
 
+_PODS = ("pod", "pods", "po")
+
 DOES_NOT_FIT = 1
 """Exit status where the pod is pending and fits no node, or its cards are unknown."""
 
 
 def explain(
     words: Annotated[
-        list[str], typer.Argument(metavar="pod NAME", help="Or pod/NAME.", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="pod NAME", help="Or NAMESPACE/NAME, pod/NAME, NAME.", show_default=False
+        ),
     ],
     filename: Files = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     namespace: Namespace = None,
+    all_namespaces: AllNamespaces = False,
     output: Annotated[
         ExplainFormat, typer.Option("-o", "--output", metavar="FORMAT", help="text, json or yaml.")
     ] = ExplainFormat.TEXT,
@@ -56,10 +62,14 @@ def explain(
     from adapters.cli.output.encoded import as_json, as_yaml
     from adapters.dialects.dialect import Defaults
 
-    name = _name(words)
+    named, name = _named(words)
+    if named is not None:
+        if namespace not in (None, named):
+            raise typer.BadParameter(f"but the pod is named {named}/{name}", param_hint="-n")
+        namespace = named
     with bad_input(), rare_collections():
         origin = Origin(filename or (), kubeconfig, context)
-        chosen = namespace or origin.namespace()
+        chosen = None if all_namespaces and named is None else namespace or origin.namespace()
         fleet = read_fleet(origin.read(), Defaults())
         pod = _find(fleet, chosen, name)
         found = replace(explained(fleet, pod), history=tuple(origin.history(pod)))
@@ -74,20 +84,33 @@ def explain(
         raise typer.Exit(DOES_NOT_FIT)
 
 
-def _name(words: list[str]) -> str:
-    match [word for part in words for word in part.split("/")]:
-        case ["pod" | "pods" | "po", name] if name:
-            return name
+def _named(words: list[str]) -> tuple[str | None, str]:
+    """The namespace, where the words name one, and the name of the pod."""
+    match words:
+        case [kind, rest] if kind in _PODS:
+            pass
+        case [rest]:
+            kind, _, after = rest.partition("/")
+            rest = after if kind in _PODS else rest
         case _:
-            raise typer.BadParameter("must be: pod NAME", param_hint="pod NAME")
+            rest = ""
+    namespace, slash, name = rest.rpartition("/")
+    if not name or "/" in namespace or (slash and not namespace):
+        raise typer.BadParameter("must be: pod NAME", param_hint="pod NAME")
+    return namespace or None, name
 
 
-def _find(fleet: "Fleet", namespace: str, name: str) -> "Pod":
+def _find(fleet: "Fleet", namespace: str | None, name: str) -> "Pod":
     from adapters.cli.input.source import InputError
 
     pod = fleet.pods.get(f"{namespace}/{name}")
     if pod is not None:
         return pod
     others = [full for full in fleet.pods if full.partition("/")[2] == name]
-    hint = f"; there is {', '.join(others[:5])}, see -n" if others else ""
-    raise InputError(f"pod {name}", f"is not in namespace {namespace}{hint}")
+    if namespace is not None:
+        hint = f"; there is {', '.join(others[:5])}, see -n" if others else ""
+        raise InputError(f"pod {name}", f"is not in namespace {namespace}{hint}")
+    if len(others) == 1:
+        return fleet.pods[others[0]]
+    found = f"there are {', '.join(others[:5])}; name one" if others else "is in no namespace"
+    raise InputError(f"pod {name}", found)

@@ -15,6 +15,7 @@ from adapters.cli.input.options import (
     Files,
     Kubeconfig,
     Namespace,
+    OnlyNamespace,
 )
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def top(
 ) -> None:
     """List what is allocated of cards, and what is left.
 
-    GRANTED and MEMORY are GiB. LARGEST is the largest share of one card that still fits; STRANDED
-    is free memory that no request can use, because its card has no compute or no slot left, is
-    unhealthy, or is in exclusive use. USED is what the node agents report, read through the API
+    LARGEST is the largest share of one card that still fits; STRANDED is free memory that no
+    request can use, because its card has no compute or no slot left, is unhealthy, or is in
+    exclusive use. USED is what the node agents report, read through the API
     server: of nodes and cards the driver's figure, of pods HAMi-core's, which a pod can forge.
 
     Example: dragoman top nodes --sort strandedMiB
@@ -130,6 +131,8 @@ def who(
     filename: Files = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    namespace: OnlyNamespace = None,
+    all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     watch: Watch = False,
@@ -143,11 +146,13 @@ def who(
     Exit status: 0, or 2 for an unknown node or card, bad input or no answer.
     """
     from adapters.cli.view import pod_rows
+    from adapters.cli.view.listing import of_namespace
 
+    everywhere = all_namespaces or namespace is None
     _show(
         _origin(filename, kubeconfig, context),
-        lambda fleet, _: pod_rows.who(fleet, place),
-        _Shown(output, sort, watch, interval, no_headers),
+        lambda fleet, chosen: of_namespace(pod_rows.who(fleet, place), chosen),
+        _Shown(output, sort, watch, interval, no_headers, namespace, everywhere),
     )
 
 
@@ -186,7 +191,8 @@ class _Shown:
     """How a list is shown.
 
     Attributes:
-        namespace: of the rows; None is that of the context, and all of them for ``who``.
+        namespace: of the rows; None is that of the context.
+        all_namespaces: whether the rows of all namespaces are shown.
         used: whether to ask the node agents.
     """
 
@@ -196,7 +202,7 @@ class _Shown:
     interval: float
     no_headers: bool
     namespace: str | None = None
-    all_namespaces: bool = True
+    all_namespaces: bool = False
     used: bool = False
 
 
@@ -227,7 +233,7 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat
-    from adapters.cli.view.listing import formatted_listing, sort
+    from adapters.cli.view.listing import formatted_listing, more_elsewhere, sort
     from adapters.dialects.dialect import Defaults
 
     namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
@@ -235,7 +241,10 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     if shown.used:
         fleet = replace(fleet, agents=agents_of(origin, fleet))
     listing = sort(rows(fleet, namespace), shown.sort)
+    notes = listing.notes
+    if shown.namespace is None and listing.elsewhere and not listing.empty:
+        notes = (*notes, more_elsewhere(listing.elsewhere))
     output = None if shown.output is None else RowFormat(shown.output.value)
-    for text in listing.notes:
+    for text in notes:
         message("note", text)
     return formatted_listing(listing, output, headers=not shown.no_headers)

@@ -8,7 +8,7 @@ import typer
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
-from adapters.cli.input.options import PolicyOption, chosen_policy
+from adapters.cli.input.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
 
 DIFFERENT = 1
 """Exit status where a decision differs."""
@@ -18,14 +18,24 @@ _POLICY = "binpack or spread, for pods that set none, in place of the recorded o
 
 def replay(
     file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="As decisions.record of the service made it.")
-    ],
+        Path | None,
+        typer.Argument(
+            metavar="FILE",
+            help="As decisions.record of the service made it.",
+            show_default=False,
+        ),
+    ] = None,
+    filename: Annotated[
+        Path | None, typer.Option("-f", "--filename", metavar="FILE", help="The same.")
+    ] = None,
     node_policy: Annotated[
         PolicyOption | None, typer.Option(metavar="POLICY", help=_POLICY)
     ] = None,
     device_policy: Annotated[
         PolicyOption | None, typer.Option(metavar="POLICY", help=_POLICY)
     ] = None,
+    namespace: OnlyNamespace = None,
+    all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
     no_headers: NoHeaders = False,
@@ -45,26 +55,31 @@ def replay(
     from adapters.cli.replay.differences import listing
     from adapters.cli.replay.recording_file import lines
     from adapters.cli.replay.replayer import Replayed, Replayer, ReplayError
+    from adapters.cli.view.listing import of_namespace
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.dialects.dialect import Defaults, DialectError
     from adapters.wire.records.ledger import LedgerRecordError
 
+    recording = file or filename
+    if recording is None or (file and filename):
+        raise typer.BadParameter("pass one", param_hint="FILE")
     replayer = Replayer(Defaults(chosen_policy(node_policy), chosen_policy(device_policy)))
     count = 0
     different: list[Replayed] = []
     with bad_input():
         try:
-            for each in replayer.replay(lines(file, partial(message, "warning"))):
+            for each in replayer.replay(lines(recording, partial(message, "warning"))):
                 count += 1
                 if each.before != each.after:
                     different.append(each)
         except (ReplayError, DialectError, LedgerRecordError) as error:
-            raise InputError(str(file), str(error)) from error
-        rows = sorted_by(listing(different), sort)
+            raise InputError(str(recording), str(error)) from error
+        only = None if all_namespaces else namespace
+        rows = sorted_by(of_namespace(listing(different), only), sort)
     chosen = None if output is None else RowFormat(output.value)
     headers = not no_headers
     typer.echo(formatted(rows.kind, rows.columns, rows.rows, chosen, headers=headers), nl=False)
     if headers and output in (None, ListFormat.WIDE):
-        typer.echo(f"\n{count} decisions replayed, {len(different)} differ")
-    if different:
+        typer.echo(f"\n{count} decisions replayed, {len(rows.rows)} differ")
+    if rows.rows:
         raise typer.Exit(DIFFERENT)

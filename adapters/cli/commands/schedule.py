@@ -1,6 +1,5 @@
 """``dragoman schedule``: arguments, output and exit status."""
 
-import sys
 from collections.abc import Iterable
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -8,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import PolicyOption, chosen_policy
+from adapters.cli.input.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
 
 if TYPE_CHECKING:
     from adapters.cli.output.report import ReportPart
@@ -50,6 +49,8 @@ def schedule(
             "-f", "--filename", metavar="FILE", help="A file, a folder, or - for standard input."
         ),
     ] = None,
+    namespace: OnlyNamespace = None,
+    all_namespaces: AllNamespaces = False,
     output: Annotated[
         ReportFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json, yaml, csv or name."),
@@ -106,18 +107,20 @@ def schedule(
     Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """
     from adapters.cli.collector import rare_collections
-    from adapters.cli.input.manifests import manifests
-    from adapters.cli.input.reading import reading
-    from adapters.cli.input.source import sources
+    from adapters.cli.input.read_files import read_files
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
     from adapters.cli.output.report import SUMMARY, of_results
     from adapters.cli.schedule import RunOptions, started
     from adapters.dialects.dialect import Defaults
 
-    if summary and (output is not ReportFormat.TABLE or only or no_cards):
+    if summary and (output is not ReportFormat.TABLE or only or no_cards or namespace):
         raise typer.BadParameter("is for a whole table", param_hint="--summary")
-    chosen = of_results([each.value for each in only or ()], cards=not no_cards)
+    chosen = of_results(
+        [each.value for each in only or ()],
+        cards=not no_cards,
+        namespace=None if all_namespaces else namespace,
+    )
     part = SUMMARY if summary else chosen
     names = [*(filename or ()), *(more or ())]
     if not names:
@@ -126,9 +129,8 @@ def schedule(
     with rare_collections():
         with bad_input():
             options = RunOptions(defaults, parse_time(at), explain, progress)
-            with reading(names) as shown:
-                # No name for the manifests: what the run does not need of them is freed.
-                run = started(manifests(sources(names, sys.stdin.buffer), shown), options)
+            # No name for the manifests: what the run does not need of them is freed.
+            run = started(read_files(names), options)
         _write(run, output, part)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)

@@ -7,9 +7,11 @@ import typer
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
 from adapters.cli.input.options import (
+    AllNamespaces,
     Context,
     Files,
     Kubeconfig,
+    OnlyNamespace,
     PolicyOption,
     chosen_policy,
 )
@@ -22,6 +24,8 @@ def whatif(
     filename: Files = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
+    namespace: OnlyNamespace = None,
+    all_namespaces: AllNamespaces = False,
     pods: Annotated[
         list[str] | None,
         typer.Option("--pods", metavar="FILE", help="Pods that would come; repeatable."),
@@ -57,12 +61,11 @@ def whatif(
     """
     from adapters.cli.collector import rare_collections
     from adapters.cli.fleet.fleet import read_fleet
-    from adapters.cli.input.manifests import manifests
     from adapters.cli.input.origin import Origin
-    from adapters.cli.input.reading import reading
-    from adapters.cli.input.source import sources
+    from adapters.cli.input.read_files import read_files
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.schedule import RunOptions, place
+    from adapters.cli.view.listing import of_namespace
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.cli.whatif import changes
     from adapters.cli.whatif.comparison import Comparison
@@ -75,9 +78,7 @@ def whatif(
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input(), rare_collections():
         found = Origin(filename or (), kubeconfig, context).read()
-        with reading(pods or ()) as shown:
-            stdin = typer.get_binary_stream("stdin")
-            coming = manifests(sources(pods, stdin), shown).pods if pods else {}
+        coming = read_files(pods).pods if pods else {}
         now = read_fleet(found, Defaults())
         additions = [changes.Additional.parse(text) for text in add or ()]
         then = changes.remove(changes.add(read_fleet(found, defaults), additions), remove or ())
@@ -89,10 +90,11 @@ def whatif(
         comparison = Comparison(
             place(now, RunOptions(Defaults(), 0)), place(then, RunOptions(defaults, 0)), moved
         )
-        listing = sorted_by(comparison.listing(), sort)
-    chosen = None if output is None else RowFormat(output.value)
+        chosen = None if all_namespaces else namespace
+        listing = sorted_by(of_namespace(comparison.listing(), chosen), sort)
+    form = None if output is None else RowFormat(output.value)
     rows, headers = listing.rows, not no_headers
-    typer.echo(formatted(listing.kind, listing.columns, rows, chosen, headers=headers), nl=False)
+    typer.echo(formatted(listing.kind, listing.columns, rows, form, headers=headers), nl=False)
     if headers and output in (None, ListFormat.WIDE):
         typer.echo(f"\n{comparison.summary()}")
     if not all(row.fields["placed"] for row in rows):

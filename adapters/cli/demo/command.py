@@ -27,8 +27,8 @@ from adapters.cli.demo.schedulers import (
     schedule,
     scheduler_of,
 )
-from adapters.cli.input.manifests import manifests
-from adapters.cli.input.source import InputError, sources
+from adapters.cli.input.read_files import read_files
+from adapters.cli.input.source import InputError
 from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import WIDE, write_cards
 from adapters.cli.output.message import message
@@ -57,7 +57,7 @@ def demo(inventory: str | None) -> None:
 
 def _demonstrate(inventory: str) -> None:
     try:
-        found = manifests(sources([inventory], sys.stdin.buffer))
+        found = read_files([inventory])
     except InputError as error:
         message("dragoman", error)
         raise typer.Exit(2) from None

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 import msgspec
 
-from adapters.cli.output.encoded import encoded
 from adapters.cli.output.page import BREAK, Row, TextColumn, TextPage, span
 
 
@@ -53,10 +53,10 @@ _STYLES = {FindingLevel.OK: "green", FindingLevel.WARNING: "yellow", FindingLeve
 _FIXED = TextColumn(folds=False)
 
 
-def as_json(findings: list[CheckResult]) -> str:
-    """One object: counts of the levels, and all findings."""
+def as_plain(findings: list[CheckResult]) -> dict[str, Any]:
+    """One object, for JSON and YAML: counts of the levels, and all findings."""
     counts = {level.value: sum(each.level is level for each in findings) for level in FindingLevel}
-    return encoded({"counts": counts, "findings": msgspec.to_builtins(findings)}).decode()
+    return {"counts": counts, "findings": msgspec.to_builtins(findings)}
 
 
 def show(findings: list[CheckResult], page: TextPage) -> None:

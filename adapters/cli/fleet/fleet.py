@@ -110,6 +110,11 @@ class Fleet:
         Nodes that a vendor's device plugin serves need no description.
         """
         states = self.nodes.values()
+        if not states and self.pods:
+            return (
+                "the input has pods and no nodes, so nothing is known of cards:"
+                " add the output of kubectl get nodes",
+            )
         if not states or any(each.node.cards or read_plugin_node(each.kube) for each in states):
             return ()
         return (

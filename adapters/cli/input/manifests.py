@@ -1,5 +1,6 @@
 """The Kubernetes objects of the input, by kind and name."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
@@ -62,6 +63,7 @@ class Manifests:
         resource_quotas: all; a namespace may have several.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
+        skipped: how many objects of each kind that is not read the lists and folders have.
     """
 
     nodes: dict[str, tuple[KubeNode, InputLocation]] = field(default_factory=dict)
@@ -75,6 +77,7 @@ class Manifests:
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
+    skipped: Counter[str] = field(default_factory=Counter[str])
 
 
 class _RecordManifest(Wire, frozen=True, gc=False):
@@ -96,55 +99,84 @@ class ReadingProgress(Protocol):
 
 
 def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) -> Manifests:
-    """Read all objects.
+    """Read all objects; those of other kinds in lists and folders are counted and skipped.
 
     Args:
         texts: in order.
         progress: is shown the items of lists; None for none.
 
     Raises:
-        InputError: a text is not YAML or JSON, has an unsupported kind, an object
-            without a name, a duplicate object, or no object at all.
+        InputError: a text is not YAML or JSON, has an object without a name or a duplicate one;
+            a named file has another kind outside of a list; or there is nothing to read.
     """
     found = Manifests()
+    members = _Members(found.skipped, progress)
     specs: dict[bytes, PodSpec] = {}
     for text in texts:
         empty = True
         for document in documents(text):
             empty = False
-            for member, kind in _members(document, "", progress):
+            for member, kind in members.of(document, "", inside=not text.named):
                 _add(found, member, kind, specs)
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
     read = (found.nodes, found.devices, found.pods, found.config_maps, found.slices)
     if not any((*read, found.resource_quotas)):
+        if members.unknown is not None:
+            raise members.unknown
         raise InputError("the input", "contains no manifest")
     return found
 
 
-def _members(
-    document: Document, default: str, progress: ReadingProgress | None
-) -> Iterator[tuple[Document, str]]:
-    head = document.head()
-    kind = head.kind or default
-    if kind == "":
-        raise InputError(document.location, "kind is missing")
-    if not isinstance(kind, str):
-        raise InputError(document.location, f"kind must be text, but is {kind!r}")
-    item = kind.removesuffix("List")
-    if _known(item, head.api_version) and kind != item:
-        count, members = document.items()
-        if progress is not None:
-            progress.expect(count)
-        for member in members:
-            yield from _members(member, item, progress)
-            if progress is not None:
-                progress.advance()
-    elif kind in _FORMS and _known(kind, head.api_version):
-        yield document, kind
-    else:
-        raise InputError(document.location, _unknown(kind, head.api_version))
+@dataclass(slots=True)
+class _Members:
+    """The objects of documents, and those that are skipped.
+
+    Attributes:
+        skipped: is counted up.
+        progress: is shown the items of lists.
+        unknown: the error of the first object that was skipped.
+    """
+
+    skipped: Counter[str]
+    progress: ReadingProgress | None
+    unknown: InputError | None = None
+
+    def of(
+        self, document: Document, default: str, *, inside: bool
+    ) -> Iterator[tuple[Document, str]]:
+        """The objects of a document, with their kinds.
+
+        Args:
+            document: an object or a list.
+            default: its kind where it names none.
+            inside: whether it is one of many that the user did not name: in a list or a folder.
+        """
+        head = document.head()
+        kind = head.kind or default
+        if kind == "":
+            raise InputError(document.location, "kind is missing")
+        if not isinstance(kind, str):
+            raise InputError(document.location, f"kind must be text, but is {kind!r}")
+        item = kind.removesuffix("List")
+        if _known(item, head.api_version) and kind != item:
+            count, members = document.items()
+            if self.progress is not None:
+                self.progress.expect(count)
+            for member in members:
+                yield from self.of(member, item, inside=True)
+                if self.progress is not None:
+                    self.progress.advance()
+        elif kind in _FORMS and _known(kind, head.api_version):
+            yield document, kind
+        else:
+            unknown = InputError(document.location, _unknown(kind, head.api_version))
+            if not inside:
+                raise unknown
+            # A kind that is read, of another group, has its group beside it.
+            self.skipped[f"{kind} of {head.api_version}" if kind in _FORMS else kind] += 1
+            self.unknown = self.unknown or unknown
 
 
 def _known(kind: str, version: object) -> bool:

@@ -19,7 +19,13 @@ Context = Annotated[
 ]
 Namespace = Annotated[
     str | None,
-    typer.Option("-n", "--namespace", metavar="NAME", help="Default: that of the context."),
+    typer.Option(
+        "-n", "--namespace", metavar="NAME", help="Default: that of the context; of files, all."
+    ),
+]
+OnlyNamespace = Annotated[
+    str | None,
+    typer.Option("-n", "--namespace", metavar="NAME", help="Its pods only; default: all."),
 ]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
 Files = Annotated[

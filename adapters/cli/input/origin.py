@@ -1,6 +1,5 @@
 """Where a command reads objects from: files, else a live cluster."""
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,9 +10,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.status import Status
 
-from adapters.cli.input.manifests import Manifests, manifests
-from adapters.cli.input.reading import reading
-from adapters.cli.input.source import sources
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.read_files import read_files
+from adapters.cli.output.delayed import delayed
 from adapters.wire.visible import visible
 
 if TYPE_CHECKING:
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from adapters.wire.kube import Pod
 
 DEFAULT_NAMESPACE = "default"
+"""An object that names none is in this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +39,14 @@ class Origin:
     kubeconfig: Path | None = None
     context: str | None = None
 
-    def namespace(self) -> str:
-        """The namespace of the context; ``default`` for files.
+    def namespace(self) -> str | None:
+        """The namespace of the context; None for files, which mean all that they contain.
 
         Raises:
             InputError: the kubeconfig cannot be used.
         """
         if self.files:
-            return DEFAULT_NAMESPACE
+            return None
         return self._context().namespace
 
     def read(self) -> Manifests:
@@ -56,8 +56,7 @@ class Origin:
             InputError: the input cannot be read.
         """
         if self.files:
-            with reading(self.files) as shown:
-                return manifests(sources(self.files, sys.stdin.buffer), shown)
+            return read_files(self.files)
         with _status() as status:
             from adapters.cli.input.cluster import read_cluster
 
@@ -112,11 +111,11 @@ class Origin:
 
 @contextmanager
 def _status() -> Iterator[Status]:
-    """A line on standard error; nothing where that is no terminal."""
+    """A line on standard error, of what takes long; nothing where that is no terminal."""
     console = Console(stderr=True)
     status = Status("reading", console=console)
     if not console.is_terminal:
         yield status
         return
-    with status:
+    with delayed(status):
         yield status

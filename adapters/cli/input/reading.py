@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from adapters.cli.output.delayed import delayed
 from adapters.cli.output.terminal import may_be_terminal
 from adapters.wire.visible import visible
 
@@ -45,7 +46,7 @@ class ReadingBar:
 
 @contextmanager
 def reading(files: Sequence[str]) -> Iterator[ReadingBar | None]:
-    """A bar on standard error; None where that is no terminal."""
+    """A bar on standard error, of what takes long; None where that is no terminal."""
     if not may_be_terminal(sys.stderr):
         yield None
         return
@@ -58,7 +59,8 @@ def reading(files: Sequence[str]) -> Iterator[ReadingBar | None]:
         yield None
         return
     columns = (MofNCompleteColumn(), BarColumn(WIDTH), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, transient=True) as bar:
-        names = ", ".join(Path(each).name or each for each in files)
-        shown = names if len(names) <= NAMES else f"{names[: NAMES - 1]}…"
+    bar = Progress(*columns, console=console, transient=True)
+    names = ", ".join(Path(each).name or each for each in files)
+    shown = names if len(names) <= NAMES else f"{names[: NAMES - 1]}…"
+    with delayed(bar):
         yield ReadingBar(bar, bar.add_task(escape(visible(f"reading {shown}")), total=None))

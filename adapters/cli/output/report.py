@@ -158,21 +158,25 @@ class ReportPart:
     Attributes:
         results: of the pods that are shown.
         cards: whether cards are shown.
+        namespace: of the pods that are shown; None for all.
     """
 
     results: frozenset[PodResult] = frozenset(PodResult)
     cards: bool = True
+    namespace: str | None = None
 
     def shows(self, pod: PodLine) -> bool:
         """Whether a pod is shown."""
-        return pod.result in self.results
+        return pod.result in self.results and self.namespace in (None, pod.namespace)
 
 
 EVERYTHING = ReportPart()
 SUMMARY = ReportPart(frozenset(), cards=False)
 
 
-def of_results(words: Iterable[str], *, cards: bool) -> ReportPart:
-    """The pods of some results; without any, of all."""
+def of_results(words: Iterable[str], *, cards: bool, namespace: str | None = None) -> ReportPart:
+    """The pods of some results, of one namespace; without any, of all."""
     results = [NOT_PLACED if word == REFUSED else {PodResult(word)} for word in words]
-    return ReportPart(frozenset().union(*results) if results else EVERYTHING.results, cards)
+    return ReportPart(
+        frozenset().union(*results) if results else EVERYTHING.results, cards, namespace
+    )

@@ -35,7 +35,7 @@ class Column:
     """A column.
 
     Attributes:
-        header: in upper case.
+        header: in upper case, with the unit where the cells have none, as kubectl top writes it.
         wide: printed only in wide tables.
         right: numbers, aligned to the right.
     """

@@ -93,9 +93,9 @@ def test_only_who_asks_for_what_is_used_makes_requests_to_agents(tmp_path: Path)
     assert asked == []
     assert "USED" not in narrow.stdout
     assert wide.stdout.splitlines()[0].split()[5:9] == [
-        "GRANTED",
+        "GRANTED(GiB)",
         "COMPUTE",
-        "USED",
+        "USED(GiB)",
         "USED-COMPUTE",
     ]
     assert wide.stdout.splitlines()[1].split()[5:9] == ["5.9", "0%", "1.0", "25%"]

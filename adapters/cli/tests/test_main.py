@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from importlib.metadata import version
 
 import pytest
@@ -9,7 +10,10 @@ from typer.testing import CliRunner
 
 from adapters.cli.input.time_option import parse_time
 from adapters.cli.main import app
+from adapters.cli.output.delayed import PATIENCE
+from adapters.cli.output.progress import progress
 from adapters.cli.tests.builders import AT, Plain, node, pod, report, run, stream, uuid, volcano
+from adapters.wire.kube import Pod
 
 
 def cards(*options: str) -> list[str]:
@@ -140,15 +144,26 @@ def test_on_a_terminal_warnings_are_in_the_table_only(monkeypatch: pytest.Monkey
     assert "already bound" not in result.stderr
 
 
-def test_a_terminal_shows_the_progress_of_a_long_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_terminal_shows_the_progress_of_a_long_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    pods = [pod(f"pod-{i}", volcano(1)) for i in range(300)]
+    pods = [Pod()] * 300
 
-    result = run("-f", "-", "-o", "json", stdin=stream(node(cards=30), *pods))
+    for _ in progress(pods):
+        time.sleep(3 * PATIENCE / 300)
 
-    assert result.exit_code == 0
-    assert "Placing pods" in result.stderr
-    assert "Placing pods" not in result.stdout
+    assert "Placing pods" in capsys.readouterr().err
+
+
+def test_a_terminal_shows_no_progress_of_what_takes_no_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    pods = [Pod()] * 300
+
+    assert len([*progress(pods)]) == 300
+    assert run("-f", "-", "-o", "json", stdin=stream(node())).stderr == ""
 
 
 def test_no_progress_is_shown_without_a_terminal() -> None:

@@ -98,7 +98,7 @@ WORDS = {
     "explain pod": "must be: pod NAME",
     "translate": "Missing option '--to'",
     "translate --to xyz": "must be one of volcano, koordinator, metax, hami",
-    "node": "Missing option '--config'",
+    "node": "pass the node's configuration",
     "whatif -f -": "pass a change: --pods, --add, --remove, --node-policy or --device-policy",
     "top --interval x": "Invalid value for '--interval'",
 }

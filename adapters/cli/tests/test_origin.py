@@ -16,7 +16,7 @@ def test_files_take_the_place_of_a_cluster(tmp_path: Path) -> None:
     origin = Origin([str(path)], tmp_path / "no-kubeconfig")
 
     assert list(origin.read().nodes) == ["from-a-file"]
-    assert origin.namespace() == "default"
+    assert origin.namespace() is None
 
 
 def test_without_files_a_cluster_is_read(tmp_path: Path) -> None:

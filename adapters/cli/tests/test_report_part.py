@@ -75,3 +75,9 @@ def test_the_summary_is_of_a_whole_table(more: tuple[str, ...]) -> None:
 
     assert done.exit_code == 2
     assert "--summary: is for a whole table" in done.stderr
+
+
+def test_a_namespace_chooses_the_pods_that_are_shown() -> None:
+    every = names()
+    assert names("-n", "default") == names("-A") == every
+    assert names("-n", "elsewhere") == []

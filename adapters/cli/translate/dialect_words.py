@@ -7,6 +7,9 @@ from adapters.dialects.info import DialectInfo
 from adapters.dialects.request_writer import RequestWriter
 from adapters.dialects.translation.request_words import texts
 
+DEFAULT_SCHEDULER = "default-scheduler"
+"""A pod that names none has this one: k8s.io/api/core/v1 types.go, DefaultSchedulerName."""
+
 
 def targets() -> list[str]:
     """The dialects that requests can be written in, and claims."""
@@ -33,6 +36,12 @@ def texts_of(name: str) -> frozenset[str]:
 def vendor_of(name: str) -> str | None:
     """The vendor of the only cards that a dialect can describe; None where it has no such one."""
     return None if name == DRA else _info(name).vendor
+
+
+def is_foreign_scheduler(name: str, target: str) -> bool:
+    """Whether a ``spec.schedulerName`` names another scheduler than the target's users run."""
+    own = None if target == DRA else _info(target).scheduler
+    return name not in (own, DEFAULT_SCHEDULER)
 
 
 def _info(name: str) -> DialectInfo:

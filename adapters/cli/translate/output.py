@@ -1,8 +1,11 @@
 """Prints what a translation lost, as a table or as JSON."""
 
+from collections.abc import Iterator
+
 from adapters.cli.output.encoded import as_json
 from adapters.cli.output.rows import Column, Row, table
 from adapters.cli.translate.translation import TranslatedPod, Translation
+from adapters.wire.visible import visible
 
 _COLUMNS = tuple(
     map(Column, ("DOCUMENT", "POD", "FROM", "LOSS", "BEFORE", "AFTER")),
@@ -10,7 +13,7 @@ _COLUMNS = tuple(
 
 
 def as_table(translation: Translation) -> str:
-    """One line for each loss, and a line with the sum."""
+    """One line for each loss, a line with the sum, and one for each foreign scheduler."""
     rows = [
         Row("", (pod.document, pod.path, pod.source, loss.field, loss.before, loss.after), {})
         for pod in translation.pods
@@ -22,7 +25,21 @@ def as_table(translation: Translation) -> str:
         f"{table(_COLUMNS, rows) if rows else ''}"
         f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
         f"{lossy} with a loss\n"
+        f"{''.join(_schedulers(translation))}"
     )
+
+
+def _schedulers(translation: Translation) -> Iterator[str]:
+    for pod in translation.pods:
+        if pod.foreign_scheduler is not None:
+            name = " ".join(filter(None, (pod.document, pod.path)))
+            yield (
+                visible(
+                    f"note: {name}: schedulerName stays {pod.foreign_scheduler}; no scheduler of"
+                    f" {translation.target} has this name, so it must be one that asks Dragoman"
+                )
+                + "\n"
+            )
 
 
 def as_report(translation: Translation) -> str:
@@ -43,6 +60,7 @@ def _plain(pod: TranslatedPod) -> dict[str, object]:
         "document": pod.document,
         "path": pod.path,
         "dialect": pod.source,
+        "foreignScheduler": pod.foreign_scheduler,
         "losses": [
             {"field": loss.field, "before": loss.before, "after": loss.after} for loss in pod.losses
         ],

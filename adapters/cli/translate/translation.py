@@ -8,6 +8,7 @@ from typing import Any
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.translate.claim_objects import ClaimObjects, namespace_of
 from adapters.cli.translate.dialect_words import (
+    is_foreign_scheduler,
     texts_of,
     vendor_of,
     writer_of,
@@ -42,12 +43,15 @@ class TranslatedPod:
         path: in the document; empty for the document itself.
         source: the dialect that it had; ``dra`` where it had claims.
         losses: what the translation does not keep.
+        foreign_scheduler: its ``schedulerName``, which stays, where this is neither the default
+            nor the one of the target's ecosystem.
     """
 
     document: str
     path: str
     source: str
     losses: tuple[Loss, ...]
+    foreign_scheduler: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +155,13 @@ class _Translator:
         written = [pod for _, pod, _ in _pods(content)]
         for found, gone in self.pending:
             lost = self._losses(found, written[found.number], gone)
-            self.pods.append(TranslatedPod(name, found.path, found.request.dialect, lost))
+            scheduler = found.pod.spec.scheduler_name
+            foreign = scheduler and is_foreign_scheduler(scheduler, self.target)
+            self.pods.append(
+                TranslatedPod(
+                    name, found.path, found.request.dialect, lost, scheduler if foreign else None
+                )
+            )
 
     def added(self) -> Sequence[object]:
         """The templates of the claims of the document of the last ``apply``."""

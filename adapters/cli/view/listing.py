@@ -44,6 +44,7 @@ class Listing:
         keys: fields by which the rows can be sorted; those of every row.
         further: rows of what is in no ledger; None where this list has none of them.
         notes: for the user, as sentences.
+        elsewhere: rows that were left out, because they are of other namespaces.
     """
 
     kind: str
@@ -52,6 +53,12 @@ class Listing:
     keys: tuple[str, ...]
     further: FurtherRows | None = None
     notes: tuple[str, ...] = ()
+    elsewhere: int = 0
+
+    @property
+    def empty(self) -> bool:
+        """Whether it has no row."""
+        return not self.rows and not (self.further and self.further.rows)
 
 
 def sort(listing: Listing, key: str | None) -> Listing:
@@ -99,20 +106,40 @@ def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bo
     return ("\n" if headers and output is not RowFormat.NAME else "").join(texts)
 
 
-def elsewhere(what: str, namespace: str, others: int) -> str:
-    """A sentence for a namespace without a row, so that no list is empty without a word.
+def elsewhere(what: str, namespace: str | None, others: int) -> str:
+    """A sentence for a list without a row, so that none is empty without a word.
 
     Args:
         what: the list lacks, such as ``no pods wait``.
-        namespace: of the list.
+        namespace: of the list; None for all.
         others: rows that the list has for all other namespaces.
     """
+    if namespace is None:
+        return what
     return f"{what} in namespace {namespace}{f'; {others} in others, see -A' if others else ''}"
+
+
+def more_elsewhere(others: int) -> str:
+    """A sentence for a list of the context's namespace, which the user did not choose.
+
+    Args:
+        others: rows that the list has for all other namespaces, at least one.
+    """
+    return f"{others} more in other namespaces, see -A"
 
 
 def in_namespaces(rows: Sequence[Row], namespace: str | None) -> tuple[Row, ...]:
     """The rows of one namespace; all for None."""
     return tuple(row for row in rows if namespace in (None, row.fields["namespace"]))
+
+
+def of_namespace(listing: Listing, namespace: str | None) -> Listing:
+    """The list with the rows of one namespace only; with all for None."""
+    further = listing.further
+    if further is not None:
+        further = replace(further, rows=in_namespaces(further.rows, namespace))
+    rows = in_namespaces(listing.rows, namespace)
+    return replace(listing, rows=rows, further=further)
 
 
 def _order(key: str) -> Callable[[Row], tuple[int, int, str]]:

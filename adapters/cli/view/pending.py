@@ -31,10 +31,13 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     answers = [judge.answer(pod) for pod in chosen]
     rows = [_row(answer) for answer in answers if answer.requests]
     notes = [note for answer in answers for note in _notes(answer)]
-    if namespace is not None and not rows:
-        others = sum(requests_cards(pod, fleet.dialects) for pod in pods)
+    hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]
+    others = sum(requests_cards(pod, fleet.dialects) for pod in hidden)
+    if not rows:
         notes.insert(0, elsewhere("no pods wait", namespace, others))
-    return Listing("PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes))
+    return Listing(
+        "PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes), elsewhere=others
+    )
 
 
 def _notes(answer: PodAnswer) -> list[str]:

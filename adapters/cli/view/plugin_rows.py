@@ -22,7 +22,7 @@ _NODES = (
     Column("NODE"),
     Column("RESOURCE"),
     Column("PRODUCT"),
-    Column("MEMORY", right=True),
+    Column("MEMORY(GiB)", right=True),
     Column("REPLICAS", right=True),
     Column("IN USE/ALLOCATABLE", right=True),
     Column("CARDS", wide=True, right=True),

@@ -31,9 +31,9 @@ _PODS = (
     Column("DIALECT"),
     Column("NODE"),
     Column("CARDS", right=True),
-    Column("GRANTED", right=True),
+    Column("GRANTED(GiB)", right=True),
     Column("COMPUTE", right=True),
-    Column("USED", wide=True, right=True),
+    Column("USED(GiB)", wide=True, right=True),
     Column("USED-COMPUTE", wide=True, right=True),
     Column("PRIORITY", wide=True, right=True),
     Column("UUIDS", wide=True),
@@ -50,11 +50,11 @@ _NAMESPACES = (
     Column("PODS", right=True),
     Column("PENDING", right=True),
     Column("CARDS", right=True),
-    Column("GRANTED", right=True),
+    Column("GRANTED(GiB)", right=True),
     Column("COMPUTE", right=True),
     Column("DEVICES"),
     Column("QUOTA"),
-    Column("USED", wide=True, right=True),
+    Column("USED(GiB)", wide=True, right=True),
     Column("USED-COMPUTE", wide=True, right=True),
     Column("DIALECTS", wide=True),
 )
@@ -69,7 +69,7 @@ _SHARES = (
     Column("NAMESPACE"),
     Column("POD"),
     Column("DIALECT"),
-    Column("GRANTED", right=True),
+    Column("GRANTED(GiB)", right=True),
     Column("COMPUTE", right=True),
     Column("CONTAINERS"),
     Column("UUID", wide=True),
@@ -91,11 +91,12 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     chosen = in_namespaces(rows, namespace)
     every = device_users(fleet)
     further = replace(every, rows=in_namespaces(every.rows, namespace))
+    shown = len(chosen) + len(further.rows)
+    others = len(rows) + len(every.rows) - shown
     notes: tuple[str, ...] = ()
-    if namespace is not None and not chosen and not further.rows:
-        others = len(rows) + len(every.rows)
+    if not shown:
         notes = (elsewhere("no pods have cards", namespace, others),)
-    return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes)
+    return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes, others)
 
 
 def top_namespaces(fleet: Fleet) -> Listing:

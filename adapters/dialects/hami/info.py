@@ -19,4 +19,6 @@ INFO = DialectInfo(
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=keys.POD_RESOURCES,
     node_sources=(f"annotation {NODE_DEVICES}",),
+    # Source: Project-HAMi/HAMi charts/hami/values.yaml, schedulerName.
+    scheduler="hami-scheduler",
 )

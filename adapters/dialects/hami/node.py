@@ -155,28 +155,32 @@ def _most_compute(card: Card) -> int:
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:
     """The entries of the text, one for each card, not yet validated, and problems."""
     if not text.startswith(("[", "null")):
-        return [_fields(entry) for entry in text.split(":") if entry.strip()], []
+        written = [entry for entry in text.split(":") if entry.strip()]
+        return [_fields(number, entry) for number, entry in enumerate(written)], []
     try:
         return _ENTRIES.decode(text) or [], []
     except UnreadableError as error:
         return [], [f"{NODE_DEVICES} is not a list of cards: {error}"]
 
 
-def _fields(entry: str) -> dict[str, object] | str:
-    """An entry of the older format, with the keys of the newer one; or what is wrong with it."""
+def _fields(number: int, entry: str) -> dict[str, object] | str:
+    """An entry of the older format, with the keys of the newer one; or what is wrong with it.
+
+    Without an index, a card has the number of its entry: plugins list cards by index.
+    """
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) not in (_SHORT, _LONG):
         return f"has {len(fields)} fields, not {_SHORT} or {_LONG}"
     uuid, count, memory, compute, kind, numa, health = fields[:_SHORT]
-    index, mode = fields[_SHORT:] or ("0", "")
+    index, mode = fields[_SHORT:] or (str(number), "")
     if health not in _FLAGS:
         return f"has health {health!r}, not true or false"
     found: dict[str, object] = {"id": uuid, "type": kind, "mode": mode, "health": _FLAGS[health]}
     numbers = {"count": count, "devmem": memory, "devcore": compute, "numa": numa, "index": index}
-    for name, number in numbers.items():
-        if _NUMBER.fullmatch(number) is None:
-            return f"has {name} {number!r}, not a whole number"
-        found[name] = int(number)
+    for name, digits in numbers.items():
+        if _NUMBER.fullmatch(digits) is None:
+            return f"has {name} {digits!r}, not a whole number"
+        found[name] = int(digits)
     return found
 
 

@@ -19,4 +19,6 @@ INFO = DialectInfo(
     # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
     runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", keys.ALLOCATED, "turn that gate off"),
     mirror=keys.ALLOCATED,
+    # Source: koordinator-sh/koordinator config/manager/scheduler-config.yaml.
+    scheduler="koord-scheduler",
 )

@@ -16,4 +16,6 @@ INFO = DialectInfo(
     pod_annotations=keys.POD_ANNOTATIONS,
     pod_resources=keys.POD_RESOURCES,
     node_sources=(f"annotation {keys.REGISTER}",),
+    # Source: volcano-sh/volcano cmd/scheduler/app/options/options.go, defaultSchedulerName.
+    scheduler="volcano",
 )

@@ -2,6 +2,8 @@
 
 import hashlib
 import os
+import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -11,12 +13,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from adapters.cli.tests.api_server import api_server
+from adapters.cli.tests.builders import node, volcano_bound
 from e2e.harness.cluster import chart
 from e2e.harness.processes.run import REPOSITORY
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(900)
 
 PROJECT = "https://git.example.com/dragoman"
+CPUS = {"x86_64": "amd64", "aarch64": "arm64"}
+HERE = f"linux-{CPUS.get(platform.machine())}"
+"""The platform of the tests, in Go's words."""
 EXAMPLE = REPOSITORY / "configs" / "examples" / "mixed.yaml"
 
 
@@ -31,8 +38,11 @@ def run(*words: str | Path, **environment: str) -> "subprocess.CompletedProcess[
 def release(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("release")
     script = REPOSITORY / ".ci" / "release" / "release.py"
-    words = ("--images=skip", f"--project={PROJECT}")
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    words = ("--images=skip", f"--project={PROJECT}", f"--plugins={HERE}", f"--pythons={python}")
     done = run(sys.executable, script, folder, *words, PYTHONPATH=str(REPOSITORY))
+    if f"packages of {HERE} for Python" in done.stderr:
+        pytest.skip(f"pip reaches no registry: {done.stderr.splitlines()[-1]}")
     assert done.returncode == 0, done.stderr
     return folder
 
@@ -86,21 +96,51 @@ def test_the_archive_that_the_manifest_of_krew_names_is_the_plugin(
     release: Path, tmp_path: Path
 ) -> None:
     manifest = yaml.safe_load((release / "krew-dragoman.yaml").read_text())
-    (platform,) = manifest["spec"]["platforms"]
-    archive = release / platform["uri"]
+    (only_one,) = manifest["spec"]["platforms"]
+    archive = release / only_one["uri"]
     with tarfile.open(archive) as content:
         content.extractall(tmp_path, filter="data")
     bin_folder = tmp_path / "bin"  # krew's own, with a link to the plugin
     bin_folder.mkdir()
-    (bin_folder / platform["bin"]).symlink_to(tmp_path / platform["bin"])
-    where = {"PEX_ROOT": str(tmp_path / "pex"), "PATH": f"{bin_folder}:{os.environ['PATH']}"}
+    (bin_folder / only_one["bin"]).symlink_to(tmp_path / only_one["bin"])
+    where = {"PATH": f"{bin_folder}:{os.environ['PATH']}"}
 
-    used = run(bin_folder / platform["bin"], "top", "--help", **where)
+    used = run(bin_folder / only_one["bin"], "top", "--help", **where)
+    placed = run(bin_folder / only_one["bin"], "schedule", "-f", EXAMPLE, "--summary", **where)
+    other = run(bin_folder / only_one["bin"], "serve", **where)
+    with api_server(tmp_path, node(), volcano_bound("a", 4000), namespace="default") as server:
+        listed = run(
+            bin_folder / only_one["bin"], "top", "pods", "--no-headers",
+            "--kubeconfig", server.kubeconfig, **where,
+        )  # fmt: skip
     completed = run(tmp_path / "kubectl_complete-dragoman", "wha", **where)
 
-    assert hashlib.sha256(archive.read_bytes()).hexdigest() == platform["sha256"]
+    assert hashlib.sha256(archive.read_bytes()).hexdigest() == only_one["sha256"]
     assert used.stdout.startswith("Usage: kubectl dragoman top [OPTIONS]"), used.stderr
+    assert "pods placed" in placed.stdout, placed.stderr
+    assert listed.stdout.split()[:4] == ["default", "a", "volcano", "node-a"], listed.stderr
+    assert (other.returncode, other.stdout) == (2, "")
+    assert "serve is no command of the plugin" in other.stderr
     assert completed.stdout == "whatif\n:4\n", completed.stderr
+    assert archive.stat().st_size < 30_000_000
+
+
+def test_the_plugin_says_which_python_it_needs_where_there_is_none(
+    release: Path, tmp_path: Path
+) -> None:
+    with tarfile.open(only(release, "kubectl-dragoman-*.tar.gz")) as content:
+        content.extractall(tmp_path, filter="data")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dirname", "readlink"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+
+    done = run("/bin/sh", tmp_path / "kubectl-dragoman", "top", PATH=str(tools))
+
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("kubectl-dragoman: needs a Python of 3.")
 
 
 def test_wheel_and_sdist_have_the_program_and_no_tests(release: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import pynvml  # type: ignore[import-untyped]
 import pytest
 
-from adapters.agent.hardware import nvml, nvml_events, nvml_links, nvml_mig
+from adapters.agent.hardware import nvml, nvml_events, nvml_links, nvml_mig, nvml_processes
 from adapters.agent.hardware.health import RECOVERY_ACTIONS
 
 LAYOUTS = {
@@ -33,6 +33,14 @@ LAYOUTS = {
             "code": "nvmlReturn",
         },
     ),
+    nvml_processes.Process: (
+        "c_nvmlProcessInfo_v2_t",
+        {
+            "used_memory": "usedGpuMemory",
+            "gpu_instance": "gpuInstanceId",
+            "compute_instance": "computeInstanceId",
+        },
+    ),
     nvml_mig.PlacementStruct: ("c_nvmlGpuInstancePlacement_t", {}),
     nvml_mig.InstanceInfo: ("c_nvmlGpuInstanceInfo_t", {}),
     nvml_mig.Profile: (
@@ -47,6 +55,7 @@ LAYOUTS = {
 """Our structures: NVIDIA's name, and those of its fields that are not ours in camel case."""
 
 NUMBERS = {
+    "NVML_SYSTEM_DRIVER_VERSION_BUFFER_SIZE": nvml_processes._VERSION,
     "nvmlEventTypeXidCriticalError": nvml_events._XID,
     "NVML_FI_DEV_GET_GPU_RECOVERY_ACTION": nvml_events._RECOVERY,
     "NVML_NVLINK_MAX_LINKS": nvml_links._LINKS,
@@ -68,7 +77,7 @@ def camel(name: str) -> str:
 def test_every_structure_is_compared() -> None:
     ours = {
         each
-        for module in (nvml, nvml_events, nvml_links, nvml_mig)
+        for module in (nvml, nvml_events, nvml_links, nvml_mig, nvml_processes)
         for each in vars(module).values()
         if isinstance(each, type) and issubclass(each, ctypes.Structure | ctypes.Union)
     }

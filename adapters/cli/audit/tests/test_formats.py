@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from xml.etree import ElementTree
 
+import yaml
+
 from adapters.cli.audit.finding import RULES
 from adapters.cli.tests.builders import node, stream, uuid, volcano_bound, write
 from adapters.cli.tests.command import command
@@ -63,3 +65,10 @@ def test_junit_has_a_test_case_for_each_rule_and_a_failure_for_each_broken_one()
     assert list(failed) == ["memory-over-allocated"]
     assert failed["memory-over-allocated"].text == f"node node-a, card {uuid(0)}: {TEXT}"
     assert (suite.get("tests"), suite.get("failures")) == (str(len(RULES)), "1")
+
+
+def test_yaml_and_json_are_the_same_report() -> None:
+    found = [command("audit", "-o", form, things=OVER).stdout for form in ("json", "yaml")]
+
+    assert json.loads(found[0]) == yaml.safe_load(found[1])
+    assert json.loads(found[0])["kind"] == "AuditReport"

@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import msgspec
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -13,7 +12,7 @@ from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.configure.scheduler import Scheduler
 from adapters.cli.doctor.command import exit_status
-from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_json
+from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_plain
 from adapters.cli.doctor.tests.sound_cluster import (
     DAY,
     NAME,
@@ -538,7 +537,7 @@ def test_json_has_the_counts_and_every_finding() -> None:
         CheckResult("agents", ERROR, "b", "c"),
     ]
 
-    found = msgspec.json.decode(as_json(findings))
+    found = as_plain(findings)
 
     assert found["counts"] == {"ok": 1, "warning": 0, "error": 1}
     assert found["findings"][1] == {

@@ -183,7 +183,7 @@ def test_a_pod_that_is_being_bound_has_cards_and_no_node() -> None:
 def test_a_pod_of_another_namespace_is_not_found_and_named() -> None:
     there = pod("p", metadata={"namespace": "ml"})
 
-    result = command("explain", "pod", "p", things=[node(), there])
+    result = command("explain", "pod", "p", "-n", "default", things=[node(), there])
 
     assert result.exit_code == 2
     assert "pod p: is not in namespace default; there is ml/p, see -n" in result.stderr
@@ -284,3 +284,54 @@ def test_a_claim_that_no_slice_describes_is_unknown_and_exit_status_1() -> None:
     assert result.exit_code == 1
     assert "which cards its claims have is unknown: no ResourceSlice describes" in result.stdout
     assert f"  {uuid(0)}: may be in use" in result.stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("pod", "ml/a"),
+        ("pod/ml/a",),
+        ("ml/a",),
+        ("pod", "a", "-n", "ml"),
+        ("ml/a", "-n", "ml"),
+        ("po", "ml/a", "-A"),
+    ],
+)
+def test_a_pod_is_named_with_its_namespace_in_each_way(words: tuple[str, ...]) -> None:
+    things = [node(), volcano_bound("a", 1), volcano_bound("a", 2, namespace="ml", uid="other")]
+
+    assert as_plain("explain", *words, things=things)["pod"] == "ml/a"
+
+
+@pytest.mark.parametrize("words", [("a",), ("pod", "a"), ("pod/a",), ("pod", "a", "-A")])
+def test_of_files_a_name_that_only_one_namespace_has_is_enough(words: tuple[str, ...]) -> None:
+    things = [node(), volcano_bound("a", 1, namespace="ml")]
+
+    assert as_plain("explain", *words, things=things)["pod"] == "ml/a"
+
+
+def test_of_files_a_name_that_several_namespaces_have_is_an_error_with_all_of_them() -> None:
+    things = [node(), volcano_bound("a", 1), volcano_bound("a", 2, namespace="ml", uid="other")]
+
+    done = command("explain", "pod", "a", things=things)
+
+    assert done.exit_code == 2
+    assert done.stderr == "dragoman: pod a: there are default/a, ml/a; name one\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("pod",), ("pods/",), ("pod", "a", "b"), ("a", "b"), ("/a",), ("a/b/c",), ("pod", "/a")],
+)
+def test_words_that_name_no_pod_are_bad_input(words: tuple[str, ...]) -> None:
+    done = command("explain", *words, things=[node()])
+
+    assert done.exit_code == 2
+    assert "must be: pod NAME" in done.stderr
+
+
+def test_two_namespaces_of_one_pod_are_bad_input() -> None:
+    done = command("explain", "ml/a", "-n", "web", things=[node()])
+
+    assert done.exit_code == 2
+    assert "the pod is named ml/a" in done.stderr

@@ -162,6 +162,17 @@ def test_other_victims_and_scores_are_found(recording: Path, tmp_path: Path) -> 
     assert rows["score"]["recorded"].startswith("best: ")
 
 
+def test_the_recording_may_be_an_option_as_in_other_commands(recording: Path) -> None:
+    one = command("replay", str(recording), "-n", "nosuch", "--device-policy", "spread")
+    other = command("replay", "-f", recording, "-n", "nosuch", "--device-policy", "spread")
+
+    assert (one.exit_code, one.stdout) == (other.exit_code, other.stdout)
+    assert one.exit_code == 0
+    assert one.stdout.endswith("decisions replayed, 0 differ\n")
+    assert command("replay").exit_code == 2
+    assert command("replay", recording, "-f", recording).exit_code == 2
+
+
 def test_an_unfinished_last_line_is_left_out(recording: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(recording.read_bytes()[:-5])
 

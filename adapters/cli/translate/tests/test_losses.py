@@ -154,3 +154,31 @@ def test_a_dialect_without_a_writer_is_named() -> None:
 
 def test_every_dialect_of_the_registry_and_claims_are_targets() -> None:
     assert targets() == [*registry.names(), "dra"]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "foreign"),
+    [
+        ("volcano", "koordinator", True),
+        ("volcano", "dra", True),
+        ("our-own", "hami", True),
+        ("hami-scheduler", "hami", False),
+        ("koord-scheduler", "koordinator", False),
+        ("default-scheduler", "koordinator", False),
+        (None, "koordinator", False),
+    ],
+)
+def test_the_name_of_a_foreign_scheduler_stays_and_is_named(
+    name: str | None, target: str, foreign: bool
+) -> None:
+    text = pod(SHARE)
+    text["spec"] |= {} if name is None else {"schedulerName": name}
+    words = ("--to", target, "--card-memory", "80Gi", "--card-vendor", "nvidia")
+
+    result = run(*words, "--strict", text=yaml.safe_dump(text))
+    plain = json.loads(run(*words, "-o", "json", text=yaml.safe_dump(text)).stdout)
+
+    assert result.exit_code == 0
+    assert yaml.safe_load(result.stdout.split("---")[0])["spec"].get("schedulerName") == name
+    assert (f"note: Pod/p: schedulerName stays {name}; no scheduler of" in result.stderr) == foreign
+    assert plain["pods"][0]["foreignScheduler"] == (name if foreign else None)

@@ -82,10 +82,31 @@ def test_an_unhealthy_and_an_exclusive_card_have_their_states() -> None:
     assert column(rows, "state") == ["unhealthy", "exclusive"]
 
 
-def test_top_pods_shows_the_namespace_of_the_context_unless_another_is_chosen() -> None:
-    assert column(items("top", "pods"), "pod") == ["a"]
+def test_lists_of_files_show_all_namespaces_unless_one_is_chosen() -> None:
+    assert column(items("top", "pods"), "pod") == ["a", "b"]
     assert column(items("top", "pods", "-n", "ml"), "pod") == ["b"]
     assert column(items("top", "pods", "-A"), "pod") == ["a", "b"]
+    assert column(items("pending"), "pod") == ["waits"]
+    assert command("pending", things=THINGS).stderr == ""
+
+
+def test_a_list_of_a_cluster_counts_the_pods_of_other_namespaces(tmp_path: Path) -> None:
+    waits = pod("also-waits", volcano(9000, number=2))
+    with api_server(tmp_path, *THINGS, waits, namespace="default") as server:
+        with_rows = ("--kubeconfig", server.kubeconfig)
+        top, pending = command("top", "pods", *with_rows), command("pending", *with_rows)
+        chosen = command("pending", "-n", "ml", *with_rows)
+        everywhere = command("pending", "-A", *with_rows)
+
+    note = "note: 1 more in other namespaces, see -A\n"
+    assert (top.stderr, pending.stderr) == (note, note)
+    assert (chosen.stderr, everywhere.stderr) == ("", "")
+    assert len(everywhere.stdout.splitlines()) == 3
+
+
+def test_who_shows_all_namespaces_unless_one_is_chosen() -> None:
+    assert column(items("who", "node-a", "-A"), "pod") == ["a", "b"]
+    assert column(items("who", "node-a", "-n", "ml"), "pod") == ["b"]
 
 
 def test_top_namespaces_counts_pods_that_wait() -> None:
@@ -131,7 +152,7 @@ def test_pending_has_the_request_and_the_reason() -> None:
     assert row["fits"] == 0
     assert "1 node: 2 of 2 cards: memory" in row["reason"]
     assert "1 node: 2 cards asked for one container, node has 1" in row["reason"]
-    assert items("pending") == []
+    assert items("pending", "-n", "default") == []
 
 
 def test_a_pending_pod_that_fits_waits_for_its_scheduler() -> None:

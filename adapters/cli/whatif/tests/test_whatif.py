@@ -130,3 +130,13 @@ def test_the_same_input_gives_the_same_answer() -> None:
     words = ("whatif", "--add", "node-a=2", "--node-policy", "spread", "-o", "yaml")
 
     assert command(*words, things=things).stdout == command(*words, things=things).stdout
+
+
+def test_a_namespace_chooses_the_pods_that_are_shown_and_that_decide_the_exit_status() -> None:
+    fits = pod("fits", volcano(100), metadata={"namespace": "ml"})
+    things = [node(cards=1), volcano_bound("a", 5000), WAITS, fits]
+    change = ("--device-policy", "spread")
+
+    assert rows(*change, "-n", "ml", things=things) == [("fits", "node-a", "node-a")]
+    assert command("whatif", *change, "-n", "ml", things=things).exit_code == 0
+    assert command("whatif", *change, "-A", things=things).exit_code == 1

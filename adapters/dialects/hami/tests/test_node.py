@@ -212,6 +212,15 @@ def test_what_hamis_plugin_wrote_earlier_is_read() -> None:
     ]
 
 
+def test_cards_of_a_text_without_indexes_have_the_numbers_of_their_entries() -> None:
+    """HAMi's own decoder gives all of them 0 (pkg/device/devices.go, DecodeNodeDevices)."""
+    found = read_hami_node(
+        kube("GPU-z,10,6144,100,NVIDIA-x,0,true:GPU-a,10,6144,100,NVIDIA-x,0,true:")
+    )
+
+    assert [(card.uuid, card.index) for card in found.cards] == [("GPU-z", 0), ("GPU-a", 1)]
+
+
 def test_an_omitted_field_is_0_or_false_as_in_go() -> None:
     (card,) = described({"id": "GPU-a", "count": 1, "devmem": 1, "type": "NVIDIA"}).cards
 

@@ -13,7 +13,7 @@ export default {
   model: "Model", namespace: "Namespace", dialect: "Dialect", health: "Health", any: "any", withProblems: "with problems",
   healthy: "without problems", free: "Free share, GiB at least", sort: "Sort by", problems: "problems first", name: "name",
   freeMemory: "largest free share", granted: "granted memory", compute: "compute", podCount: "pods", order: "Order",
-  normal: "normal", reverse: "reversed", clear: "Clear filters",
+  normal: "normal", reverse: "reversed", clear: "Clear filters", filters: "Filters", filtersSet: "Filters ({count})",
   range: "{from} to {to} of {total}", none: "0 of 0", previous: "Previous page", next: "Next page", pages: "Pages",
   nothing: "No node matches these filters.", nothingFound: "Nothing matches.",
   empty: "No node with cards is known yet.", empty1: "In a cluster, a node appears when a device plugin, koordlet or the node agent describes its cards.",

@@ -6,6 +6,7 @@ import {h} from "./element.js";
 import {header} from "./header.js";
 import {morph} from "./morph.js";
 import * as nodes from "./nodes.js";
+import {PHONE} from "./parts.js";
 import * as pods from "./pods.js";
 import {address, current, go} from "./route.js";
 import {clock, speak, speaks, t} from "./text.js";
@@ -154,6 +155,17 @@ addEventListener("change", ({target}) => {
 addEventListener("click", ({target}) => {
   const action = target.closest?.("[data-action]")?.dataset.action;
   if (action in ACTIONS) ACTIONS[action]();
+});
+addEventListener("keydown", event => {
+  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey || event.target.matches?.("input, select, textarea")) return;
+  const search = document.querySelector(".filters input[type=search]");
+  if (!search) return;
+  event.preventDefault();
+  search.focus();
+  search.select();
+});
+PHONE.addEventListener("change", () => {
+  for (const each of document.querySelectorAll(".filters details")) each.open = !PHONE.matches;
 });
 document.getElementById("skip").addEventListener("click", event => {
   event.preventDefault(); // the fragment of the address is the view

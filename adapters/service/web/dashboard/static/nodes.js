@@ -18,7 +18,7 @@ export function question({q = "", model = "", namespace = "", dialect = "", heal
 }
 
 const problems = (node, more) => node.problems.length ? h("ul.problems", {},
-  node.problems.map(text => h("li", {}, said(text))),
+  node.problems.map(text => h("li", {}, said(text, "span", node.cards))),
   more && node.problemCount > node.problems.length
     ? h("li", {}, t("moreProblems", {count: number(node.problemCount - node.problems.length)})) : null) : null;
 

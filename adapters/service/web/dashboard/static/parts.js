@@ -1,6 +1,7 @@
 // Parts that several views have: tables, notes, filters, pages, links.
 
 import {h} from "./element.js";
+import {inChinese, numbered} from "./problems.js";
 import {chinese} from "./reasons.js";
 import {address} from "./route.js";
 import {age, moment, number, speaks, t} from "./text.js";
@@ -8,10 +9,11 @@ import {age, moment, number, speaks, t} from "./text.js";
 export const nodeLink = name => name && h("a", {href: address("node", name), translate: "no"}, name);
 export const podLink = name => name && h("a", {href: address("pod", name), translate: "no"}, name);
 
-/** A text of the service, which is English; reasons are translated, and the original is their title. */
-export function said(text, name = "span") {
-  const translated = speaks() === "zh" ? chinese(text) : null;
-  return translated === null ? h(name + ".long", {lang: "en"}, text) : h(name + ".long", {title: text}, translated);
+/** A text of the service, which is English; reasons and problems are translated, and the original is their title. */
+export function said(text, name = "span", cards = []) {
+  const translated = speaks() === "zh" ? chinese(text) ?? inChinese(text) : null;
+  const shown = numbered(translated ?? text, cards);
+  return h(name + ".long", {title: shown === text ? null : text, lang: translated === null ? "en" : null}, shown);
 }
 
 export const time = iso => iso ? h("time", {datetime: iso, title: iso}, moment(iso)) : "";
@@ -31,20 +33,30 @@ export function table(label, heads, rows) {
         {role: "cell", "data-label": heads[place][0]}, cell))))));
 }
 
+/** Whether filters fold; the same width as in phone.css. */
+export const PHONE = matchMedia("(max-width: 760px)");
+
 /** One field of a filter; `options` makes it a choice of [value, text]. */
 export function field(name, label, parameters, {options = null, wide = false, ...attributes} = {}) {
   const value = parameters[name] ?? "";
   const input = options
     ? h("select", {name}, options.map(([each, text]) => h("option", {value: each, selected: each === value}, text)))
-    : h("input", {name, value, autocomplete: "off", spellcheck: "false", ...attributes});
+    : h("input", {name, value, autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": attributes.type === "search" ? "/" : null,
+        ...attributes});
   if (options) input.value = options.some(([each]) => each === value) ? value : "";
   return h("label" + (wide ? ".wide" : ""), {"data-key": "field-" + name}, label, input);
 }
 
 export const facet = (values = []) => [["", t("any")], ...values.map(({name, nodes}) => [name, `${name} (${number(nodes)})`])];
 
-export const filters = (...fields) => h("form.filters", {role: "search", "data-key": "filters"}, ...fields,
-  h("button", {type: "button", "data-action": "clear"}, t("clear")));
+/** The search, and the other filters of a view, which a phone folds. */
+export function filters(search, ...fields) {
+  const set = fields.filter(each => each.querySelector("input, select").value).length;
+  return h("form.filters", {role: "search", "data-key": "filters"}, search,
+    h("details.more", {"data-key": "more", open: !PHONE.matches},
+      h("summary", {}, set ? t("filtersSet", {count: set}) : t("filters")),
+      h("div.fields", {}, fields, h("button", {type: "button", "data-action": "clear"}, t("clear")))));
+}
 
 /** How many rows there are, and links to the pages before and after; `id` names the count that is announced. */
 export function pages(view, parameters, {total, rows}, limit, id = "count") {

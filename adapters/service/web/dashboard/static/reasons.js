@@ -80,7 +80,8 @@ function first(patterns, text) {
   return null;
 }
 
-const part = text => CAUSES[text] ?? first(PART, text);
+/** One reason without its nodes; null where it is not known. */
+export const part = text => CAUSES[text] ?? first(PART, text);
 
 /** Several reasons, which begin with a number each, but for the first. */
 function joined(text, head = "") {

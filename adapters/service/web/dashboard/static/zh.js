@@ -13,7 +13,7 @@ export default {
   model: "型号", namespace: "命名空间", dialect: "方言", health: "健康状况", any: "不限", withProblems: "有问题",
   healthy: "无问题", free: "空闲份额至少（GiB）", sort: "排序", problems: "问题优先", name: "名称",
   freeMemory: "最大空闲份额", granted: "已分配显存", compute: "算力", podCount: "Pod 数量", order: "顺序",
-  normal: "正常", reverse: "反向", clear: "清除筛选",
+  normal: "正常", reverse: "反向", filters: "筛选", filtersSet: "筛选（{count}）", clear: "清除筛选",
   range: "第 {from} 至 {to} 项，共 {total} 项", none: "共 0 项", previous: "上一页", next: "下一页", pages: "分页",
   nothing: "没有符合筛选条件的节点。", nothingFound: "没有符合条件的结果。",
   empty: "尚无带卡的节点。", empty1: "在集群中，当设备插件、koordlet 或节点代理描述了节点的卡后，该节点就会出现。",

@@ -90,3 +90,13 @@ def _share(seed: random.Random, node: str, pod: int, card: Card, memory: int) ->
         node,
         (Grant("main", card.uuid, memory, seed.choice((0, 5, 10))),),
     )
+
+
+CARD = Card("GPU-1", "n1", 0, "nvidia", "NVIDIA A10", 80 * GIB, 1, dialects=frozenset(DIALECTS))
+"""A card for one pod."""
+
+
+def share(name: str, gib: int, *, compute: int = 0, qos: str | None = None) -> Allocation:
+    """A part of ``CARD``."""
+    grant = Grant("main", CARD.uuid, gib * GIB, compute)
+    return Allocation(name, f"ns/{name}", "volcano", "n1", (grant,), qos=qos)

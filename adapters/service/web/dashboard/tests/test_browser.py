@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +10,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
+from adapters.accounting.lost_ledger import WHY
 from adapters.service.tests.process import Running, serving
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.dashboard.tests.browser import Visit, chromium, executable
 from adapters.service.web.dashboard.tests.proxy import below
+from core.hardware.node import Node
+from core.ledger.node_ledger import NodeLedger
+from core.ledger.problem import ProblemKind
+from core.requests.grant import KUBELET_CHOOSES, Grant
 
 NODES = 5000
 TOTAL = NODES + 3  # those of the example
@@ -499,6 +505,83 @@ def test_it_can_be_used_with_the_keyboard_alone(visit: Visit) -> None:
     expect(page.get_by_role("heading", name=fleet.SICK, level=2)).to_be_visible()
     assert page.evaluate("document.activeElement.id") == "main"
     assert page.title() == f"{fleet.SICK} · Dragoman"
+
+
+def test_a_slash_begins_a_search_and_is_a_character_in_it(visit: Visit) -> None:
+    page = visit.open(f"#/nodes?q={fleet.SICK}")
+
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.name") == "q"
+    page.keyboard.type("default/decided")
+
+    expect(page.get_by_role("searchbox")).to_have_value("default/decided")
+
+
+def test_a_phone_folds_the_filters_and_says_how_many_are_set(
+    visiting: Visiting, service: Running
+) -> None:
+    size = {"width": 390, "height": 844}
+    page = visiting(service.address, viewport=size, is_mobile=True).open(
+        "#/nodes?health=healthy&sort=free"
+    )
+    model, summary = page.locator("[name=model]"), page.locator(".filters summary")
+
+    expect(page.get_by_role("searchbox")).to_be_visible()
+    expect(summary).to_have_text("Filters (2)")
+    expect(model).to_be_hidden()
+    summary.click()
+    expect(model).to_be_visible()
+    page.get_by_role("button", name="Clear filters").click()
+    expect(summary).to_have_text("Filters")
+    expect(model).to_be_visible()
+
+    page.set_viewport_size({"width": 1280, "height": 844})
+    expect(summary).to_be_hidden()
+    expect(model).to_be_visible()
+
+
+def test_a_problem_names_cards_by_number_and_the_uuid_is_its_title(visit: Visit) -> None:
+    problem = visit.open(f"#/node/{fleet.OVER}").locator(".problems li span").first
+
+    assert problem.inner_text().startswith("card #0: 38.0 of 24.0 GiB are allocated: ")
+    assert f"card GPU-{fleet.OVER}-0: 38.0 of" in (problem.get_attribute("title") or "")
+
+
+def test_problems_are_chinese_for_a_chinese_browser(visiting: Visiting, service: Running) -> None:
+    visit = visiting(service.address, locale="zh-CN")
+    problem = visit.open(f"#/node/{fleet.OVER}").locator(".problems li span").first
+    assert re.match(r"卡 #0.显存 24\.0 GiB.已分配 38\.0 GiB.", problem.inner_text())
+    assert "are allocated" in (problem.get_attribute("title") or "")
+
+    loaded = visit.page.evaluate("performance.getEntriesByType('resource').map(each => each.name)")
+    (module,) = [name for name in loaded if re.search(r"/problems\b[^/]*\.js$", name)]
+    for text in every_problem():
+        made = visit.page.evaluate(
+            "async ([module, text]) => (await import(module)).inChinese(text)", [module, text]
+        )
+        assert made is not None, text
+        assert re.search(r"[\u4e00-\u9fff]", made), text
+
+
+def every_problem() -> list[str]:
+    """A sentence of each kind that a ledger has, and of each unread record without foreign text."""
+    shares = (
+        fleet.share("a", 60, compute=70, qos="fixed-share"),
+        fleet.share("b", 60, compute=70, qos="best-effort"),
+        replace(fleet.share("c", 1), grants=(Grant("main", "GPU-lost", 1, 0),)),
+        replace(fleet.share("d", 1), unread=KUBELET_CHOOSES),
+        replace(fleet.share("e", 1), unread=WHY),
+        replace(fleet.share("f", 1), unread="runs on n1 without a record of its cards"),
+    )
+    ledger = NodeLedger.of(Node("n1", (fleet.CARD,)))
+    for each in shares:
+        ledger = ledger.adopt(each)
+    found = [f"{each.pod}: {each.text}" if each.pod else each.text for each in ledger.problems()]
+    assert {each.kind for each in ledger.problems()} >= {
+        ProblemKind.MEMORY, ProblemKind.COMPUTE, ProblemKind.SLOTS, ProblemKind.CONFLICT,
+        ProblemKind.UNKNOWN_CARD, ProblemKind.UNREADABLE,
+    }  # fmt: skip
+    return [*found, "ns/p: its containers exclude each other on GPU-1"]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
