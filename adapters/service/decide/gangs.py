@@ -83,12 +83,15 @@ class _Hold:
     """Cards that this process has committed for a gang.
 
     Attributes:
-        since: when, in nanoseconds of the clock.
+        since: when the oldest of them were committed, in nanoseconds of the clock.
         asked: by uid of a pod, how often its scheduler was answered since.
+        written: by uid and node, ``since`` of the allocation that was committed for the gang. Each
+            attempt to bind the pod, in any replica, gives the allocation another one.
     """
 
     since: int
     asked: Counter[str] = field(default_factory=Counter)
+    written: dict[tuple[str, str], int] = field(default_factory=dict)
 
 
 class Gangs:
@@ -135,7 +138,7 @@ class Gangs:
             node = self._node_of(uid, names)
             if node is not None and not gang.lacks(self._placed(gang)):
                 return await self._given_back(gang, uid) or node
-            elsewhere = [*self._ledgers.committed(uid)] if node is None else []
+            elsewhere = [node for node, _ in self._ledgers.committed(uid)] if node is None else []
             if elsewhere:
                 _remember(self._limited, uid, names)
             moving = frozenset((uid,)) if elsewhere else NONE
@@ -144,8 +147,8 @@ class Gangs:
             )
             node = self._node_of(uid, names)
             if node is not None:
-                for other, held in elsewhere:
-                    await self._release(uid, other, held.since)
+                for other in elsewhere:
+                    await self._release_held(gang, uid, other)
         return refusal or node
 
     async def check_bind(self, pod_request: PodRequest) -> GangRefusal | None:
@@ -168,10 +171,11 @@ class Gangs:
             return GangRefusal(f"{_named(gang)}: cards of {held} of its pods are held")
         if any(pod.spec.node_name for pod in gang.pods):
             return None
-        hold = self._holds.get(_key(gang))
-        if hold is not None and self._clock.now() - hold.since < FRESH:
-            return None
-        return await self._renew(gang, own)
+        async with self._locks.setdefault(_key(gang), asyncio.Lock()):
+            hold = self._holds.get(_key(gang))
+            if hold is not None and self._clock.now() - hold.since < FRESH:
+                return None
+            return await self._renew(gang, own)
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""
@@ -238,15 +242,22 @@ class Gangs:
         committed = await asyncio.gather(
             *(self._commit(requests[uid], to.node) for uid, to in planned.items())
         )
-        answers = dict(zip(planned, committed, strict=True))
-        held = {uid for uid, answer in answers.items() if isinstance(answer, Committed)}
+        answers = {
+            uid: answer
+            for uid, answer in zip(planned, committed, strict=True)
+            if isinstance(answer, Committed)
+        }
+        held = answers.keys()
         if gang.lacks(self._placed(gang) - moving | held):
             for uid, answer in answers.items():
-                if isinstance(answer, Committed) and answer.new:
+                if answer.new:
                     await self._release(uid, planned[uid].node, answer.since)
             why = next((each for each in committed if isinstance(each, str)), "ledgers changed")
             return GangRefusal(f"{_named(gang)}: try again: {why}")
-        _remember(self._holds, _key(gang), _Hold(self._clock.now()))
+        hold = self._hold_of(gang, self._clock.now())
+        for uid, answer in answers.items():
+            if answer.new:
+                hold.written[uid, planned[uid].node] = answer.since
         return None
 
     async def _given_back(self, gang: Gang, uid: str) -> GangRefusal | None:
@@ -256,19 +267,21 @@ class Gangs:
             gang: of which all pods have cards.
             uid: of the pod that its scheduler asks about again.
         """
-        hold = self._holds.get(_key(gang))
-        if hold is None:
-            hold = _Hold(self._clock.now())
-            _remember(self._holds, _key(gang), hold)
+        hold = self._hold_of(gang, self._clock.now() - FRESH)
         hold.asked[uid] += 1
         if hold.asked[uid] <= ROUNDS or any(pod.spec.node_name for pod in gang.pods):
             return None
-        for pod in gang.pods:
-            for node, held in [*self._ledgers.committed(pod.metadata.uid)]:
-                await self._release(pod.metadata.uid, node, held.since)
-        del self._holds[_key(gang)]
+        for other, node in [*hold.written]:
+            await self._release_held(gang, other, node)
+        self._holds.pop(_key(gang), None)
         _remember(self._given_back_at, _key(gang), self._clock.now())
         return _rest(gang)
+
+    def _hold_of(self, gang: Gang, since: int) -> _Hold:
+        """What this process holds for a gang; where it holds nothing yet, from a time on."""
+        hold = self._holds.get(_key(gang)) or _Hold(since)
+        _remember(self._holds, _key(gang), hold)
+        return hold
 
     def _plan(self, gang: Gang, names: NodeNames, moving: frozenset[str] = NONE) -> GangPlan:
         """Where the pods without cards go; the scheduler has named the nodes of some of them."""
@@ -353,7 +366,8 @@ class Gangs:
         failed = next((why for why in answers if isinstance(why, str)), None)
         if failed is not None:
             return GangRefusal(f"{_named(gang)}: try again: {failed}")
-        _remember(self._holds, _key(gang), _Hold(self._clock.now()))
+        now = self._clock.now()
+        self._hold_of(gang, now).since = now
         return None
 
     async def _commit(self, pod_request: PodRequest, node: str) -> Committed | str:
@@ -363,6 +377,16 @@ class Gangs:
         except (LedgerContended, OSError) as error:
             return str(error)
         return answer.text() if isinstance(answer, Reason) else answer
+
+    async def _release_held(self, gang: Gang, uid: str, node: str) -> None:
+        """Release what this process held for a gang, unless an attempt to bind the pod has begun.
+
+        A Binding may be on its way then, and the pod have the cards; the reconciler finds out.
+        """
+        hold = self._holds.get(_key(gang))
+        since = None if hold is None else hold.written.pop((uid, node), None)
+        if since is not None:
+            await self._release(uid, node, since)
 
     async def _release(self, uid: str, node: str, since: int) -> None:
         try:
