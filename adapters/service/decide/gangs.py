@@ -17,7 +17,7 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -33,12 +33,17 @@ from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock, GangSource
 from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
 from core.feasibility.node_names import NodeNames
+from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.gang import GangRef
+from core.requests.grant import Allocation, Placement
+from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
+from core.requests.request import Request
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
@@ -105,6 +110,7 @@ class Gangs:
         pod_requests: PodRequestCache,
         clock: Clock,
         source: GangSource,
+        quotas: Quotas,
     ) -> None:
         self._ledgers = ledgers
         self._feasibility = feasibility
@@ -112,11 +118,13 @@ class Gangs:
         self._pod_requests = pod_requests
         self._clock = clock
         self._source = source
+        self._quotas = quotas
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
         self._refused: OrderedDict[GangRef, tuple[object, GangRefusal]] = OrderedDict()
+        self._fitting: OrderedDict[GangRef, tuple[object, frozenset[str]]] = OrderedDict()
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
         """Return the node that is held for a pod of a gang, after all its gang's cards are held.
@@ -184,13 +192,28 @@ class Gangs:
             return self._feasibility.fits_any(pod_request)
         if self._rests(gang):
             return False
-        plan = self._plan(gang, NodeNames(self._ledgers.inventory.names()))
-        return not gang.lacks(self._placed(gang) | plan.placed.keys())
+        state = self._state(gang)
+        known = self._fitting.get(_key(gang))
+        if known is None or known[0] != state:
+            placed = self._placed(gang) | self._plan(gang).placed.keys()
+            known = state, NONE if gang.lacks(placed) else placed
+            _remember(self._fitting, _key(gang), known)
+        return pod_request.request.uid in known[1]
 
     def waiting(self, pod: Pod) -> Sequence[Pod]:
-        """Return the pods of a pod's gang that are not bound; the pod alone where it is in none."""
+        """Return the pods that are to be tried together with a pod, which is one of them.
+
+        Those of its gang that are not bound, ``LARGEST`` at most; the pod alone where it is in no
+        gang, or enough pods of its gang are bound.
+        """
         gang = self._source.gang(pod)
-        return (pod,) if gang is None else [each for each in gang.pods if not each.spec.node_name]
+        if gang is None:
+            return (pod,)
+        bound = frozenset(each.metadata.uid for each in gang.pods if each.spec.node_name)
+        if not gang.lacks(bound):
+            return (pod,)
+        others = (each for each in gang.pods if not each.spec.node_name)
+        return [pod, *(each for each in others if each.metadata.uid != pod.metadata.uid)][:LARGEST]
 
     def _gang(self, pod_request: PodRequest) -> Gang | None:
         if pod_request.request.plugin is not None:
@@ -228,15 +251,16 @@ class Gangs:
                 keep these until they have others.
         """
         await self._feasibility.fitting(pod_request, names)  # other calls run in between
-        plan = self._plan(gang, names, moving)
+        plan = self._plan(gang, pod_request, names, moving)
         planned = plan.placed
         lacks = gang.lacks(self._placed(gang) - moving | planned.keys())
         if lacks:
             return self._refuse(gang, names, gang.minimum - lacks, plan)
-        namespace = pod_request.pod.metadata.namespace
-        if len(planned) + self._held_in(namespace) > LARGEST:
+        planned = self._within_number(gang, planned, moving)
+        if gang.lacks(self._placed(gang) - moving | planned.keys()):
             return GangRefusal(
-                f"{_named(gang)}: namespace {namespace} holds cards of {LARGEST} pods"
+                f"{_named(gang)}: at most {LARGEST} pods of namespace"
+                f" {pod_request.pod.metadata.namespace} hold cards before they are bound"
             )
         requests = {each.request.uid: each for each in self._waiting(gang, moving)}
         committed = await asyncio.gather(
@@ -283,13 +307,81 @@ class Gangs:
         _remember(self._holds, _key(gang), hold)
         return hold
 
-    def _plan(self, gang: Gang, names: NodeNames, moving: frozenset[str] = NONE) -> GangPlan:
-        """Where the pods without cards go; the scheduler has named the nodes of some of them."""
-        candidates = [
-            Candidate(self._feasibility.evaluate(each), self._limited.get(each.request.uid, names))
-            for each in self._waiting(gang, moving)
-        ]
-        return place_together(candidates)
+    def _plan(
+        self,
+        gang: Gang,
+        asked: PodRequest | None = None,
+        names: NodeNames | None = None,
+        moving: frozenset[str] = NONE,
+    ) -> GangPlan:
+        """Where the pods without cards go.
+
+        Args:
+            gang: with all its pods.
+            asked: the pod that its scheduler asks about; None where it asks about none.
+            names: where that one may go, and so those that select their nodes alike. The others
+                may go where their scheduler named nodes before, else anywhere.
+            moving: as of ``_hold``.
+        """
+        every = NodeNames(self._ledgers.inventory.names())
+
+        def may_go(each: PodRequest) -> NodeNames:
+            if names is None or asked is None:
+                return every
+            if each.request.uid == asked.request.uid:
+                return names
+            alike = _selection(each.pod) == _selection(asked.pod)
+            return self._limited.get(each.request.uid, names if alike else every)
+
+        waiting = self._waiting(gang, moving)
+        plan = place_together(
+            [Candidate(self._feasibility.evaluate(each), may_go(each)) for each in waiting]
+        )
+        counted = {
+            each.request.uid: each.request for each in waiting if each.request.uid not in moving
+        }
+        return self._within_quotas(gang, plan, counted)
+
+    def _within_quotas(
+        self, gang: Gang, plan: GangPlan, counted: Mapping[str, Request]
+    ) -> GangPlan:
+        """Drop the pods of a plan that their quotas refuse together with the others.
+
+        Args:
+            gang: with all its pods.
+            plan: each of its pods is within its quota alone.
+            counted: the pods that no quota counts yet, by uid.
+        """
+        placed, short, reason = {**plan.placed}, plan.short, plan.reason
+        taken: dict[str, QuotaAmounts] = {}
+        for uid in self._needed_first(gang, plan.placed.keys()):
+            request, to = counted.get(uid), plan.placed[uid]
+            if request is None:
+                continue
+            node = self._ledgers.inventory.ledger(to.node).node
+            holder = PodRef.parse(request.pod, uid)
+            amounts = amounts_of(Allocation.of(request, to), node)
+            amounts = amounts.plus(taken.get(holder.namespace, NOTHING))
+            refusal = self._quotas.refusal_of(holder, amounts)
+            if refusal is None:
+                taken[holder.namespace] = amounts
+                continue
+            del placed[uid]
+            if not short:
+                short, reason = request.pod, refusal
+        return GangPlan(placed, short, reason)
+
+    def _needed_first(self, gang: Gang, planned: Collection[str]) -> list[str]:
+        """The pods of a plan, those first without which the gang cannot be bound."""
+        placed = self._placed(gang) - frozenset(planned)
+        needed, more = list[str](), list[str]()
+        for part in gang.parts:
+            uids = [pod.metadata.uid for pod in part.pods]
+            missing = max(0, part.minimum - sum(uid in placed for uid in uids))
+            new = [uid for uid in uids if uid in planned]
+            needed += new[:missing]
+            more += new[missing:]
+        return needed + more
 
     def _waiting(self, gang: Gang, moving: frozenset[str]) -> list[PodRequest]:
         """The pods of a gang that need cards and have none, and those that need others."""
@@ -327,6 +419,17 @@ class Gangs:
         held = (node for node, _ in self._ledgers.committed(uid))
         return next((node for node in held if (rows == inventory.row(node)).any()), None)
 
+    def _within_number(
+        self, gang: Gang, planned: Mapping[str, Placement], moving: frozenset[str]
+    ) -> Mapping[str, Placement]:
+        """As many pods of a plan as may hold cards now, those first that the gang needs."""
+        left = LARGEST - self._held_in(gang.ref.namespace)
+        if len(planned.keys() - moving) <= left:
+            return planned
+        new = [uid for uid in self._needed_first(gang, planned.keys()) if uid not in moving]
+        kept = moving.union(new[: max(0, left)])
+        return {uid: to for uid, to in planned.items() if uid in kept}
+
     def _held_in(self, namespace: str) -> int:
         """How many pods of a namespace that are not bound have cards for their gang."""
         return sum(
@@ -343,16 +446,21 @@ class Gangs:
         return any(0 <= now - at < REST for pod in gang.pods for at in _released(pod))
 
     def _refuse(self, gang: Gang, names: NodeNames, fit: int, plan: GangPlan) -> GangRefusal:
+        for pod in gang.pods:
+            self._limited.pop(pod.metadata.uid, None)  # it may be another node the next time
         why = f"; no room for {plan.short}: {plan.reason}" if plan.short else ""
         refusal = GangRefusal(f"{_named(gang)}: {fit} of {gang.minimum} fit together{why}")
         _remember(self._refused, _key(gang), (self._state(gang, names), refusal))
         return refusal
 
-    def _state(self, gang: Gang, names: NodeNames) -> object:
-        """What a refusal depends on."""
-        uids = frozenset(pod.metadata.uid for pod in gang.pods)
-        rows = names.rows(self._ledgers.inventory).tobytes()
-        return self._feasibility.revision, uids, hash(rows)
+    def _state(self, gang: Gang, names: NodeNames | None = None) -> object:
+        """What a plan depends on; without names, one for all nodes."""
+        parts = tuple(
+            (part.ref, part.minimum, frozenset(pod.metadata.uid for pod in part.pods))
+            for part in gang.parts
+        )
+        rows = b"" if names is None else names.rows(self._ledgers.inventory).tobytes()
+        return self._feasibility.revision, parts, hash(rows)
 
     async def _renew(self, gang: Gang, own: frozenset[str]) -> GangRefusal | None:
         """Commit the cards of a gang's other pods again."""
@@ -410,6 +518,11 @@ def _key(gang: Gang) -> GangRef:
 def _incomplete(gang: Gang) -> list[GangPart]:
     """The parts with fewer pods than are bound together."""
     return [part for part in gang.parts if len(part.pods) < part.minimum]
+
+
+def _selection(pod: Pod) -> object:
+    """What of a pod selects its nodes."""
+    return pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations
 
 
 def _rest(gang: Gang) -> GangRefusal:
