@@ -104,6 +104,7 @@ class _Plan:
             alike = self._alike[key] = _Alike([*_best_first(candidate)])
         for node in self._in_turn(request, alike.left):
             ledger = self._changed.get(node) or inventory.ledger(node)
+            ledger = ledger.release(request.uid)  # an attempt to bind it may have begun just now
             answer = fit(request, ledger)
             if isinstance(answer, Placement):
                 self.placed[request.uid] = answer

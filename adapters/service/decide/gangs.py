@@ -64,6 +64,9 @@ LOOK, LOOKS = 0.02, 50
 """Seconds between two looks, and how many there are, for what the watches will report: pods that
 the scheduler knows, and ledgers that another replica has just written."""
 
+NOT_AGAIN = 20 * SECOND
+"""Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
+
 FRESH = 30 * SECOND
 """Nanoseconds after which cards that are held are committed again before the first bind."""
 
@@ -124,6 +127,7 @@ class Gangs:
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
         self._refused: OrderedDict[GangRef, tuple[object, GangRefusal]] = OrderedDict()
+        self._in_vain: OrderedDict[str, int] = OrderedDict()
         self._fitting: OrderedDict[GangRef, tuple[object, frozenset[str]]] = OrderedDict()
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
@@ -221,12 +225,19 @@ class Gangs:
         return self._source.gang(pod_request.pod)
 
     async def _known(self, pod_request: PodRequest, gang: Gang) -> Gang:
-        """The gang with as many pods as its scheduler must know, if the watch reports them soon."""
+        """The gang with as many pods as its scheduler must know, if the watch reports them soon.
+
+        A scheduler places no other pod meanwhile: not again for a while where it was in vain.
+        """
+        namespace = gang.ref.namespace
+        if not _incomplete(gang) or self._clock.now() < self._in_vain.get(namespace, 0):
+            return gang
         for _ in range(LOOKS):
-            if not _incomplete(gang):
-                break
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
+            if not _incomplete(gang):
+                return gang
+        _remember(self._in_vain, namespace, self._clock.now() + NOT_AGAIN)
         return gang
 
     def _refusal(self, gang: Gang, names: NodeNames) -> GangRefusal | None:
