@@ -17,7 +17,7 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -36,6 +36,8 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
+from core.feasibility.cache import request_signature
+from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
 from core.feasibility.node_names import NodeNames
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
@@ -49,6 +51,7 @@ KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
 
 NONE: frozenset[str] = frozenset()
+NOT_EVALUATED: Mapping[Hashable, NodeEvaluation] = {}
 
 LARGEST = 512
 """Pods of a namespace that are not bound and have cards for their gang, at most."""
@@ -63,6 +66,9 @@ REST = 60
 LOOK, LOOKS = 0.02, 50
 """Seconds between two looks, and how many there are, for what the watches will report: pods that
 the scheduler knows, and ledgers that another replica has just written."""
+
+KINDS = 32
+"""Different requests of the pods of a gang, at most: each takes a look at every class of nodes."""
 
 NOT_AGAIN = 20 * SECOND
 """Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
@@ -194,7 +200,7 @@ class Gangs:
         gang = self._gang(pod_request)
         if gang is None:
             return self._feasibility.fits_any(pod_request)
-        if self._rests(gang):
+        if self._rests(gang) or len(self._kinds(gang)) > KINDS:
             return False
         state = self._state(gang)
         known = self._fitting.get(_key(gang))
@@ -261,8 +267,12 @@ class Gangs:
             moving: pods whose cards are on nodes that their scheduler does not name any more. They
                 keep these until they have others.
         """
-        await self._feasibility.fitting(pod_request, names)  # other calls run in between
-        plan = self._plan(gang, pod_request, names, moving)
+        evaluated = await self._evaluated(gang, moving)
+        if evaluated is None:
+            return GangRefusal(
+                f"{_named(gang)}: its pods request more than {KINDS} different shares"
+            )
+        plan = self._plan(gang, pod_request, names, moving, evaluated)
         planned = plan.placed
         lacks = gang.lacks(self._placed(gang) - moving | planned.keys())
         if lacks:
@@ -295,6 +305,32 @@ class Gangs:
                 hold.written[uid, planned[uid].node] = answer.since
         return None
 
+    async def _evaluated(
+        self, gang: Gang, moving: frozenset[str]
+    ) -> Mapping[Hashable, NodeEvaluation] | None:
+        """Evaluate the pods of a gang, so that a plan is made fast; other calls run in between.
+
+        Returns:
+            by kind of request; None where there are too many kinds.
+        """
+        kinds = self._kinds(gang, moving)
+        if len(kinds) > KINDS:
+            return None
+        inventory = self._ledgers.inventory
+        version = inventory.membership_version
+        evaluated: dict[Hashable, NodeEvaluation] = {}
+        for kind, request in kinds.items():
+            evaluated[kind] = self._feasibility.evaluate_request(request)
+            evaluated[kind].ranks(inventory.rows())
+            await asyncio.sleep(0)
+            if (self._ledgers.inventory, inventory.membership_version) != (inventory, version):
+                return {}  # an evaluation knows its nodes only
+        return evaluated
+
+    def _kinds(self, gang: Gang, moving: frozenset[str] = NONE) -> Mapping[Hashable, Request]:
+        """The different requests of the pods of a gang that need cards."""
+        return {_kind(each.request): each.request for each in self._waiting(gang, moving)}
+
     async def _given_back(self, gang: Gang, uid: str) -> GangRefusal | None:
         """Release what a gang holds if its scheduler cannot use it; None where it keeps it.
 
@@ -324,6 +360,7 @@ class Gangs:
         asked: PodRequest | None = None,
         names: NodeNames | None = None,
         moving: frozenset[str] = NONE,
+        evaluated: Mapping[Hashable, NodeEvaluation] = NOT_EVALUATED,
     ) -> GangPlan:
         """Where the pods without cards go.
 
@@ -333,6 +370,7 @@ class Gangs:
             names: where that one may go, and so those that select their nodes alike. The others
                 may go where their scheduler named nodes before, else anywhere.
             moving: as of ``_hold``.
+            evaluated: what is known already, by kind of request.
         """
         every = NodeNames(self._ledgers.inventory.names())
 
@@ -345,8 +383,12 @@ class Gangs:
             return self._limited.get(each.request.uid, names if alike else every)
 
         waiting = self._waiting(gang, moving)
+        known = {**evaluated}
+        for each in waiting:
+            if _kind(each.request) not in known:
+                known[_kind(each.request)] = self._feasibility.evaluate_request(each.request)
         plan = place_together(
-            [Candidate(self._feasibility.evaluate(each), may_go(each)) for each in waiting]
+            [Candidate(each.request, known[_kind(each.request)], may_go(each)) for each in waiting]
         )
         counted = {
             each.request.uid: each.request for each in waiting if each.request.uid not in moving
@@ -373,13 +415,13 @@ class Gangs:
             holder = PodRef.parse(request.pod, uid)
             amounts = amounts_of(Allocation.of(request, to), node)
             amounts = amounts.plus(taken.get(holder.namespace, NOTHING))
-            refusal = self._quotas.refusal_of(holder, amounts)
-            if refusal is None:
+            if self._quotas.refusal_of(holder, amounts) is None:
                 taken[holder.namespace] = amounts
                 continue
             del placed[uid]
             if not short:
-                short, reason = request.pod, refusal
+                short = request.pod
+                reason = f"the gang is over the quota of namespace {holder.namespace}"
         return GangPlan(placed, short, reason)
 
     def _needed_first(self, gang: Gang, planned: Collection[str]) -> list[str]:
@@ -529,6 +571,11 @@ def _key(gang: Gang) -> GangRef:
 def _incomplete(gang: Gang) -> list[GangPart]:
     """The parts with fewer pods than are bound together."""
     return [part for part in gang.parts if len(part.pods) < part.minimum]
+
+
+def _kind(request: Request) -> Hashable:
+    """Equal for pods of one namespace that request alike."""
+    return PodRef.parse(request.pod).namespace, request_signature(request)
 
 
 def _selection(pod: Pod) -> object:
