@@ -475,7 +475,7 @@ class Gangs:
     def _within_number(
         self, gang: Gang, planned: Mapping[str, Placement], moving: frozenset[str]
     ) -> Mapping[str, Placement]:
-        """As many pods of a plan as may hold cards now, those first that the gang needs."""
+        """The pods of a plan that may hold cards now, those first that the gang needs."""
         left = LARGEST - self._held_in(gang.ref.namespace)
         if len(planned.keys() - moving) <= left:
             return planned
