@@ -249,7 +249,7 @@ class Gangs:
     def _refusal(self, gang: Gang, names: NodeNames) -> GangRefusal | None:
         """Why no plan is made for a gang."""
         for part in _incomplete(gang):
-            return GangRefusal(f"gang {part.ref} of {part.minimum}: {len(part.pods)} pods exist")
+            return GangRefusal(f"gang {part.ref}: {len(part.pods)} of {part.minimum} pods exist")
         if self._rests(gang):
             return _rest(gang)
         known = self._refused.get(_key(gang))

@@ -10,6 +10,7 @@ from adapters.dialects.dra import DRIVER
 CHECK = "permissions"
 
 LEDGERS = "dragoman.dev"
+GANGS = ("scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io")
 _COMMON = (
     *(Permission(verb, "", "pods") for verb in ("get", "list", "watch", "patch")),
     *(Permission(verb, "", "nodes") for verb in ("get", "list", "watch")),
@@ -20,6 +21,7 @@ _COMMON = (
     *(Permission(verb, "", "resourcequotas") for verb in ("list", "watch")),
     *(Permission(verb, LEDGERS, "sharequotas") for verb in ("get", "list", "watch", "create")),
     Permission("update", LEDGERS, "sharequotas/status"),
+    *(Permission(verb, group, "podgroups") for group in GANGS for verb in ("list", "watch")),
     Permission("create", "", "pods/binding"),
     Permission("create", "events.k8s.io", "events"),
     Permission("list", "policy", "poddisruptionbudgets"),

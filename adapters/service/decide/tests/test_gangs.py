@@ -149,7 +149,7 @@ def test_a_gang_waits_for_its_pods() -> None:
         this.cache.put(read_pod(pods[1]))
         return alone, await this.filter(pods[0], "n1")
 
-    assert run(work()) == ("gang default/g of 2: 1 pods exist", ["n1"])
+    assert run(work()) == ("gang default/g: 1 of 2 pods exist", ["n1"])
 
 
 def test_the_first_bind_of_a_gang_without_its_cards_is_rejected() -> None:
