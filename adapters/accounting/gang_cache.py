@@ -1,10 +1,10 @@
 """The gangs of a cluster: which pods there are of each, and how many are bound together."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.gangs import gang_of, others, rule_of
-from adapters.wire.kube import Metadata, Pod, PodSpec, annotations
+from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -18,7 +18,9 @@ class GangPart:
     Attributes:
         ref: its name.
         minimum: pods that are bound together, or none.
-        pods: those that exist and are not being deleted.
+        pods: those that exist, are not being deleted and have no scheduling gate. Those that have
+            ended are among them only while another one that is bound goes on: pods that are made
+            again after all have ended are bound together again.
     """
 
     ref: GangRef
@@ -67,17 +69,22 @@ class GangCache:
         self._rules: dict[GangRef, GangRule] = {}
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
+        self._rule_of: dict[str, GangRule] = {}
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
         uid, ref = pod.metadata.uid, gang_of(pod)
         self.drop(uid)
-        if ref is not None and not pod.metadata.deletion_timestamp:
+        if ref is not None and _counts(pod):
             self._ref_of[uid] = ref
+            rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
+            if rule is not None:
+                self._rule_of[uid] = rule
             self._pods.setdefault(ref, {})[uid] = _bare(pod) if pod.spec.node_name else pod
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
+        self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
             pods = self._pods[ref]
@@ -114,12 +121,12 @@ class GangCache:
         rule = self._rule(ref, pods)
         if rule is None:
             return None
-        parts = [GangPart(ref, rule.minimum, tuple(pods.values()))]
+        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()))]
         for other in rule.others - {ref}:
             theirs = self._pods.get(other, NO_POD)
             mutual = self._rule(other, theirs)
             if mutual is not None and ref in mutual.others:
-                parts.append(GangPart(other, mutual.minimum, tuple(theirs.values())))
+                parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
         gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
         return gang if gang.minimum > 1 else None
 
@@ -143,7 +150,27 @@ class GangCache:
         rule = self._rules.get(ref)
         if rule is not None or ref.api is not GangApi.KOORDINATOR:
             return rule
-        return next((rule for pod in pods.values() if (rule := rule_of(pod)) is not None), None)
+        known = (self._rule_of.get(uid) for uid in pods)
+        rule = next((each for each in known if each is not None), None)
+        if rule is not None or pods.keys() <= self._ref_of.keys():
+            return rule
+        return next(filter(None, map(rule_of, pods.values())), None)  # of a pod not reported yet
+
+
+def _counts(pod: Pod) -> bool:
+    """Whether a pod is one of its gang."""
+    if pod.metadata.deletion_timestamp:
+        return False
+    return bool(pod.spec.node_name) or not (pod.spec.scheduling_gates or _ended(pod))
+
+
+def _ended(pod: Pod) -> bool:
+    return pod.status.phase in ("Succeeded", "Failed")
+
+
+def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:
+    going_on = tuple(pod for pod in pods if not _ended(pod))
+    return tuple(pods) if any(pod.spec.node_name for pod in going_on) else going_on
 
 
 def _bare(pod: Pod) -> Pod:
@@ -157,4 +184,4 @@ def _bare(pod: Pod) -> Pod:
         annotations=annotations(pod),
     )
     spec = PodSpec(node_name=pod.spec.node_name, scheduling_group=pod.spec.scheduling_group)
-    return Pod(metadata, spec)
+    return Pod(metadata, spec, PodStatus(phase=pod.status.phase))

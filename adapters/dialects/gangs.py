@@ -23,6 +23,9 @@ MIN_AVAILABLE = f"{KOORDINATOR}/min-available"
 LIGHTWEIGHT = "pod-group.scheduling.sigs.k8s.io"
 """Label of scheduler-plugins before its group was renamed; koord-scheduler reads it first."""
 
+MOST_GROUPS = 64
+"""Gangs that are bound together, at most: a service reads them at each question about a pod."""
+
 PLUGINS = "scheduling.x-k8s.io/pod-group"
 """Label. Source: sigs.k8s.io/scheduler-plugins 0.33.5 apis/scheduling/v1alpha1/types.go."""
 
@@ -54,13 +57,18 @@ def rule_of(pod: Pod) -> GangRule | None:
 
 
 def others(texts: Text) -> frozenset[GangRef]:
-    """Return the gangs that Koordinator binds together; none where the text is not readable."""
+    """Return the gangs that Koordinator binds together.
+
+    None where the text is not readable, or names more than ``MOST_GROUPS``.
+    """
     text = texts.get(GROUPS)
     if not text:
         return frozenset()
     try:
         named = _names.decode(msgspec.Raw(text.encode()))
     except UnreadableError:
+        return frozenset()
+    if len(named) > MOST_GROUPS:
         return frozenset()
     parts = (each.partition("/") for each in named)
     return frozenset(

@@ -68,6 +68,12 @@ class SchedulingGroup(Wire, frozen=True, gc=False):
     pod_group_name: str | None = None
 
 
+class SchedulingGate(Wire, frozen=True, gc=False):
+    """What keeps a pod from its scheduler."""
+
+    name: str = ""
+
+
 class PodClaim(Wire, frozen=True, gc=False):
     """An entry of ``spec.resourceClaims``; without a claim's name it is made of a template."""
 
@@ -153,6 +159,7 @@ class PodSpec(Wire, frozen=True, gc=False):
     scheduler_name: str | None = None
     priority: Int64 | None = None
     scheduling_group: SchedulingGroup | None = None
+    scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodClaim, ...] | None = None
     termination_grace_period_seconds: Int64 | None = None
 

@@ -33,17 +33,14 @@ class Candidate:
     """A pod that is to be placed.
 
     Attributes:
-        evaluation: of the nodes as they are now.
+        request: of the pod.
+        evaluation: of the nodes as they are now, for the pod or one that requests alike.
         names: where it may go.
     """
 
+    request: Request
     evaluation: NodeEvaluation
     names: NodeNames
-
-    @property
-    def request(self) -> Request:
-        """What it requests."""
-        return self.evaluation.request
 
 
 def place_together(candidates: Sequence[Candidate]) -> GangPlan:
@@ -59,7 +56,10 @@ def place_together(candidates: Sequence[Candidate]) -> GangPlan:
     plan = _in_order(largest_first)
     if not plan.short:
         return plan
-    other = _in_order(sorted(largest_first, key=_nodes))
+    counts = {
+        _kind(each): _nodes(each) for each in {_kind(one): one for one in candidates}.values()
+    }
+    other = _in_order(sorted(largest_first, key=lambda each: counts[_kind(each)]))
     return other if len(other.placed) > len(plan.placed) else plan
 
 
@@ -98,12 +98,13 @@ class _Plan:
     def place(self, candidate: Candidate) -> str:
         """Place a pod; why it has no room on the node that is best for it, else an empty text."""
         request, inventory = candidate.request, candidate.evaluation.inventory
-        key = request_signature(request), id(candidate.names)
+        key = _kind(candidate)
         alike = self._alike.get(key)
         if alike is None:
             alike = self._alike[key] = _Alike([*_best_first(candidate)])
         for node in self._in_turn(request, alike.left):
             ledger = self._changed.get(node) or inventory.ledger(node)
+            ledger = ledger.release(request.uid)  # an attempt to bind it may have begun just now
             answer = fit(request, ledger)
             if isinstance(answer, Placement):
                 self.placed[request.uid] = answer
@@ -140,6 +141,11 @@ def _size(request: Request) -> tuple[int, int, int]:
     """Sorts the pods that take most first."""
     totals = request.totals()
     return -totals.cards, -totals.memory, -totals.memory_percent
+
+
+def _kind(candidate: Candidate) -> Hashable:
+    """Equal for pods that request alike and may go to the same nodes."""
+    return request_signature(candidate.request), id(candidate.names)
 
 
 def _nodes(candidate: Candidate) -> int:

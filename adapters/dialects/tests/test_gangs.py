@@ -1,8 +1,10 @@
 """The words by which a pod names its gang."""
 
+import json
+
 import pytest
 
-from adapters.dialects.gangs import GROUPS, gang_of, others, rule_of
+from adapters.dialects.gangs import GROUPS, MOST_GROUPS, gang_of, others, rule_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, SchedulingGroup
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -64,5 +66,8 @@ def test_gangs_that_are_bound_together() -> None:
     assert others({GROUPS: '{"team": 1}'}) == frozenset()
     assert others({GROUPS: "[" * 100_000}) == frozenset()
     assert others({}) == frozenset()
+    names = [f"team/{number}" for number in range(MOST_GROUPS + 1)]
+    assert others({GROUPS: json.dumps(names)}) == frozenset()
+    assert len(others({GROUPS: json.dumps(names[1:])})) == MOST_GROUPS
     texts = {f"{KOORDINATOR}/min-available": "2", GROUPS: '["team/a", "team/b"]'}
     assert rule_of(pod(None, texts)) == GangRule(2, pair)

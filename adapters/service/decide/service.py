@@ -115,6 +115,7 @@ class Service:
             self.pod_requests,
             ports.clock,
             ports.gangs,
+            self.quotas,
         )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects)
         self.readiness = Readiness()

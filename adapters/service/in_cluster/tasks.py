@@ -164,7 +164,7 @@ class InCluster:
         if self._settings.dra.claims:
             watches |= self._watches.claims(self._cache.claims, service)
         renamed = {DEVICE_CONFIG[0]: self._settings.hami_device_config}
-        watches |= self._watches.gangs(self._gangs)
+        watches |= self._watches.gangs(self._gangs, service)
         config = SchedulerConfig(
             self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),

@@ -60,9 +60,9 @@ from adapters.wire.resource_quota import ResourceQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 GANG_APIS = {
-    GangApi.KUBERNETES: POD_GROUPS,
-    GangApi.KOORDINATOR: KOORDINATOR_POD_GROUPS,
-    GangApi.SCHEDULER_PLUGINS: PLUGINS_POD_GROUPS,
+    GangApi.KUBERNETES: (POD_GROUPS, Sync.POD_GROUPS),
+    GangApi.KOORDINATOR: (KOORDINATOR_POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS),
+    GangApi.SCHEDULER_PLUGINS: (PLUGINS_POD_GROUPS, Sync.PLUGINS_POD_GROUPS),
 }
 
 
@@ -179,16 +179,18 @@ class Watches:
             ),
         }
 
-    def gangs(self, cache: GangCache) -> dict[str, "Reflector[Any]"]:
+    def gangs(self, cache: GangCache, service: Service) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors of the objects of gangs, by the names of their metrics.
 
-        The service does not wait for them: a cluster has at most one or two of these APIs.
+        A cluster has at most one or two of these APIs.
         """
         return {
             f"podgroups.{resource.group}": self.reflector(
-                Selection(resource, optional=True), PodGroupObject, _GangHandler(cache, api)
+                Selection(resource, optional=True),
+                PodGroupObject,
+                _GangHandler(cache, api, partial(service.readiness.mark_synced, sync)),
             )
-            for api, resource in GANG_APIS.items()
+            for api, (resource, sync) in GANG_APIS.items()
         }
 
     def _handler(
@@ -226,9 +228,10 @@ class Watches:
 class _GangHandler:
     """Puts the objects of one API's gangs into the cache; an ``EventHandler``."""
 
-    def __init__(self, cache: GangCache, api: GangApi) -> None:
+    def __init__(self, cache: GangCache, api: GangApi, synced: Callable[[], None]) -> None:
         self._cache = cache
         self._api = api
+        self._synced = synced
 
     def on_update(self, thing: PodGroupObject) -> None:
         """Implements ``EventHandler.on_update``."""
@@ -243,6 +246,7 @@ class _GangHandler:
 
     def on_synced(self) -> None:
         """Implements ``EventHandler.on_synced``."""
+        self._synced()
 
 
 class ClusterLedgerWatch:

@@ -24,7 +24,7 @@ def plan(
 ) -> GangPlan:
     inventory, cache = Inventory(ledgers), FeasibilityCache()
     named = NodeNames(inventory.names() if names is None else names)
-    return place_together([Candidate(cache.evaluate(pod, inventory), named) for pod in pods])
+    return place_together([Candidate(pod, cache.evaluate(pod, inventory), named) for pod in pods])
 
 
 def alike(request: Request, count: int) -> list[Request]:

@@ -289,7 +289,9 @@ def test_a_namespace_holds_cards_of_a_number_of_pods(monkeypatch: pytest.MonkeyP
 
     answer, held = run(work())
 
-    assert answer == "gang default/h of 2: namespace default holds cards of 3 pods"
+    assert answer == (
+        "gang default/h of 2: at most 3 pods of namespace default hold cards before they are bound"
+    )
     assert len([*chain(*held.values())]) == 2
 
 
