@@ -1,12 +1,10 @@
 """What ``make release`` is built from: one version, dated changes, locks, and the workflows."""
 
-import hashlib
 import importlib
 import json
 import re
 import subprocess
 import sys
-import tarfile
 import tomllib
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -103,29 +101,22 @@ def test_packages_of_other_platforms_are_not_in_the_bill(tmp_path: Path) -> None
     assert list(module("bill").locked(lock)) == [("one", "1"), ("three", "3")]
 
 
-@pytest.mark.parametrize("url", ["", "https://files.example.com/v1.2.3/"])
-def test_the_manifest_of_krew_names_the_archive_that_was_built(tmp_path: Path, url: str) -> None:
-    command = tmp_path / "command"
-    command.write_text("#!/usr/bin/env python3.11\n")
+def test_the_manifest_of_krew_has_every_platform() -> None:
+    platforms = module("plugin_packages").PLATFORMS
+    sums = {each: (f"dragoman-{each.name}.tar.gz", "a" * 64) for each in platforms}
 
-    module("krew").plugin(tmp_path, command, "1.2.3", 1_750_000_000, url)
+    text = module("krew").manifest("1.2.3", ("3.11", "3.14"), sums)
 
-    text = (tmp_path / "krew-dragoman.yaml").read_text()
     manifest = yaml.safe_load(text)
-    (archive,) = tmp_path.glob("*.tar.gz")
-    (platform,) = manifest["spec"]["platforms"]
+    found = manifest["spec"]["platforms"]
     assert manifest["spec"]["version"] == "v1.2.3"
-    assert platform["uri"] == f"{url}{archive.name}"
-    assert platform["sha256"] == hashlib.sha256(archive.read_bytes()).hexdigest()
-    assert platform["selector"]["matchLabels"]["os"] in archive.name
+    assert "Python of 3.11 to 3.14" in manifest["spec"]["caveats"]
+    assert [each["selector"]["matchLabels"] for each in found] == [
+        {"os": each.os, "arch": each.cpu} for each in platforms
+    ]
+    assert [(each["uri"], each["sha256"]) for each in found] == [*sums.values()]
+    assert {each["bin"] for each in found} == {"kubectl-dragoman"}
     assert not re.search(r"\b[A-Z]+_[A-Z0-9]+\b|VERSION|PYTHON", text)
-    with tarfile.open(archive) as content:
-        packed = {each.name: each.mode for each in content}
-    assert packed.keys() == {each["from"] for each in platform["files"]}
-    assert packed[platform["bin"]] == 0o755
-    before = archive.read_bytes()
-    module("krew").plugin(tmp_path, command, "1.2.3", 1_750_000_000, url)
-    assert archive.read_bytes() == before
 
 
 def test_the_lock_of_the_tools_has_what_the_release_needs() -> None:

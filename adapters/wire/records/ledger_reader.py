@@ -38,6 +38,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
     partitions_bind: msgspec.Raw = _ABSENT
     losses: msgspec.Raw = _ABSENT
     gains: msgspec.Raw = _ABSENT
+    scores: msgspec.Raw = _ABSENT
     allocations: tuple[msgspec.Raw, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
@@ -52,6 +53,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
             self.partitions_bind,
             self.losses,
             self.gains,
+            self.scores,
         )
         texts = [*map(bytes, parts)]
         return _digest(b"%b %b" % (repr([*map(len, texts)]).encode(), b"".join(texts)))
