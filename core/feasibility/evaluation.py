@@ -290,10 +290,14 @@ class NodeEvaluation:
             reason = self._own_reason(names[at])
             ids[at] = NO_RESULT if reason is None else self._table.result_id(reason)
         rejected = (ids != NO_RESULT) & ~self._table.fits()[ids]
-        used, reason_ids = np.unique(ids[rejected], return_inverse=True)
+        found = ids[rejected]
+        used = np.flatnonzero(np.bincount(found))
+        number_of = np.zeros(len(self._table.results), np.int32)
+        number_of[used] = np.arange(used.size)
+        # The same tuple for all requests that fit none of the nodes: it is most of the memory.
         return NodeReasons(
-            tuple(compress(names, rejected.tobytes())),
-            array("i", reason_ids.astype(np.int32).tobytes()),
+            tuple(names) if rejected.all() else tuple(compress(names, rejected.tobytes())),
+            array("i", number_of[found].tobytes()),
             self._table.reasons(used),
         )
 

@@ -237,5 +237,7 @@ def _fitting(evaluation: NodeEvaluation, names: NodeNames) -> tuple[str, ...]:
 
 
 def _others(names: tuple[str, ...], reasons: NodeReasons) -> tuple[str, ...]:
+    if len(names) == len(reasons):
+        return ()
     rejected = frozenset(reasons.names)
     return tuple(name for name in names if name not in rejected)

@@ -44,7 +44,7 @@ class _PodWriter:
         )
 
     def _lines(self, texts: NodeTexts) -> bytes:
-        if texts.names is not self._names:
+        if texts.names != self._names:
             self._names = texts.names
             self._keys = [b"          %b: " % encoded(name) for name in texts.names]
         ends = [encoded(text) + b",\n" for text in texts.texts]

@@ -125,28 +125,6 @@ class CardLine:
     sharers: tuple[Sharer, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleReport:
-    """A whole run.
-
-    Attributes:
-        pods: in order of the input.
-        cards: by node in order of the input, then by index.
-        warnings: for the user, as sentences.
-        over_allocated: uuids of cards of which bound pods have more than there is.
-    """
-
-    pods: tuple[PodLine, ...]
-    cards: tuple[CardLine, ...]
-    warnings: tuple[str, ...]
-    over_allocated: tuple[str, ...] = ()
-
-    @property
-    def complete(self) -> bool:
-        """Whether every pod that requests a share has one, and no card is over-allocated."""
-        return not self.over_allocated and not any(pod.result in NOT_PLACED for pod in self.pods)
-
-
 REFUSED = "refused"
 """Pods that request a share and have none; the other words are those of ``PodResult``."""
 

@@ -45,7 +45,7 @@ class _PodWriter:
 
     def _lines(self, texts: NodeTexts) -> bytes:
         """A line for each node; empty where a name or a text needs more than one."""
-        if texts.names is not self._names:
+        if texts.names != self._names:
             self._names = texts.names
             self._are_simple = all(map(_SIMPLE, texts.names))
             self._keys = [_key(name) for name in texts.names] if self._are_simple else []

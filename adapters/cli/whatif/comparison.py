@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from adapters.cli.output.report import PodLine, PodResult, ScheduleReport
+from adapters.cli.output.report import PodLine, PodResult
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing
 
@@ -30,16 +30,16 @@ class Comparison:
         moved: ``namespace/name`` of pods whose node is removed.
     """
 
-    now: ScheduleReport
-    then: ScheduleReport
+    now: tuple[PodLine, ...]
+    then: tuple[PodLine, ...]
     moved: frozenset[str]
 
     def listing(self) -> Listing:
         """One row for each pod that has to be placed in the changed cluster."""
-        before = {line.full_name: line for line in self.now.pods}
+        before = {line.full_name: line for line in self.now}
         rows = [
             self._row(before.get(line.full_name), line)
-            for line in self.then.pods
+            for line in self.then
             if line.result not in (PodResult.BOUND, PodResult.SKIPPED)
         ]
         return Listing("WhatIfList", _COLUMNS, tuple(rows), _KEYS)
@@ -70,9 +70,7 @@ def _where(line: PodLine) -> str:
     return line.node or "does not fit"
 
 
-def _placed(report: ScheduleReport) -> str:
-    asked = [
-        line for line in report.pods if line.result not in (PodResult.BOUND, PodResult.SKIPPED)
-    ]
+def _placed(lines: tuple[PodLine, ...]) -> str:
+    asked = [line for line in lines if line.result not in (PodResult.BOUND, PodResult.SKIPPED)]
     placed = sum(line.result is PodResult.PLACED for line in asked)
     return f"{placed} of {len(asked)} waiting pods placed"

@@ -19,6 +19,7 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
 from core.requests.grant import Placement
+from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import a_container, a_grant, a_request, empty, held, like_cards
@@ -222,6 +223,20 @@ def full(name: str, holders: int) -> NodeLedger:
         share = a_grant(f"{name}-0", 16 * GIB // holders)
         ledger = ledger.adopt(held(share, uid=f"{name}.{number}", node=name))
     return ledger
+
+
+def test_reasons_of_all_nodes_share_the_names_of_the_selection() -> None:
+    """A run keeps reasons of thousands of pods; the names of its nodes are most of their memory."""
+    ledgers = [empty(*like_cards(1), name=name) for name in "ab"]
+    selection = NodeNames(("b", "a"))
+
+    def reasons(memory: int) -> NodeReasons:
+        request = a_request(a_container(memory))
+        return FeasibilityCache().evaluate(request, Inventory(ledgers)).explain(selection)
+
+    first, second = reasons(1 << 60), reasons(1 << 50)
+    assert first.names is selection.names
+    assert second.names is first.names
 
 
 def test_past_a_number_of_classes_a_reason_has_no_counts(monkeypatch: pytest.MonkeyPatch) -> None:
