@@ -95,8 +95,11 @@ class PodRequeuer:
         return len(together)
 
     def _learn(self) -> None:
-        """Let the pods wait that request a share; those of device plugins are not ours."""
-        for pod in self._unbound():
+        """Let the pods wait that request a share and that their scheduler could not place.
+
+        Those of device plugins are not ours.
+        """
+        for pod in filter(is_rejected, self._unbound()):
             with suppress(DialectError):
                 found = self._service.pod_requests.read(pod)
                 if found is not None and found.request.plugin is None:
@@ -110,3 +113,9 @@ class PodRequeuer:
             if self._failed(pod, error) and pod_request is not None:
                 self._service.waiting_pods.add(pod_request)
                 self._to_evaluate += 1
+
+
+def is_rejected(pod: Pod) -> bool:
+    """Whether the scheduler of a pod says that it could not place it."""
+    conditions = pod.status.conditions or ()
+    return any(each.type == "PodScheduled" and each.status == "False" for each in conditions)

@@ -23,6 +23,7 @@ from e2e.tests.dra.arbiter import (
     add,
     end,
     is_asked,
+    is_free,
     kill,
     strange_cards,
     unchecked_while_away,
@@ -40,6 +41,7 @@ def service(plane: ControlPlane) -> Iterator[Service]:
     wait_for_ledger(plane)
     with webhooks(made):
         within(60, lambda: is_asked(made))
+        within(60, lambda: is_free(plane))
         yield made
     made.stop()
 

@@ -83,6 +83,8 @@ def test_every_pod_of_the_guide_goes_the_whole_way(way: Way, guide: str) -> None
                 row["spec"]["nodeName"] = nodes[row["spec"]["nodeName"]].name
                 plane.api.create(PODS, row)
         stack.callback(delete_all, plane)  # also what a failure leaves
+        before = {row["metadata"]["name"]: row["spec"].get("nodeName", "") for row in pods}
+        within(30, lambda: all(not on or name in held(plane, on) for name, on in before.items()))
         stack.enter_context(webhooks(way.service))
         for row in pods:
             name = row["metadata"]["name"]

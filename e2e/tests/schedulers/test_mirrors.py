@@ -178,7 +178,9 @@ def test_a_mirror_that_is_edited_or_deleted_comes_back_and_counts(
 
 
 def annotation(service: Service, name: str, key: str) -> str | None:
-    found: str | None = service.plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"].get(key)
+    found: str | None = (
+        service.plane.api.get(f"{PODS}/{name}")["metadata"].get("annotations", {}).get(key)
+    )
     return found
 
 

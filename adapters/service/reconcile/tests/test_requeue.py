@@ -7,7 +7,7 @@ from typing import Any
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.service.reconcile.requeue import STEP, WOKEN, PodRequeuer
-from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod
+from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
 from core.durations import MILLISECOND
 
@@ -48,6 +48,12 @@ def on_one_card(test: Callable[[Woken], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(main())
 
 
+def rejected(pod: Json) -> Json:
+    """A pod that its scheduler could not place."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return {**pod, "status": {**pod["status"], "conditions": [condition]}}
+
+
 async def fill(bench: Bench) -> None:
     asking = bench.service.pod_requests.read(read_pod(a_pod("first", memory=8000)))
     assert asking is not None
@@ -74,9 +80,9 @@ def test_pods_that_another_process_rejected_are_woken_after_a_start() -> None:
         await fill(woken.bench)
         guests = [a_pod("plain", limits={"cpu": 1}), a_pod("plugin", limits={"nvidia.com/gpu": 1})]
         woken.unbound = [
-            read_pod(each)
+            read_pod(rejected(each))
             for each in (a_pod("a", memory=8000), a_pod("invalid", memory="much"), *guests)
-        ]
+        ] + [read_pod(a_pod("untried"))]
         assert await woken.requeuer.round() == 0
 
         await woken.bench.service.release("uid-first")
@@ -90,7 +96,7 @@ def test_no_process_writes_what_an_earlier_one_wrote() -> None:
 
     @on_one_card
     async def _(woken: Woken) -> None:
-        woken.unbound = [read_pod(a_pod("a"))]
+        woken.unbound = [read_pod(rejected(a_pod("a")))]
         await woken.requeuer.round()
         woken.bench.clock.time += MILLISECOND
         after = Woken(woken.bench, unbound=woken.unbound)
