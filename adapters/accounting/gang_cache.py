@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
+from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.gangs import gang_of, others, rule_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
 from adapters.wire.pod_group import PodGroupObject
@@ -165,7 +166,7 @@ def _counts(pod: Pod) -> bool:
 
 
 def _ended(pod: Pod) -> bool:
-    return pod.status.phase in ("Succeeded", "Failed")
+    return pod.status.phase in FINISHED
 
 
 def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:

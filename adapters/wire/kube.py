@@ -326,6 +326,14 @@ def labels(item: Pod | KubeNode | DeviceObject) -> Text:
     return item.metadata.labels or {}
 
 
+def rejection_of(pod: Pod) -> PodCondition | None:
+    """Return the condition by which a scheduler says that it could not place a pod, if it does."""
+    for condition in pod.status.conditions or ():
+        if condition.type == "PodScheduled" and condition.status == "False":
+            return condition
+    return None
+
+
 def full_name(pod: Pod) -> str:
     """``namespace/name``; the namespace is ``default`` where none is written."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"

@@ -9,7 +9,7 @@ volcano pkg/scheduler/api/unschedule_info.go, FitErrors ("0/%v nodes are unavail
 import re
 from collections.abc import Iterator
 
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, rejection_of
 from core.requests.reason import Cause
 
 DEFAULT = "default-scheduler"
@@ -58,12 +58,12 @@ def scheduler_message(pod: Pod) -> str:
 
     Such as ``kube-scheduler said: Insufficient cpu``.
     """
-    for condition in pod.status.conditions or ():
-        if condition.type == "PodScheduled" and condition.status == "False":
-            text = ", ".join(_others(condition.message))
-            text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
-            return f"{scheduler_of(pod)} said: {text}" if text else ""
-    return ""
+    condition = rejection_of(pod)
+    if condition is None:
+        return ""
+    text = ", ".join(_others(condition.message))
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"{scheduler_of(pod)} said: {text}" if text else ""
 
 
 def _others(message: str) -> Iterator[str]:

@@ -453,9 +453,7 @@ class Gangs:
         return frozenset(
             pod.metadata.uid
             for pod in gang.pods
-            if pod.spec.node_name
-            or next(self._ledgers.committed(pod.metadata.uid), None) is not None
-            or self._needs_no_cards(pod)
+            if pod.spec.node_name or self._has_cards(pod) or self._needs_no_cards(pod)
         )
 
     def _needs_no_cards(self, pod: Pod) -> bool:
@@ -485,10 +483,11 @@ class Gangs:
 
     def _held_in(self, namespace: str) -> int:
         """How many pods of a namespace that are not bound have cards for their gang."""
-        return sum(
-            next(self._ledgers.committed(pod.metadata.uid), None) is not None
-            for pod in self._source.unbound(namespace)
-        )
+        return sum(self._has_cards(pod) for pod in self._source.unbound(namespace))
+
+    def _has_cards(self, pod: Pod) -> bool:
+        """Whether the store has an allocation of a pod, on any node."""
+        return next(self._ledgers.committed(pod.metadata.uid), None) is not None
 
     def _rests(self, gang: Gang) -> bool:
         """Whether cards of a gang were released a moment ago because they were not used."""

@@ -65,10 +65,7 @@ class KubeExtender:
         names = args.names
         pod_request = read_request(self._service, "filter", pod)
         if isinstance(pod_request, DialectError):
-            text = extender_answer.node_texts(
-                names.names, [str(pod_request)], repeat(0, len(names))
-            )
-            return _none_fits(args, (extender_answer.NO_NODES, text))
+            return _fits_nowhere(args, str(pod_request))
         if pod_request is None:
             return self._fitting(args, np.ones(len(names), np.bool_))
         if (
@@ -189,13 +186,11 @@ class KubeExtender:
     ) -> bytes:
         """Why the gang of a pod gets no cards; no eviction for this pod alone can help it."""
         self._service.waiting_pods.add(pod_request)
-        names = args.names
         decision = _decision("filter", pod_request, Outcome.REFUSED)
         self._decision_log.record(
-            replace(decision, cause="gang", text=refusal.text, nodes_evaluated=len(names))
+            replace(decision, cause="gang", text=refusal.text, nodes_evaluated=len(args.names))
         )
-        text = extender_answer.node_texts(names.names, [refusal.text], repeat(0, len(names)))
-        return _none_fits(args, (extender_answer.NO_NODES, text))
+        return _fits_nowhere(args, refusal.text)
 
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""
@@ -244,6 +239,13 @@ def _named(pod: Pod | None) -> Pod:
     if pod is None or not pod.metadata.name:
         raise BodyError("Pod.metadata.name is missing")
     return pod
+
+
+def _fits_nowhere(args: ExtenderArgs, why: str) -> bytes:
+    """One reason for all nodes, which no eviction resolves."""
+    names = args.names
+    text = extender_answer.node_texts(names.names, [why], repeat(0, len(names)))
+    return _none_fits(args, (extender_answer.NO_NODES, text))
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

@@ -184,11 +184,18 @@ class Watches:
 
         A cluster has at most one or two of these APIs.
         """
+
+        def handler(api: GangApi, sync: Sync) -> ClusterCacheHandler[Any]:
+            return self._handler(
+                service,
+                sync,
+                partial(cache.put_group, api),
+                lambda key: cache.drop_group(GangRef(api, key.namespace, key.name)),
+            )
+
         return {
             f"podgroups.{resource.group}": self.reflector(
-                Selection(resource, optional=True),
-                PodGroupObject,
-                _GangHandler(cache, api, partial(service.readiness.mark_synced, sync)),
+                Selection(resource, optional=True), PodGroupObject, handler(api, sync)
             )
             for api, (resource, sync) in GANG_APIS.items()
         }
@@ -223,30 +230,6 @@ class Watches:
             )
             for name in sorted(config_map_names(renamed))
         ]
-
-
-class _GangHandler:
-    """Puts the objects of one API's gangs into the cache; an ``EventHandler``."""
-
-    def __init__(self, cache: GangCache, api: GangApi, synced: Callable[[], None]) -> None:
-        self._cache = cache
-        self._api = api
-        self._synced = synced
-
-    def on_update(self, thing: PodGroupObject) -> None:
-        """Implements ``EventHandler.on_update``."""
-        self._cache.put_group(self._api, thing)
-
-    def on_delete(self, what: ObjectKey) -> None:
-        """Implements ``EventHandler.on_delete``."""
-        self._cache.drop_group(GangRef(self._api, what.namespace, what.name))
-
-    def on_unreadable(self, what: Unreadable, problem: str) -> None:
-        """Implements ``EventHandler.on_unreadable``: its earlier state counts."""
-
-    def on_synced(self) -> None:
-        """Implements ``EventHandler.on_synced``."""
-        self._synced()
 
 
 class ClusterLedgerWatch:

@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.service import Service
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, rejection_of
 from core.durations import MILLISECOND
 
 EVERY = 0.5
@@ -99,7 +99,7 @@ class PodRequeuer:
 
         Those of device plugins are not ours.
         """
-        for pod in filter(is_rejected, self._unbound()):
+        for pod in filter(rejection_of, self._unbound()):
             with suppress(DialectError):
                 found = self._service.pod_requests.read(pod)
                 if found is not None and found.request.plugin is None:
@@ -113,9 +113,3 @@ class PodRequeuer:
             if self._failed(pod, error) and pod_request is not None:
                 self._service.waiting_pods.add(pod_request)
                 self._to_evaluate += 1
-
-
-def is_rejected(pod: Pod) -> bool:
-    """Whether the scheduler of a pod says that it could not place it."""
-    conditions = pod.status.conditions or ()
-    return any(each.type == "PodScheduled" and each.status == "False" for each in conditions)
