@@ -1,12 +1,10 @@
 """docs/reference/dialects/dra-driver.md: its commands; a claim beside other pods on one card."""
 
 from e2e.kind import cards
-from e2e.kind.documentation import blocks
+from e2e.kind.claims import disable_claims, enable_claims
 from e2e.kind.pods import create, delete, environment, granted, pod, used, volcano
-from e2e.kind.shell import eventually, get, sh, wait_for
+from e2e.kind.shell import eventually, sh, wait_for
 
-OFF = ",".join(f"dra.{each}enabled=false" for each in ("", "arbiter.", "driver."))
-UPGRADE = "helm upgrade dragoman charts/dragoman -n dragoman-system --reuse-values"
 MIB = 2**20
 
 
@@ -14,11 +12,7 @@ def test_a_claim_gets_its_share_where_pods_of_another_dialect_leave_room(
     workers: list[str],
 ) -> None:
     node, other = workers
-    (block,) = blocks("docs/reference/dialects/dra-driver.md", "Turn it on")
-    enable, example = block.splitlines()
-
-    sh(f"{enable} --wait --timeout=4m", timeout=300)
-    eventually(60, lambda: len(get("resourceslices")) == len(workers))
+    example = enable_claims(len(workers))
     sh(f"kubectl cordon {other}")
     create(
         pod("full", volcano(cards.MEMORY_MIB), node=node, scheduler="volcano"),
@@ -45,6 +39,4 @@ def test_without_the_driver_its_slices_go(workers: list[str]) -> None:
     sh(f"kubectl uncordon {workers[1]}")
     eventually(60, lambda: used() == {})
 
-    sh(f"{UPGRADE} --set {OFF} --wait --timeout=4m", timeout=300)
-
-    eventually(90, lambda: get("resourceslices") == [])
+    disable_claims()

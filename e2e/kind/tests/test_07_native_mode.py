@@ -19,6 +19,7 @@ from e2e.harness.cluster.credentials import connect
 from e2e.harness.schedulers.native import ALL_NODES, change, changing
 from e2e.harness.schedulers.stock_sharing import HANDSHAKE
 from e2e.kind import cards
+from e2e.kind.claims import disable_claims, enable_claims
 from e2e.kind.documentation import blocks
 from e2e.kind.pods import (
     create,
@@ -213,6 +214,36 @@ def test_a_gang_is_bound_as_a_whole_or_not_at_all(workers: list[str]) -> None:
     delete(*(name for names in fitting.values() for name in names))
     sh("kubectl delete podgroups.scheduling.volcano.sh gang-large-volcano gang-volcano")
     eventually(60, lambda: used() == {})
+
+
+@pytest.mark.usefixtures("native")
+def test_the_plugins_see_the_share_of_a_claim(workers: list[str]) -> None:
+    node, other = workers
+    example = enable_claims(len(workers))
+    sh(f"kubectl cordon {other}")
+    sh(example)
+    wait_for("pod/dra-notebook", "--for=condition=Ready")
+    said = get("pod dra-notebook")["metadata"]["annotations"]
+    (share,) = granted(node)["dra-notebook"]
+    for dialect, record in RECORDS.items():
+        assert said[f"dragoman.dev/mirror-{dialect}"] == "true"
+        assert share["card"] in said[record]
+
+    # On each other card one of these fits, beside the claim none.
+    large = volcano(cards.MEMORY_MIB - share["memory"] // MIB // 2)
+    names = [f"large-{number}" for number in range(cards.CARDS)]
+    create(*(pod(name, large, node=node, scheduler=VOLCANO) for name in names))
+    eventually(60, lambda: len(granted(node)) == cards.CARDS)
+    time.sleep(8)
+    bound = granted(node).keys() - {"dra-notebook"}
+    assert len(bound) == cards.CARDS - 1
+    assert [outcomes(name) for name in names if name not in bound] == [[]]
+
+    sh(f"kubectl uncordon {other}")
+    delete(*names, "dra-notebook")
+    sh("kubectl delete resourceclaim dra-notebook")
+    eventually(60, lambda: used() == {})
+    disable_claims()
 
 
 def gang(name: str, size: int, share: dict[str, int], node: str, scheduler: str) -> list[str]:

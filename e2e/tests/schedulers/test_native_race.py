@@ -58,7 +58,7 @@ from e2e.harness.workloads.claims import (
     a_shared_card,
     a_slice,
 )
-from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, volcano
+from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, metax, volcano
 
 pytestmark = [
     pytest.mark.local("vc-scheduler's own plugin reads its nodes' handshakes"),
@@ -67,8 +67,7 @@ pytestmark = [
 
 NODES = ("left", "right")
 CARDS = {name: gpus(name, 3) for name in NODES}
-DIALECTS = frozenset(("volcano", "koordinator", "hami"))
-OWN = {"volcano": VOLCANO, "koordinator": KOORD, "hami": KUBE}
+OWN = {"volcano": VOLCANO, "koordinator": KOORD, "hami": KUBE, "metax": KUBE}
 """By dialect, the scheduler of most of its pods."""
 
 CLAIM = "claim"
@@ -115,7 +114,13 @@ def service(planes: Planes) -> Iterator[Service]:
         plane = replace(bare, values={**bare.values, "dra": dra})
         prepare(plane)
         rows = [
-            known_to_peers(name, volcano(cards), koordinator(cards, with_shared=True), hami(cards))
+            known_to_peers(
+                name,
+                volcano(cards),
+                koordinator(cards, with_shared=True),
+                hami(cards),
+                metax(cards),
+            )
             for name, cards in CARDS.items()
         ]
         add_ready_nodes(plane, rows)
@@ -174,7 +179,7 @@ class Ledgers:
 def place(node: str) -> Place:
     """A node's cards, as the checker counts them."""
     cards = [
-        Card(gpu.uuid, gpu.memory, DIALECTS, slots=SLOTS, minor=minor)
+        Card(gpu.uuid, gpu.memory, frozenset(OWN), slots=SLOTS, minor=minor)
         for minor, gpu in enumerate(CARDS[node])
     ]
     return Place(node, "shared", tuple(cards))
@@ -197,7 +202,7 @@ def new_pod(
     made = random_pod(dice, name, Mood((kind,), sizes, (0, 10, 25, 50)))
     if sizes == SMALL:
         made = pod(name, "", share(kind, dice.choice(sizes), compute))
-    other = VOLCANO if kind == "hami" else KUBE
+    other = VOLCANO if OWN[kind] == KUBE else KUBE
     usual = OWN[kind] if dice.random() < 0.75 else other
     made["spec"]["schedulerName"] = service.plane.scheduler(usual)
     return made
@@ -210,6 +215,9 @@ def share(kind: str, memory: int, compute: int) -> dict[str, str]:
             limits, cores = {NUMBER: "1", MEMORY: f"{memory}"}, "volcano.sh/vgpu-cores"
         case "koordinator":
             limits, cores = {"koordinator.sh/gpu-memory": f"{memory}Mi"}, CORE
+        case "metax":
+            limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vmemory": f"{memory}Mi"}
+            cores = "metax-tech.com/vcore"
         case _:
             limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": f"{memory}"}
             cores = "nvidia.com/gpucores"
