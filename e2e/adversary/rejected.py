@@ -66,11 +66,12 @@ class Rejected:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a holder has of one card: MiB and percent."""
+    """What a holder has of one card: MiB and percent, and its policy; None where each suits."""
 
     card: str
     memory: int
     compute: int
+    qos: str | None = None
 
 
 _Ledger = Mapping[str, Sequence[_Part]]
@@ -147,7 +148,7 @@ class History:
             return
         held = {
             row["uid"]: [
-                _Part(grant["card"], grant["memory"] >> 20, grant["compute"])
+                _Part(grant["card"], grant["memory"] >> 20, grant["compute"], row.get("qos"))
                 for grant in row.get("grants", ())
             ]
             for row in ledger["spec"].get("allocations", ())
@@ -227,10 +228,12 @@ class History:
         if chosen:
             return _is_free(place, [*held, *(_Part(e.card, e.memory, e.compute) for e in chosen)])
         added = [*held]
-        for part in asked.parts if asked is not None else ():
+        if asked is None:
+            return True
+        for part in asked.parts:
             count = 0
             for card in place.cards:
-                more = _Part(card.uuid, part.memory_on(card.memory), part.compute)
+                more = _Part(card.uuid, part.memory_on(card.memory), part.compute, asked.qos)
                 if count < part.count and _is_free(place, [*added, more]):
                     added.append(more)
                     count += 1
@@ -255,5 +258,7 @@ def _is_free(place: Place, held: Sequence[_Part]) -> bool:
         if memory > card.memory or compute > FULL:
             return False
         if len(here) > 1 and any(part.compute == FULL for part in here):
+            return False
+        if len({part.qos for part in here} - {None}) > 1:
             return False
     return True
