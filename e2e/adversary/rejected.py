@@ -261,4 +261,6 @@ def _is_free(place: Place, held: Sequence[_Part]) -> bool:
             return False
         if len({part.qos for part in here} - {None}) > 1:
             return False
+        if compute == FULL and here[-1].compute == 0:  # the one that comes last wants some too
+            return False
     return True

@@ -229,12 +229,14 @@ def test_the_plugins_see_the_share_of_a_claim(workers: list[str]) -> None:
         assert said[f"dragoman.dev/mirror-{dialect}"] == "true"
         assert share["card"] in said[record]
 
-    # On each other card one of these fits, beside the claim none.
+    # On each other card one of these fits, beside the claim none. Until a node changes,
+    # vc-scheduler 1.14.1 counts what it chose for gangs that it did not bind.
     large = volcano(cards.MEMORY_MIB - share["memory"] // MIB // 2)
     names = [f"large-{number}" for number in range(cards.CARDS)]
-    create(*(pod(name, large, node=node, scheduler=VOLCANO) for name in names))
-    eventually(60, lambda: len(granted(node)) == cards.CARDS)
-    time.sleep(8)
+    with changing(api(), node):
+        create(*(pod(name, large, node=node, scheduler=VOLCANO) for name in names))
+        eventually(60, lambda: len(granted(node)) == cards.CARDS)
+        time.sleep(8)
     bound = granted(node).keys() - {"dra-notebook"}
     assert len(bound) == cards.CARDS - 1
     assert [outcomes(name) for name in names if name not in bound] == [[]]
