@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of
-from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
+from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -87,8 +87,7 @@ class GangCache:
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
                 self._rule_of[uid] = rule
-            waits_for_cards = not pod.spec.node_name and names_extended_resource(pod)
-            self._pods.setdefault(ref, {})[uid] = pod if waits_for_cards else _bare(pod)
+            self._pods.setdefault(ref, {})[uid] = pod if _may_wait(pod) else _bare(pod)
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
@@ -179,6 +178,13 @@ def _ended(pod: Pod) -> bool:
 def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:
     going_on = tuple(pod for pod in pods if not _ended(pod))
     return tuple(pods) if any(pod.spec.node_name for pod in going_on) else going_on
+
+
+def _may_wait(pod: Pod) -> bool:
+    """Whether a pod may need cards that it has not."""
+    if pod.spec.node_name:
+        return False
+    return isinstance(pod, UnreadPod) or names_extended_resource(pod)
 
 
 def _bare(pod: Pod) -> Pod:
