@@ -138,10 +138,15 @@ class GangCache:
         return gang if gang.minimum > 1 else None
 
     def bound_in_part(self) -> Iterator[Gang]:
-        """Return the gangs of which pods are bound, and fewer than are bound together."""
+        """Return the gangs of which pods are bound, and fewer than are bound together.
+
+        Those that are bound together are one.
+        """
+        known: set[GangRef] = set()
         for pods in [*self._pods.values()]:
             gang = self.gang(next(iter(pods.values())))
-            if gang is not None:
+            if gang is not None and gang.key not in known:
+                known.add(gang.key)
                 bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
                 if bound and gang.lacks(bound):
                     yield gang
