@@ -122,6 +122,7 @@ class Gangs:
         self._source = source
         self._quotas = quotas
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
+        self._committing: set[str] = set()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
@@ -285,9 +286,13 @@ class Gangs:
                 " before they are bound"
             )
         requests = {each.request.uid: each for each in members.waiting}
-        committed = await asyncio.gather(
-            *(self._commit(requests[uid], to.node) for uid, to in planned.items())
-        )
+        self._committing |= planned.keys()
+        try:
+            committed = await asyncio.gather(
+                *(self._commit(requests[uid], to.node) for uid, to in planned.items())
+            )
+        finally:
+            self._committing -= planned.keys()
         answers = {
             uid: answer
             for uid, answer in zip(planned, committed, strict=True)
@@ -393,9 +398,9 @@ class Gangs:
         return next((node for node in held if (rows == inventory.row(node)).any()), None)
 
     def _held_in(self, namespace: str) -> int:
-        """How many pods of a namespace that are not bound have cards for their gang."""
-        unbound = self._source.unbound(namespace)
-        return sum(self._has_cards(pod.metadata.uid) for pod in unbound)
+        """How many pods of a namespace that are not bound have cards for their gang, or soon."""
+        uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
+        return sum(uid in self._committing or self._has_cards(uid) for uid in uids)
 
     def _has_cards(self, uid: str) -> bool:
         """Whether the store has an allocation of a pod, on any node."""

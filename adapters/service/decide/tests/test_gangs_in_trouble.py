@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 import pytest
@@ -363,3 +363,22 @@ def test_cards_that_were_released_meanwhile_are_not_committed_by_the_bind_of_ano
         return await this.bind("a", "n1"), this.held()
 
     assert run(work()) == ("gang default/g of 2: try again: cards were released", {"n1": ["a"]})
+
+
+def test_gangs_that_are_planned_at_once_hold_no_more_than_a_namespace_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gangs, "LARGEST", 3)
+
+    async def work() -> tuple[list[str], int]:
+        first = [member(name, 2) for name in "ab"]
+        second = [member(name, 2, annotations={f"{GANG}/name": "h"}) for name in "cd"]
+        this = await lab([*first, *second], cards=(4, 4))
+        asked = (this.filter(pods[0], "n1", "n2") for pods in (first, second))
+        answers = [str(answer) for answer in await asyncio.gather(*asked)]
+        return answers, len([*chain(*this.held().values())])
+
+    answers, held = run(work())
+
+    assert held == 2
+    assert sum("at most 3 pods of namespace default hold cards" in each for each in answers) == 1
