@@ -147,6 +147,7 @@ class Gangs:
         uid = pod_request.request.uid
         gang = await self._known(pod_request, gang)
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            gang = self._gang(pod_request) or gang
             node = self._node_of(uid, names)
             if node is not None and not self._members(gang).lacks():
                 return await self._given_back(gang, uid) or node

@@ -382,3 +382,22 @@ def test_gangs_that_are_planned_at_once_hold_no_more_than_a_namespace_may(
 
     assert held == 2
     assert sum("at most 3 pods of namespace default hold cards" in each for each in answers) == 1
+
+
+def test_a_pod_that_is_deleted_while_its_gang_waits_for_its_turn_gets_no_cards() -> None:
+    async def work() -> dict[str, list[str]]:
+        pods = [member(name, 2) for name in "abcd"]
+        this = await lab(pods[:2], cards=(4,))
+        first = asyncio.ensure_future(this.filter(pods[0], "n1"))
+        while not this.bench.service.gangs._committing:
+            await asyncio.sleep(0)
+        for pod in pods[2:]:
+            this.cache.put(read_pod(pod))
+        second = asyncio.ensure_future(this.filter(pods[2], "n1"))
+        await asyncio.sleep(0)
+        assert not first.done()
+        this.cache.drop("uid-d")
+        await asyncio.gather(first, second)
+        return this.held()
+
+    assert run(work()) == {"n1": ["a", "b", "c"]}
