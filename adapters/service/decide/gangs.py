@@ -312,7 +312,7 @@ class Gangs:
         return None
 
     async def _evaluated(
-        self, kinds: Mapping[Hashable, Request]
+        self, kinds: Mapping[Hashable, Sequence[PodRequest]]
     ) -> Mapping[Hashable, NodeEvaluation]:
         """Evaluate kinds of pods, so that a plan is made fast; other calls run in between.
 
@@ -321,9 +321,9 @@ class Gangs:
         inventory = self._ledgers.inventory
         version = inventory.membership_version
         evaluated: dict[Hashable, NodeEvaluation] = {}
-        for each, request in kinds.items():
-            evaluated[each] = self._feasibility.evaluate_request(request)
-            evaluated[each].ranks(inventory.rows())
+        for kind, alike in kinds.items():
+            evaluated[kind] = self._feasibility.evaluate_request(alike[0].request)
+            evaluated[kind].ranks(inventory.rows())
             await asyncio.sleep(0)
             if (self._ledgers.inventory, inventory.membership_version) != (inventory, version):
                 return {}
@@ -359,12 +359,12 @@ class Gangs:
         may_go: Callable[[PodRequest], NodeNames],
     ) -> GangPlan:
         """Where the pods go that wait; those kinds are evaluated that are not yet."""
-        evaluate = self._feasibility.evaluate_request
-        known = {
-            each: evaluated[each] if each in evaluated else evaluate(request)
-            for each, request in members.kinds().items()
-        }
-        return members.plan(known, may_go, self._quotas.refusal_of)
+
+        def evaluate(kind: Hashable, request: Request) -> NodeEvaluation:
+            known = evaluated.get(kind)
+            return self._feasibility.evaluate_request(request) if known is None else known
+
+        return members.plan(evaluate, may_go, self._quotas.refusal_of)
 
     def _may_go(self, asked: PodRequest, names: NodeNames) -> Callable[[PodRequest], NodeNames]:
         """Where the pods of a gang may go whose scheduler asks about one of them.
@@ -389,7 +389,7 @@ class Gangs:
 
     def _members(self, gang: Gang, moving: frozenset[str] = NONE) -> GangMembers:
         """What the pods of a gang have now."""
-        return members_of(gang, self._has_cards, self._pod_requests.read, moving)
+        return members_of(gang, self._ledgers.has_committed, self._pod_requests.read, moving)
 
     def _node_of(self, uid: str, names: NodeNames) -> str | None:
         """The node on which a pod has cards, if it is one of these."""
@@ -401,11 +401,7 @@ class Gangs:
     def _held_in(self, namespace: str) -> int:
         """How many pods of a namespace that are not bound have cards for their gang, or soon."""
         uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
-        return sum(uid in self._committing or self._has_cards(uid) for uid in uids)
-
-    def _has_cards(self, uid: str) -> bool:
-        """Whether the store has an allocation of a pod, on any node."""
-        return next(self._ledgers.committed(uid), None) is not None
+        return sum(uid in self._committing or self._ledgers.has_committed(uid) for uid in uids)
 
     def _rests(self, gang: Gang) -> bool:
         """Whether cards of a gang were released a moment ago because they were not used."""
