@@ -40,6 +40,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
 from core.requests.gang import GangRef
+from core.requests.grant import Placement
 from core.requests.reason import Reason
 from core.requests.request import Request
 
@@ -290,7 +291,7 @@ class Gangs:
         self._committing |= planned.keys()
         try:
             committed = await asyncio.gather(
-                *(self._commit(requests[uid], to.node) for uid, to in planned.items())
+                *(self._commit(requests[uid], to) for uid, to in planned.items())
             )
         finally:
             self._committing -= planned.keys()
@@ -442,10 +443,10 @@ class Gangs:
         self._hold_of(gang, now).since = now
         return None
 
-    async def _commit(self, pod_request: PodRequest, node: str) -> Committed | str:
-        """Commit the cards of one pod; a text says why it has none."""
+    async def _commit(self, pod_request: PodRequest, to: Placement) -> Committed | str:
+        """Commit the cards of a plan to one pod, or others that fit; the text says why neither."""
         try:
-            answer = await self._committer.commit(pod_request, node)
+            answer = await self._committer.commit(pod_request, to.node, to.grants)
         except (LedgerContended, OSError) as error:
             return str(error)
         return answer.text() if isinstance(answer, Reason) else answer
