@@ -43,7 +43,7 @@ _GROUPS = {
 
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
-    | {"ReplicationController"}
+    | {"JobSet", "LeaderWorkerSet", "ReplicationController"}
 )
 
 

@@ -14,10 +14,12 @@ from e2e.harness.cluster.namespaces import namespace
 from e2e.harness.cluster.target import Target
 from e2e.harness.names import DEVICES
 from e2e.harness.processes.run import REPOSITORY
+from e2e.harness.schedulers.gang_workloads import JOB_SETS, WORKER_SETS
 from e2e.harness.schedulers.schedulers import define
 from e2e.testbed import cache
 
 EXAMPLES = sorted((REPOSITORY / "configs" / "examples").glob("*.yaml"))
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 # Collection of each kind, and whether its objects live in a namespace.
 KINDS = {
     "Node": ("/api/v1", "nodes", False),
@@ -27,6 +29,10 @@ KINDS = {
     "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims", True),
     "Device": ("/apis/scheduling.koordinator.sh/v1alpha1", "devices", False),
     "ShareQuota": ("/apis/dragoman.dev/v1alpha1", "sharequotas", True),
+    "JobSet": ("/apis/jobset.x-k8s.io/v1alpha2", "jobsets", True),
+    "LeaderWorkerSet": ("/apis/leaderworkerset.x-k8s.io/v1", "leaderworkersets", True),
+    "MutatingAdmissionPolicy": (ADMISSION, "mutatingadmissionpolicies", False),
+    "MutatingAdmissionPolicyBinding": (ADMISSION, "mutatingadmissionpolicybindings", False),
 }
 
 
@@ -41,17 +47,19 @@ def documents(file: Path) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def api(target: Target) -> Iterator[Api]:
-    """A server that knows Device and ShareQuota, and has the namespaces of the examples.
+    """A server that knows the kinds of the examples, and has their namespaces.
 
     Other tests of the shared server need one that does not know NodeLedgers.
     """
     if isinstance(target, ControlPlane):
-        define(target, cache.asset("koordinator", "crd"))
+        for component in ("koordinator", "jobset", "lws"):
+            define(target, cache.asset(component, "crd"))
         define(target, REPOSITORY / "configs" / "crd" / "sharequotas.yaml")
     try:
-        target.api.get(DEVICES)
+        for collection in (DEVICES, JOB_SETS, WORKER_SETS):
+            target.api.get(collection)
     except ApiError:
-        pytest.skip("Koordinator is not installed there")
+        pytest.skip("Koordinator, JobSet or LeaderWorkerSet is not installed there")
     wanted = {
         document["metadata"].get("namespace", "default")
         for file in EXAMPLES
