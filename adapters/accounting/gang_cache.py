@@ -1,10 +1,11 @@
 """The gangs of a cluster: which pods there are of each, and how many are bound together."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from adapters.dialects.adoption.adopt import FINISHED
-from adapters.dialects.gangs import gang_of, others, rule_of
+from adapters.dialects.gangs import gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
@@ -22,11 +23,22 @@ class GangPart:
         pods: those that exist, are not being deleted and have no scheduling gate. Those that have
             ended are among them only while another one that is bound goes on: pods that are made
             again after all have ended are bound together again.
+        tasks: pods of each of Volcano's tasks that are among the minimum, by name of the task.
     """
 
     ref: GangRef
     minimum: int
     pods: tuple[Pod, ...]
+    tasks: Mapping[str, int] = field(default_factory=dict)
+
+    def lacks(self, uids: frozenset[str]) -> int:
+        """Return how many pods more than some must be placed before one may be bound."""
+        placed = [pod for pod in self.pods if pod.metadata.uid in uids]
+        of_tasks = 0
+        if self.tasks:
+            found = Counter(map(task_of, placed))
+            of_tasks = sum(max(0, least - found[task]) for task, least in self.tasks.items())
+        return max(0, self.minimum - len(placed), of_tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +69,24 @@ class Gang:
         Args:
             uids: pods that are placed.
         """
-        return sum(
-            max(0, part.minimum - sum(pod.metadata.uid in uids for pod in part.pods))
-            for part in self.parts
-        )
+        return sum(part.lacks(uids) for part in self.parts)
 
 
 class GangCache:
-    """Pods that name a gang, and the objects that describe gangs, as the watches report them."""
+    """Pods that name a gang, and the objects that describe gangs, as the watches report them.
 
-    def __init__(self) -> None:
+    Attributes:
+        revision: number of changes to any gang.
+    """
+
+    def __init__(self, gang_of: Callable[[Pod], GangRef | None] = gang_of) -> None:
+        """Know none yet.
+
+        Args:
+            gang_of: which gang a pod names.
+        """
+        self.revision = 0
+        self._gang_of = gang_of
         self._rules: dict[GangRef, GangRule] = {}
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
@@ -74,9 +94,10 @@ class GangCache:
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
-        uid, ref = pod.metadata.uid, gang_of(pod)
+        uid, ref = pod.metadata.uid, self._gang_of(pod)
         self.drop(uid)
         if ref is not None and _counts(pod):
+            self.revision += 1
             self._ref_of[uid] = ref
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
@@ -88,6 +109,7 @@ class GangCache:
         self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
+            self.revision += 1
             pods = self._pods[ref]
             del pods[uid]
             if not pods:
@@ -95,15 +117,17 @@ class GangCache:
 
     def put_group(self, api: GangApi, group: PodGroupObject) -> None:
         """Add or replace the object of a gang; one without a number of pods describes none."""
+        self.revision += 1
         ref = GangRef(api, group.metadata.namespace, group.metadata.name)
         if group.minimum:
             others_of = others(group.metadata.annotations or {})
-            self._rules[ref] = GangRule(group.minimum, others_of)
+            self._rules[ref] = GangRule(group.minimum, others_of, group.tasks)
         else:
             self._rules.pop(ref, None)
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
+        self.revision += 1
         self._rules.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
@@ -115,14 +139,14 @@ class GangCache:
         Args:
             pod: counts as one of them also where no watch has reported it yet.
         """
-        ref = gang_of(pod)
+        ref = self._gang_of(pod)
         if ref is None:
             return None
         pods = {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)}
         rule = self._rule(ref, pods)
         if rule is None:
             return None
-        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()))]
+        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()), rule.tasks)]
         for other in rule.others - {ref}:
             theirs = self._pods.get(other, NO_POD)
             mutual = self._rule(other, theirs)
@@ -169,9 +193,10 @@ def _ended(pod: Pod) -> bool:
     return pod.status.phase in FINISHED
 
 
-def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:
-    going_on = tuple(pod for pod in pods if not _ended(pod))
-    return tuple(pods) if any(pod.spec.node_name for pod in going_on) else going_on
+def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    counted = tuple(filter(_counts, pods))
+    going_on = tuple(pod for pod in counted if not _ended(pod))
+    return counted if any(pod.spec.node_name for pod in going_on) else going_on
 
 
 def _bare(pod: Pod) -> Pod:
@@ -184,5 +209,9 @@ def _bare(pod: Pod) -> Pod:
         labels=meta.labels,
         annotations=annotations(pod),
     )
-    spec = PodSpec(node_name=pod.spec.node_name, scheduling_group=pod.spec.scheduling_group)
+    spec = PodSpec(
+        node_name=pod.spec.node_name,
+        scheduler_name=pod.spec.scheduler_name,
+        scheduling_group=pod.spec.scheduling_group,
+    )
     return Pod(metadata, spec, PodStatus(phase=pod.status.phase))
