@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
 from adapters.wire.pod_group import PodGroupObject
@@ -52,6 +53,11 @@ class Gang:
 
     ref: GangRef
     parts: tuple[GangPart, ...]
+
+    @property
+    def key(self) -> GangRef:
+        """A name that gangs have in common that are bound together."""
+        return self.parts[0].ref
 
     @property
     def minimum(self) -> int:
@@ -102,7 +108,8 @@ class GangCache:
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
                 self._rule_of[uid] = rule
-            self._pods.setdefault(ref, {})[uid] = _bare(pod) if pod.spec.node_name else pod
+            waits_for_cards = not pod.spec.node_name and names_extended_resource(pod)
+            self._pods.setdefault(ref, {})[uid] = pod if waits_for_cards else _bare(pod)
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
@@ -200,7 +207,7 @@ def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
 
 
 def _bare(pod: Pod) -> Pod:
-    """Return what is read of a bound pod."""
+    """Return what is read of a pod that needs no cards any more, or none at all."""
     meta = pod.metadata
     metadata = Metadata(
         name=meta.name,
