@@ -18,7 +18,6 @@ from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name
 from core.quota.amounts import text as amount_text
 
-
 NAMED = 5
 """Pods that a finding names, at most."""
 
