@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of, task_of
-from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
+from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -108,8 +108,7 @@ class GangCache:
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
                 self._rule_of[uid] = rule
-            waits_for_cards = not pod.spec.node_name and names_extended_resource(pod)
-            self._pods.setdefault(ref, {})[uid] = pod if waits_for_cards else _bare(pod)
+            self._pods.setdefault(ref, {})[uid] = pod if _may_wait(pod) else _bare(pod)
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
@@ -163,10 +162,15 @@ class GangCache:
         return gang if gang.minimum > 1 else None
 
     def bound_in_part(self) -> Iterator[Gang]:
-        """Return the gangs of which pods are bound, and fewer than are bound together."""
+        """Return the gangs of which pods are bound, and fewer than are bound together.
+
+        Those that are bound together are one.
+        """
+        known: set[GangRef] = set()
         for pods in [*self._pods.values()]:
             gang = self.gang(next(iter(pods.values())))
-            if gang is not None:
+            if gang is not None and gang.key not in known:
+                known.add(gang.key)
                 bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
                 if bound and gang.lacks(bound):
                     yield gang
@@ -204,6 +208,13 @@ def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     counted = tuple(filter(_counts, pods))
     going_on = tuple(pod for pod in counted if not _ended(pod))
     return counted if any(pod.spec.node_name for pod in going_on) else going_on
+
+
+def _may_wait(pod: Pod) -> bool:
+    """Whether a pod may need cards that it has not."""
+    if pod.spec.node_name:
+        return False
+    return isinstance(pod, UnreadPod) or names_extended_resource(pod)
 
 
 def _bare(pod: Pod) -> Pod:

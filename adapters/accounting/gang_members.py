@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, UnreadPod
 from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
@@ -26,7 +26,7 @@ QuotaRefusal = Callable[[PodRef, QuotaAmounts], str | None]
 class GangMembers:
     """What the pods of a gang have.
 
-    A pod whose request is invalid is neither placed nor waits.
+    A pod that cannot be decoded, or whose request is invalid, is neither placed nor waits.
 
     Attributes:
         gang: with all its pods.
@@ -135,6 +135,8 @@ def members_of(
         uid = pod.metadata.uid
         if uid not in moving and (pod.spec.node_name or has_cards(uid)):
             placed.add(uid)
+            continue
+        if isinstance(pod, UnreadPod):
             continue
         try:
             found = read(pod)

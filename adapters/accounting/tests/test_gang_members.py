@@ -7,7 +7,7 @@ from adapters.accounting.gang_members import GangMembers, members_of
 from adapters.accounting.pod_requests import PodRequestCache
 from adapters.dialects.merge import read_node
 from adapters.service.tests.builders import DIALECTS, a_node, a_pod, read_pod
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Metadata, Pod, PodSpec, UnreadPod
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.inventory import Inventory
@@ -91,3 +91,15 @@ def test_of_a_plan_for_more_pods_than_may_have_cards_the_gang_keeps_those_it_nee
     assert asked.at_most(3, planned) is planned
     assert asked.at_most(1, planned).keys() == {"uid-a", "uid-d"}
     assert asked.at_most(-1, planned).keys() == {"uid-d"}
+
+
+def test_a_pod_that_cannot_be_decoded_counts_only_where_it_is_bound_or_has_cards() -> None:
+    given = [
+        UnreadPod(Metadata(name=name, namespace="default", uid=f"uid-{name}"), PodSpec(node_name=n))
+        for name, n in (("a", "n"), ("b", None), ("c", None))
+    ]
+
+    found = members(given, 3, held=["uid-b"])
+
+    assert found.placed == {"uid-a", "uid-b"}
+    assert found.waiting == ()

@@ -59,7 +59,7 @@ class ObjectKey(Protocol):
 
 
 class PodFollower(Protocol):
-    """Gets each pod as it was reported."""
+    """Gets each pod as it was reported, one that cannot be decoded as ``UnreadPod``."""
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
@@ -178,6 +178,8 @@ class ClusterCache:
         """
         metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
         pod, key = unread_pod(metadata, what.raw, problem), (what.namespace, what.name)
+        for follower in self._followers:
+            follower.put(pod)
         self._remove_pod(key)
         self._pods[key] = pod
         if pod.spec.node_name:

@@ -28,7 +28,6 @@ from adapters.accounting.gang_members import NONE, GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, incomplete, named, together, too_few, too_many
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.accounting.repairs import RELEASED
-from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
@@ -66,7 +65,7 @@ NOT_AGAIN = 20 * SECOND
 """Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
 
 FRESH = 30 * SECOND
-"""Nanoseconds after which cards that are held are committed again before the first bind."""
+"""Nanoseconds after which cards that are held are renewed before a bind."""
 
 REMEMBERED = 64
 """Gangs, and pods, of which something is remembered; the least recent one is dropped. To forget
@@ -121,6 +120,7 @@ class Gangs:
         self._source = source
         self._quotas = quotas
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
+        self._committing: set[str] = set()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
@@ -145,6 +145,7 @@ class Gangs:
         uid = pod_request.request.uid
         gang = await self._known(pod_request, gang)
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            gang = self._gang(pod_request) or gang
             node = self._node_of(uid, names)
             if node is not None and not self._members(gang).lacks():
                 return await self._given_back(gang, uid) or node
@@ -164,8 +165,9 @@ class Gangs:
     async def check_bind(self, pod_request: PodRequest) -> GangRefusal | None:
         """Return why a pod must not be bound: cards of its gang are missing; None where none are.
 
-        Before the first bind of a gang its cards are committed again where that was long ago, so
-        that none are released while the gang is bound.
+        Before a bind the cards of the whole gang are renewed where that was long ago, so that none
+        are released while the gang is bound: a bind that waits for the lock of its node renews
+        nothing by itself.
         """
         gang = self._gang(pod_request)
         if gang is None:
@@ -179,13 +181,12 @@ class Gangs:
         else:
             held = len(self._members(gang).placed)
             return GangRefusal(f"{named(gang)}: cards of {held} of its pods are held")
-        if any(pod.spec.node_name for pod in gang.pods):
-            return None
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
             hold = self._holds.get(gang.key)
             if hold is not None and self._clock.now() - hold.since < FRESH:
                 return None
-            return await self._renew(gang, own)
+            refusal = await self._renew(gang)
+        return None if any(pod.spec.node_name for pod in gang.pods) else refusal
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""
@@ -283,9 +284,13 @@ class Gangs:
                 " before they are bound"
             )
         requests = {each.request.uid: each for each in members.waiting}
-        committed = await asyncio.gather(
-            *(self._commit(requests[uid], to.node) for uid, to in planned.items())
-        )
+        self._committing |= planned.keys()
+        try:
+            committed = await asyncio.gather(
+                *(self._commit(requests[uid], to.node) for uid, to in planned.items())
+            )
+        finally:
+            self._committing -= planned.keys()
         answers = {
             uid: answer
             for uid, answer in zip(planned, committed, strict=True)
@@ -391,9 +396,9 @@ class Gangs:
         return next((node for node in held if (rows == inventory.row(node)).any()), None)
 
     def _held_in(self, namespace: str) -> int:
-        """How many pods of a namespace that are not bound have cards for their gang."""
-        unbound = self._source.unbound(namespace)
-        return sum(self._has_cards(pod.metadata.uid) for pod in unbound)
+        """How many pods of a namespace that are not bound have cards for their gang, or soon."""
+        uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
+        return sum(uid in self._committing or self._has_cards(uid) for uid in uids)
 
     def _has_cards(self, uid: str) -> bool:
         """Whether the store has an allocation of a pod, on any node."""
@@ -423,27 +428,19 @@ class Gangs:
         rows = b"" if names is None else names.rows(self._ledgers.inventory).tobytes()
         return self._feasibility.revision, parts, hash(rows)
 
-    async def _renew(self, gang: Gang, own: frozenset[str]) -> GangRefusal | None:
-        """Commit the cards of a gang's other pods again."""
-        held = [
-            (request, node)
-            for pod in gang.pods
-            if pod.metadata.uid not in own and (request := self._request(pod)) is not None
-            for node, _ in self._ledgers.committed(pod.metadata.uid)
-        ]
-        answers = await asyncio.gather(*(self._commit(request, node) for request, node in held))
-        failed = next((why for why in answers if isinstance(why, str)), None)
-        if failed is not None:
-            return GangRefusal(f"{named(gang)}: try again: {failed}")
+    async def _renew(self, gang: Gang) -> GangRefusal | None:
+        """Keep the cards of a gang's pods that are not bound; why that failed."""
+        unbound = (pod.metadata.uid for pod in gang.pods if not pod.spec.node_name)
+        held = [(uid, node) for uid in unbound for node, _ in self._ledgers.committed(uid)]
+        try:
+            kept = await asyncio.gather(*(self._committer.renew(uid, node) for uid, node in held))
+        except (LedgerContended, OSError) as error:
+            return GangRefusal(f"{named(gang)}: try again: {error}")
+        if not all(kept):
+            return GangRefusal(f"{named(gang)}: try again: cards were released")
         now = self._clock.now()
         self._hold_of(gang, now).since = now
         return None
-
-    def _request(self, pod: Pod) -> PodRequest | None:
-        try:
-            return self._pod_requests.read(pod)
-        except DialectError:
-            return None
 
     async def _commit(self, pod_request: PodRequest, node: str) -> Committed | str:
         """Commit the cards of one pod; a text says why it has none."""
