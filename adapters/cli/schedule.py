@@ -166,13 +166,14 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        answer = self._judge.alone(pod, explain=self.options.explain)
+        whole = self._decided(pod)  # what it placed counts for this pod, which may not be among it
+        refused = whole is not None and bool(whole.refusal)
+        answer = self._judge.alone(pod, explain=self.options.explain or refused)
         self._of_pending += [f"pod {full_name(pod)}: {note}" for note in answer.notes]
         if answer.problem is not None:
             return _line(pod, PodResult.INVALID, answer.problem, dialect=answer.dialect)
         if answer.found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
-        whole = self._decided(pod)
         if whole is not None and whole.refusal:
             return replace(self._rejected(replace(answer, gang=whole)), groups=())
         if whole is not None and pod.metadata.uid in whole.placed:

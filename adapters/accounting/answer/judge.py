@@ -185,12 +185,14 @@ class Judge:
 
     def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
         members = members_of(gang, self._has_cards, self._request)
+        plugged = [*self._plugged(gang)]
+        placed = members.placed.difference(each.request.uid for each, _ in plugged)
+        members = replace(members, placed=placed)
         if not members.lacks():
             return GangAnswer(members)
         missing = too_few(gang)
         if missing is not None:
             return GangAnswer(members, missing)
-        plugged = [*self._plugged(gang)]
         if plugged:
             yield from self._read_devices()
         choices: dict[str, NodeNames] = {}
@@ -199,11 +201,7 @@ class Judge:
             choices[each.request.uid] = choice.selection
         devices = self._with_devices(plugged, choices)
         rest = [each for each, _ in plugged if each.request.uid not in devices]
-        members = replace(
-            members,
-            placed=members.placed.difference(each.request.uid for each, _ in plugged),
-            waiting=(*members.waiting, *rest),
-        )
+        members = replace(members, waiting=(*members.waiting, *rest))
         kinds = members.kinds()
         if len(kinds) > KINDS:
             return GangAnswer(members, too_many(gang, KINDS))

@@ -105,8 +105,7 @@ def _quota_findings(fleet: Fleet) -> Iterator[Finding]:
 
 def _gang_findings(fleet: Fleet) -> Iterator[Finding]:
     """Gangs of which fewer pods are bound than are bound together, while others wait for cards."""
-    gangs = {gang.key: gang for gang in fleet.gangs().bound_in_part()}
-    for gang in gangs.values():
+    for gang in fleet.gangs().bound_in_part():
         waiting = [pod for pod in gang.pods if not pod.spec.node_name]
         if not any(_requests(pod, fleet) for pod in waiting):
             continue
