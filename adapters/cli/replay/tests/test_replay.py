@@ -212,3 +212,26 @@ def test_a_file_that_is_no_recording(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"dragoman: {answer}")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_commits_of_a_gang_replay_to_the_same_cards(tmp_path: Path) -> None:
+    file = tmp_path / "decisions.jsonl"
+    environment = os.environ | {"DRAGOMAN_GRPC": "off", "DRAGOMAN_DECISIONS_RECORD": str(file)}
+    example = EXAMPLE.with_name("gang-koordinator.yaml")
+    with (
+        serving(tmp_path, "--store", "memory", env=environment, inventory=example) as running,
+        closing(SchedulerClient(running.address)) as client,
+    ):
+        waiting = msgspec.convert(client.call("GET", "/local/pods"), list[Pod])
+        kube_scheduler(client, waiting[0], ["gang-koord-node"])
+        lines = map(json.loads, file.read_bytes().splitlines())
+        committed = {line["pod"] for line in lines if line["record"] == "commit"}
+        for pod in waiting[1:]:
+            kube_scheduler(client, pod, ["gang-koord-node"])
+        assert running.stop() == 0
+
+    result = command("replay", file)
+
+    assert committed == {pod.metadata.uid for pod in waiting}  # the first filter held them all
+    assert result.exit_code == 0, result.output
+    assert result.stdout.endswith(" decisions replayed, 0 differ\n")
