@@ -171,7 +171,7 @@ def test_every_change_of_a_gang_has_another_revision() -> None:
     assert cache.revision == seen[-1]
 
 
-def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang_whoever_asks() -> None:
+def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang() -> None:
     cache = GangCache()
     cache.put(pod("a"))
     gated = replace(pod("b"), spec=PodSpec(scheduling_gates=(SchedulingGate("wait"),)))
