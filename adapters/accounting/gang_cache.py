@@ -30,7 +30,7 @@ class GangPart:
     ref: GangRef
     minimum: int
     pods: tuple[Pod, ...]
-    tasks: Mapping[str, int] = field(default_factory=dict)
+    tasks: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def lacks(self, uids: frozenset[str]) -> int:
         """Return how many pods more than some must be placed before one may be bound."""

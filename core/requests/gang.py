@@ -47,4 +47,4 @@ class GangRule:
 
     minimum: int
     others: frozenset[GangRef] = frozenset()
-    tasks: Mapping[str, int] = field(default_factory=dict)
+    tasks: Mapping[str, int] = field(default_factory=dict[str, int])

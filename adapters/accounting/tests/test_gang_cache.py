@@ -1,5 +1,7 @@
 """Which pods a gang has, by what the watches report."""
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from adapters.accounting.gang_cache import GangCache
@@ -155,7 +157,7 @@ def test_the_pods_of_each_task_are_missed_beside_the_number_of_all() -> None:
 def test_every_change_of_a_gang_has_another_revision() -> None:
     cache = GangCache()
     group = PodGroupObject(Metadata(name="g", namespace="team"), PodGroupSpec(min_member=3))
-    changes = [
+    changes: list[Callable[[], None]] = [
         lambda: cache.put(pod("a")),
         lambda: cache.put_group(GangApi.KOORDINATOR, group),
         lambda: cache.drop_group(GangRef(GangApi.KOORDINATOR, "team", "g")),
