@@ -97,13 +97,14 @@ class GangCache:
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
         self._rule_of: dict[str, GangRule] = {}
+        self._gangs: dict[GangRef, Gang | None] = {}
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
         uid, ref = pod.metadata.uid, self._gang_of(pod)
         self.drop(uid)
         if ref is not None and _counts(pod):
-            self.revision += 1
+            self._change()
             self._ref_of[uid] = ref
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
@@ -115,7 +116,7 @@ class GangCache:
         self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
-            self.revision += 1
+            self._change()
             pods = self._pods[ref]
             del pods[uid]
             if not pods:
@@ -123,7 +124,7 @@ class GangCache:
 
     def put_group(self, api: GangApi, group: PodGroupObject) -> None:
         """Add or replace the object of a gang; one without a number of pods describes none."""
-        self.revision += 1
+        self._change()
         ref = GangRef(api, group.metadata.namespace, group.metadata.name)
         if group.minimum:
             others_of = others(group.metadata.annotations or {})
@@ -133,7 +134,7 @@ class GangCache:
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
-        self.revision += 1
+        self._change()
         self._rules.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
@@ -148,18 +149,15 @@ class GangCache:
         ref = self._gang_of(pod)
         if ref is None:
             return None
-        pods = {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)}
-        rule = self._rule(ref, pods)
-        if rule is None:
-            return None
-        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()), rule.tasks)]
-        for other in rule.others - {ref}:
-            theirs = self._pods.get(other, NO_POD)
-            mutual = self._rule(other, theirs)
-            if mutual is not None and ref in mutual.others:
-                parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
-        gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
-        return gang if gang.minimum > 1 else None
+        if self._ref_of.get(pod.metadata.uid) != ref:
+            return self._gang(ref, {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)})
+        if ref not in self._gangs:
+            self._gangs[ref] = self._gang(ref, self._pods[ref])
+        return self._gangs[ref]
+
+    def _change(self) -> None:
+        self.revision += 1
+        self._gangs.clear()
 
     def bound_in_part(self) -> Iterator[Gang]:
         """Return the gangs of which pods are bound, and fewer than are bound together.
@@ -180,6 +178,20 @@ class GangCache:
         for ref, pods in self._pods.items():
             if ref.namespace == namespace:
                 yield from (pod for pod in pods.values() if not pod.spec.node_name)
+
+    def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:
+        """The gang of a name, with its pods."""
+        rule = self._rule(ref, pods)
+        if rule is None:
+            return None
+        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()), rule.tasks)]
+        for other in rule.others - {ref}:
+            theirs = self._pods.get(other, NO_POD)
+            mutual = self._rule(other, theirs)
+            if mutual is not None and ref in mutual.others:
+                parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
+        gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
+        return gang if gang.minimum > 1 else None
 
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
         """What the object of a gang says, or else one of its pods."""

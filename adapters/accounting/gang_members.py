@@ -49,27 +49,34 @@ class GangMembers:
         """
         return self.gang.lacks(self.placed.union(planned))
 
-    def kinds(self) -> Mapping[Hashable, Request]:
-        """Return a request of each kind of pods that wait."""
-        return {kind(each.request): each.request for each in self.waiting}
+    def kinds(self) -> Mapping[Hashable, Sequence[PodRequest]]:
+        """Return the pods that wait, by kind: those of one namespace that request alike."""
+        kinds: dict[Hashable, list[PodRequest]] = {}
+        for each in self.waiting:
+            request = each.request
+            kind = PodRef.parse(request.pod).namespace, request_signature(request)
+            kinds.setdefault(kind, []).append(each)
+        return kinds
 
     def plan(
         self,
-        evaluated: Mapping[Hashable, NodeEvaluation],
+        evaluate: Callable[[Hashable, Request], NodeEvaluation],
         may_go: Callable[[PodRequest], NodeNames],
         refusal_of: QuotaRefusal,
     ) -> GangPlan:
         """Return where the pods that wait go.
 
         Args:
-            evaluated: the nodes as they are now, for each of ``kinds``.
+            evaluate: evaluates the nodes as they are now, for a kind and a request of it.
             may_go: where a pod may go.
             refusal_of: of the quotas, which count no pod that waits, except those of ``moving``.
         """
-        candidates = {
-            each.request.uid: Candidate(each.request, evaluated[kind(each.request)], may_go(each))
-            for each in self.waiting
-        }
+        candidates: dict[str, Candidate] = {}
+        for kind, alike in self.kinds().items():
+            evaluation = evaluate(kind, alike[0].request)
+            for each in alike:
+                candidate = Candidate(each.request, evaluation, may_go(each))
+                candidates[each.request.uid] = candidate
         plan = place_together([*candidates.values()])
         placed, short, reason = {**plan.placed}, plan.short, plan.reason
         taken: dict[str, QuotaAmounts] = {}
@@ -147,8 +154,3 @@ def members_of(
         else:
             waiting.append(found)
     return GangMembers(gang, frozenset(placed), tuple(waiting), moving)
-
-
-def kind(request: Request) -> Hashable:
-    """Return a value that is equal for pods of one namespace that request alike."""
-    return PodRef.parse(request.pod).namespace, request_signature(request)

@@ -19,7 +19,7 @@ from adapters.accounting.answer.node_choice import STEP, NodeChooser
 from adapters.accounting.answer.scheduler_message import scheduler_message
 from adapters.accounting.answer.standing import committed, standing
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import members_of
+from adapters.accounting.gang_members import GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, together, too_few, too_many
 from adapters.accounting.pod_requests import TEMPLATES, PodRequest, dialect_name, template_of
 from adapters.dialects.containers import resource_names
@@ -185,9 +185,10 @@ class Judge:
 
     def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
         members = members_of(gang, self._has_cards, self._request)
-        plugged = [*self._plugged(gang)]
-        placed = members.placed.difference(each.request.uid for each, _ in plugged)
+        served = [*self._served(members)]
+        placed = members.placed.difference(each.request.uid for each, _ in served)
         members = replace(members, placed=placed)
+        plugged = [(each, amounts) for each, amounts in served if amounts]
         if not members.lacks():
             return GangAnswer(members)
         missing = too_few(gang)
@@ -205,11 +206,14 @@ class Judge:
         kinds = members.kinds()
         if len(kinds) > KINDS:
             return GangAnswer(members, too_many(gang, KINDS))
-        for request in kinds.values():
+        for alike in kinds.values():
             yield
-            self.facts.evaluate(request).ranks(self.facts.inventory.rows())
-        evaluated = {kind: self.facts.evaluate(request) for kind, request in kinds.items()}
-        plan = members.plan(evaluated, lambda e: choices[e.request.uid], self.facts.over_quota)
+            self.facts.evaluate(alike[0].request).ranks(self.facts.inventory.rows())
+        plan = members.plan(
+            lambda _, request: self.facts.evaluate(request),
+            lambda each: choices[each.request.uid],
+            self.facts.over_quota,
+        )
         lacks = members.lacks({*plan.placed, *devices})
         if not lacks:
             return GangAnswer(members, "", plan.placed, devices)
@@ -219,17 +223,18 @@ class Judge:
                 plan = replace(plan, reason=answer.text()) if answer.fits_nowhere else plan
         return GangAnswer(members, together(gang, lacks, plan))
 
-    def _plugged(self, gang: Gang) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
-        """The pods of a gang that wait and that device plugins serve, with their devices."""
-        for pod in gang.pods:
-            if not pod.spec.node_name and not self._has_cards(pod.metadata.uid):
+    def _served(self, members: GangMembers) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
+        """The pods of a gang that wait for devices of plugins; none where these are invalid."""
+        for pod in members.gang.pods:
+            uid = pod.metadata.uid
+            if uid not in members.placed or pod.spec.node_name or self._has_cards(uid):
+                continue
+            found = self._request(pod)
+            if found is not None:
                 try:
-                    found = self._request(pod)
-                    amounts = {} if found is None else amounts_of(pod, found.request)
+                    yield found, amounts_of(pod, found.request)
                 except DialectError:
-                    continue
-                if found is not None and amounts:
-                    yield found, amounts
+                    yield found, {}
 
     def _with_devices(
         self,

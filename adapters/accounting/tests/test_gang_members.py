@@ -1,6 +1,6 @@
 """What the pods of a gang have, and a plan for those that need cards, without a service."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Hashable, Sequence
 
 from adapters.accounting.gang_cache import Gang, GangPart
 from adapters.accounting.gang_members import GangMembers, members_of
@@ -9,6 +9,7 @@ from adapters.dialects.merge import read_node
 from adapters.service.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.wire.kube import Metadata, Pod, PodSpec, UnreadPod
 from core.feasibility.cache import FeasibilityCache
+from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_names import NodeNames
@@ -16,6 +17,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts
 from core.requests.gang import GangApi, GangRef
 from core.requests.pod_ref import PodRef
+from core.requests.request import Request
 
 LARGE = 5000
 """MiB, more than half of a card."""
@@ -39,12 +41,14 @@ def plan(asked: GangMembers, *, cards: int = 3, quota: int = 100_000) -> GangPla
     node, _ = read_node(a_node("n", cards=cards), None, DIALECTS)
     inventory, cache = Inventory([NodeLedger.of(node)]), FeasibilityCache()
     names = NodeNames(inventory.names())
-    evaluated = {kind: cache.evaluate(one, inventory) for kind, one in asked.kinds().items()}
+
+    def evaluate(_kind: Hashable, request: Request) -> NodeEvaluation:
+        return cache.evaluate(request, inventory)
 
     def refusal_of(holder: PodRef, amounts: QuotaAmounts) -> str | None:
         return f"{holder} is over the quota" if amounts.cards > quota else None
 
-    return asked.plan(evaluated, lambda _: names, refusal_of)
+    return asked.plan(evaluate, lambda _: names, refusal_of)
 
 
 def test_pods_with_cards_and_pods_that_need_none_are_placed_and_the_others_wait() -> None:

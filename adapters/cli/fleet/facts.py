@@ -9,14 +9,12 @@ from adapters.accounting.pod_requests import AlikePods, PodRequest
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.fleet.quotas import NamespaceQuotas
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.feasibility.plugin import is_not_ours
 from core.quota.amounts import QuotaAmounts
-from core.requests.gang import GangRef
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
@@ -37,7 +35,6 @@ class FleetFacts:
         self._inventory = fleet.inventory()
         self._requests = AlikePods(fleet.dialects)
         self._gangs = fleet.gangs()
-        self._known: dict[GangRef, Gang] = {}
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
         self._unreadable = {
             name: state.unreadable
@@ -85,14 +82,7 @@ class FleetFacts:
 
     def gang(self, pod: Pod) -> Gang | None:
         """The gang of a pod with all its pods, in the words of any scheduler."""
-        ref = any_gang_of(pod)
-        known = None if ref is None else self._known.get(ref)
-        if ref is None or known is not None:
-            return known
-        gang = self._gangs.gang(pod)
-        if gang is not None:
-            self._known[ref] = gang
-        return gang
+        return self._gangs.gang(pod)
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
         """Why the quota of a pod's namespace refuses some amounts; None where it does not."""

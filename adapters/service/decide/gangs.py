@@ -41,6 +41,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
 from core.requests.gang import GangRef
+from core.requests.grant import Placement
 from core.requests.reason import Reason
 from core.requests.request import Request
 
@@ -287,7 +288,7 @@ class Gangs:
         self._committing |= planned.keys()
         try:
             committed = await asyncio.gather(
-                *(self._commit(requests[uid], to.node) for uid, to in planned.items())
+                *(self._commit(requests[uid], to) for uid, to in planned.items())
             )
         finally:
             self._committing -= planned.keys()
@@ -309,7 +310,7 @@ class Gangs:
         return None
 
     async def _evaluated(
-        self, kinds: Mapping[Hashable, Request]
+        self, kinds: Mapping[Hashable, Sequence[PodRequest]]
     ) -> Mapping[Hashable, NodeEvaluation]:
         """Evaluate kinds of pods, so that a plan is made fast; other calls run in between.
 
@@ -318,9 +319,9 @@ class Gangs:
         inventory = self._ledgers.inventory
         version = inventory.membership_version
         evaluated: dict[Hashable, NodeEvaluation] = {}
-        for each, request in kinds.items():
-            evaluated[each] = self._feasibility.evaluate_request(request)
-            evaluated[each].ranks(inventory.rows())
+        for kind, alike in kinds.items():
+            evaluated[kind] = self._feasibility.evaluate_request(alike[0].request)
+            evaluated[kind].ranks(inventory.rows())
             await asyncio.sleep(0)
             if (self._ledgers.inventory, inventory.membership_version) != (inventory, version):
                 return {}
@@ -356,12 +357,12 @@ class Gangs:
         may_go: Callable[[PodRequest], NodeNames],
     ) -> GangPlan:
         """Where the pods go that wait; those kinds are evaluated that are not yet."""
-        evaluate = self._feasibility.evaluate_request
-        known = {
-            each: evaluated[each] if each in evaluated else evaluate(request)
-            for each, request in members.kinds().items()
-        }
-        return members.plan(known, may_go, self._quotas.refusal_of)
+
+        def evaluate(kind: Hashable, request: Request) -> NodeEvaluation:
+            known = evaluated.get(kind)
+            return self._feasibility.evaluate_request(request) if known is None else known
+
+        return members.plan(evaluate, may_go, self._quotas.refusal_of)
 
     def _may_go(self, asked: PodRequest, names: NodeNames) -> Callable[[PodRequest], NodeNames]:
         """Where the pods of a gang may go whose scheduler asks about one of them.
@@ -386,7 +387,7 @@ class Gangs:
 
     def _members(self, gang: Gang, moving: frozenset[str] = NONE) -> GangMembers:
         """What the pods of a gang have now."""
-        return members_of(gang, self._has_cards, self._pod_requests.read, moving)
+        return members_of(gang, self._ledgers.has_committed, self._pod_requests.read, moving)
 
     def _node_of(self, uid: str, names: NodeNames) -> str | None:
         """The node on which a pod has cards, if it is one of these."""
@@ -398,11 +399,7 @@ class Gangs:
     def _held_in(self, namespace: str) -> int:
         """How many pods of a namespace that are not bound have cards for their gang, or soon."""
         uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
-        return sum(uid in self._committing or self._has_cards(uid) for uid in uids)
-
-    def _has_cards(self, uid: str) -> bool:
-        """Whether the store has an allocation of a pod, on any node."""
-        return next(self._ledgers.committed(uid), None) is not None
+        return sum(uid in self._committing or self._ledgers.has_committed(uid) for uid in uids)
 
     def _rests(self, gang: Gang) -> bool:
         """Whether cards of a gang were released a moment ago because they were not used."""
@@ -442,10 +439,10 @@ class Gangs:
         self._hold_of(gang, now).since = now
         return None
 
-    async def _commit(self, pod_request: PodRequest, node: str) -> Committed | str:
-        """Commit the cards of one pod; a text says why it has none."""
+    async def _commit(self, pod_request: PodRequest, to: Placement) -> Committed | str:
+        """Commit the cards of a plan to one pod, or others that fit; the text says why neither."""
         try:
-            answer = await self._committer.commit(pod_request, node)
+            answer = await self._committer.commit(pod_request, to.node, to.grants)
         except (LedgerContended, OSError) as error:
             return str(error)
         return answer.text() if isinstance(answer, Reason) else answer

@@ -83,7 +83,8 @@ class Committer:
         Args:
             pod_request: the pod.
             node: where it goes.
-            choice: of cards by another scheduler, accepted if it is valid; empty for none.
+            choice: of cards by another scheduler or a plan, accepted if it is valid; empty for
+                none.
 
         Returns:
             the allocation, or why there is none.

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.accounting.gang_cache import Gang, GangCache
+from adapters.accounting.gang_members import GangMembers
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide import gangs
 from adapters.service.decide.gangs import GangRefusal, Gangs
@@ -80,10 +81,11 @@ class Remembered:
         vars(self).setdefault("planned", {}).update(plan.placed)
         return None
 
-    def has_cards(
-        self: Any, uid: str, known: Callable[[Gangs, str], bool] = Gangs._has_cards
-    ) -> bool:
-        return uid in vars(self).get("planned", ()) or known(self, uid)
+    def members(
+        self: Any, gang: Gang, moving: frozenset[str] = frozenset(), real: Any = Gangs._members
+    ) -> GangMembers:
+        found: GangMembers = real(self, gang, moving)
+        return replace(found, placed=found.placed.union(vars(self).get("planned", ())))
 
     def node_of(self: Any, uid: str, names: NodeNames) -> str | None:
         planned = vars(self).get("planned", {}).get(uid)
@@ -92,7 +94,7 @@ class Remembered:
 
 ALONE = {
     "_hold": Remembered.hold,
-    "_has_cards": Remembered.has_cards,
+    "_members": Remembered.members,
     "_node_of": Remembered.node_of,
 }
 
