@@ -9,6 +9,7 @@ from adapters.accounting.answer.device_plugins import devices_text
 from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.answer.judge import Judge
 from adapters.accounting.answer.standing import standing
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
@@ -122,8 +123,8 @@ class Run:
     def pods(self) -> Iterator[PodLine]:
         """The line of each pod in order of the input; pending ones are placed on the way."""
         for pod in self.options.progress([*self.fleet.pods.values()]):
-            line = self.bound(pod) if pod.spec.node_name else self.place_pending(pod)
             gang = self._facts.gang(pod)
+            line = self.bound(pod) if pod.spec.node_name else self._place(pod, gang)
             if gang is not None:
                 line = replace(line, gang=GangLine.of(gang))
             self.complete &= line.result not in NOT_PLACED
@@ -157,8 +158,8 @@ class Run:
             containers=_shares(adopted.grants, state.node),
         )
 
-    def place_pending(self, pod: Pod) -> PodLine:
-        """Place one pod, and commit its allocation."""
+    def _place(self, pod: Pod, gang: Gang | None) -> PodLine:
+        """Place a pending pod, with all of its gang, and commit the allocations."""
         if pod.status.phase in FINISHED:
             return _ended(pod)
         if pod.metadata.deletion_timestamp is not None:
@@ -166,7 +167,8 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        whole = self._decided(pod)  # what it placed counts for this pod, which may not be among it
+        # What it places counts for this pod, which may not be among it.
+        whole = None if gang is None else self._decided(gang)
         refused = whole is not None and bool(whole.refusal)
         answer = self._judge.alone(pod, explain=self.options.explain or refused)
         self._of_pending += [f"pod {full_name(pod)}: {note}" for note in answer.notes]
@@ -193,11 +195,8 @@ class Run:
         self.inventory.put(ledger.allocate(allocation))
         return self._placed(answer, answer.found, answer.placement)
 
-    def _decided(self, pod: Pod) -> GangAnswer | None:
-        """What became of the gang of a pod: the first of its pods places all of them, or none."""
-        gang = self._facts.gang(pod)
-        if gang is None:
-            return None
+    def _decided(self, gang: Gang) -> GangAnswer:
+        """What became of a gang: the first of its pods places all of them, or none."""
         refs = frozenset(part.ref for part in gang.parts)
         if refs not in self._gangs:
             self._gangs[refs] = self._judge.plan(gang)
