@@ -102,14 +102,19 @@ class GangCache:
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
         uid, ref = pod.metadata.uid, self._gang_of(pod)
+        if ref is None or not _counts(pod):
+            self.drop(uid)
+            return
+        kept = pod if _may_wait(pod) else _bare(pod)
+        if self._ref_of.get(uid) == ref and self._pods[ref][uid] == kept:
+            return
         self.drop(uid)
-        if ref is not None and _counts(pod):
-            self._change()
-            self._ref_of[uid] = ref
-            rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
-            if rule is not None:
-                self._rule_of[uid] = rule
-            self._pods.setdefault(ref, {})[uid] = pod if _may_wait(pod) else _bare(pod)
+        self._change()
+        self._ref_of[uid] = ref
+        rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
+        if rule is not None:
+            self._rule_of[uid] = rule
+        self._pods.setdefault(ref, {})[uid] = kept
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""

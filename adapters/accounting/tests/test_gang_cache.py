@@ -6,7 +6,16 @@ from msgspec.structs import replace
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK, any_gang_of
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources, SchedulingGate
+from adapters.wire.kube import (
+    Container,
+    Metadata,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Resources,
+    SchedulingGate,
+)
 from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
 from core.requests.gang import GangApi, GangRef
 
@@ -167,10 +176,24 @@ def test_every_change_of_a_gang_has_another_revision() -> None:
     for change in changes:
         change()
         seen.append(cache.revision)
-    cache.put(Pod(Metadata(name="p", namespace="team", uid="u")))
 
     assert len({*seen}) == len(seen)
-    assert cache.revision == seen[-1]
+
+
+def test_a_report_of_what_is_known_is_no_change() -> None:
+    cache = GangCache()
+    running = pod("b", node="n")
+    for each in (pod("a"), running):
+        cache.put(each)
+    before = cache.revision
+    cache.put(pod("a"))
+    cache.put(replace(running, status=PodStatus(conditions=(PodCondition("Ready", "True"),))))
+    cache.put(Pod(Metadata(name="p", namespace="team", uid="u")))
+
+    assert cache.revision == before
+    cache.put(pod("b", gang="h", node="n"))
+    assert cache.revision > before
+    assert uids(cache, pod("a")) == ["u-a"]
 
 
 def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang() -> None:
