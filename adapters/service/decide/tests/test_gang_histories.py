@@ -41,7 +41,7 @@ def test_no_gang_is_bound_in_part(seed: int) -> None:
 
 def test_histories_bind_gangs_of_many_pods() -> None:
     async def work() -> list[Counter[str]]:
-        return [await history(seed) for seed in (*range(4), LARGE)]
+        return [await history(seed) for seed in (*range(3), LARGE)]
 
     counts = run(work())
 
@@ -101,7 +101,7 @@ ALONE = {
 
 async def first_failure(grace: int = GRACE) -> str:
     """What the first of the histories that fails finds; empty where none does."""
-    for seed in range(100):
+    for seed in range(14, 100):  # two mutants fail in none of those before
         try:
             await history(seed, grace)
         except AssertionError as error:
