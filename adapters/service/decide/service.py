@@ -116,6 +116,7 @@ class Service:
             ports.clock,
             ports.gangs,
             self.quotas,
+            ports.recorder,
         )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()
