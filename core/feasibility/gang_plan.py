@@ -12,7 +12,6 @@ from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Allocation, Placement
 from core.requests.request import NodeKey, Request
 
-
 _PACKING = (NodeKey.FULLEST, NodeKey.CHOSEN_FULLEST)
 """Criteria by which a node with the pod before is the best one for the next pod too."""
 

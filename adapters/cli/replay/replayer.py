@@ -93,7 +93,7 @@ class Replayer:
                     self._remove(line)
                 case recording.ClaimDecided():
                     yield _claim_again(line)
-                case recording.GangPlanned():
+                case recording.GangPlaced():
                     yield self._gang_again(line)
                 case _:
                     yield self._again(line)
@@ -138,7 +138,7 @@ class Replayer:
             return Replayed(line, name, before, "requests no share")
         return Replayed(line, name, before, self._answer(line, request))
 
-    def _gang_again(self, line: recording.GangPlanned) -> Replayed:
+    def _gang_again(self, line: recording.GangPlaced) -> Replayed:
         """Plan the pods of a gang again, without those that became invalid."""
         lists = [NodeNames(each) for each in line.lists]
         choices: dict[str, recording.PodChoice] = {}

@@ -120,7 +120,7 @@ class FileRecorder:
             case _:
                 raise TypeError(f"{type(decision).__name__} has no line")
 
-    def _gang(self, decision: GangPlanned) -> recording.GangPlanned:
+    def _gang(self, decision: GangPlanned) -> recording.GangPlaced:
         key, time = self._known(decision.pod)
         lists: dict[int, NodeNames] = {id(each): each for each in decision.names.values()}
         numbers = {known: number for number, known in enumerate(lists)}
@@ -137,7 +137,7 @@ class FileRecorder:
             )
             pods.append(choice)
         names = tuple(each.names for each in lists.values())
-        return recording.GangPlanned(key, time, names, tuple(pods))
+        return recording.GangPlaced(key, time, names, tuple(pods))
 
     def _victims(self, decision: VictimsSelected) -> recording.Preempted:
         key, time = self._known(decision.pod)

@@ -119,7 +119,7 @@ class PodChoice(Wire, frozen=True, omit_defaults=True):
 
     Attributes:
         pod: its key.
-        nodes: number of the list of ``GangPlanned`` on whose nodes it may go.
+        nodes: number of the list of ``GangPlaced`` on whose nodes it may go.
         node: the answer; empty where it gets none.
         refusal: that of its namespace's quota, for it alone.
         over: whether its quota refuses it beside the others.
@@ -132,7 +132,7 @@ class PodChoice(Wire, frozen=True, omit_defaults=True):
     over: bool = False
 
 
-class GangPlanned(Wire, tag="gang", tag_field="record", frozen=True, omit_defaults=True):
+class GangPlaced(Wire, tag="gang", tag_field="record", frozen=True, omit_defaults=True):
     """Where the pods of a gang go that need cards, all of them or some.
 
     Attributes:
@@ -256,7 +256,7 @@ Choice = Filtered | Rejected | Ranked | Predicted | Scored
 """A decision about nodes."""
 
 PodDecision = Choice | Preempted | Held | CardsCommitted | CardsReserved
-Decision = PodDecision | GangPlanned | ClaimDecided
+Decision = PodDecision | GangPlaced | ClaimDecided
 Line = Began | PolicyInForce | PodSeen | NodesSeen | LedgerSeen | LedgerGone | Decision
 
 ENCODER = msgspec.json.Encoder()
