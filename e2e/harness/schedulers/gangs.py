@@ -26,7 +26,7 @@ PLUGINS = "scheduling.x-k8s.io/pod-group"
 PLUGINS_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
 
 # Source: sigs.k8s.io/scheduler-plugins 0.33.5 config/crd/bases, without a change.
-_PLUGINS_DEFINITION = Path(__file__).with_name("scheduler_plugins_podgroups.yaml")
+PLUGINS_DEFINITION = Path(__file__).with_name("scheduler_plugins_podgroups.yaml")
 
 Share = dict[str, str]
 """Limits of a pod."""
@@ -44,7 +44,7 @@ def start_gang_plane(run: Run) -> ControlPlane:
     gates = f"{GATE},{RESIZE_GATE}"
     flags: Flags = {"feature-gates": gates, "runtime-config": "scheduling.k8s.io/v1beta1=true"}
     plane = start_control_plane(run, flags)
-    define(plane, _PLUGINS_DEFINITION)
+    define(plane, PLUGINS_DEFINITION)
     return plane
 
 

@@ -49,6 +49,7 @@ from e2e.harness.schedulers.gang_workloads import (
 )
 from e2e.harness.schedulers.gangs import (
     PLUGINS_GROUPS,
+    POD_GROUPS,
     RESIZE_GATE,
     by_koordinator,
     by_kubernetes,
@@ -205,6 +206,17 @@ def one_of_two_groups_is_bound(service: Service, selector: str) -> None:
 
     assert len(pods_of(api, selector)) == 6
     assert sorted(bound_by_group(api, selector)) == [0, 3]
+
+
+def test_the_example_of_a_gang_of_kubernetes_is_accepted(service: Service) -> None:
+    collections = {"PodGroup": POD_GROUPS, "Pod": PODS}
+    found = [each for each in example("gang-kubernetes") if each["kind"] in collections]
+
+    for each in found:
+        path = f"{collections[each['kind']]}?dryRun=All&fieldValidation=Strict"
+        service.plane.api.call("POST", path, each)
+
+    assert {each["kind"] for each in found} == collections.keys()
 
 
 @pytest.mark.parametrize("path", [JOB_SETS, WORKER_SETS])
