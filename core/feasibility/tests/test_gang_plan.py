@@ -3,10 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.feasibility.cache import FeasibilityCache
+from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
 from core.feasibility.inventory import Inventory
@@ -24,7 +25,10 @@ def plan(
 ) -> GangPlan:
     inventory, cache = Inventory(ledgers), FeasibilityCache()
     named = NodeNames(inventory.names() if names is None else names)
-    return place_together([Candidate(pod, cache.evaluate(pod, inventory), named) for pod in pods])
+    evaluated = {request_signature(pod): cache.evaluate(pod, inventory) for pod in pods}
+    return place_together(
+        [Candidate(pod, evaluated[request_signature(pod)], named) for pod in pods]
+    )
 
 
 def alike(request: Request, count: int) -> list[Request]:
@@ -93,6 +97,16 @@ def test_pods_that_spread_go_to_different_nodes() -> None:
     found = plan(ledgers, *alike(request, 3))
 
     assert sorted(to.node for to in found.placed.values()) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("key", [NodeKey.FULLEST, NodeKey.CHOSEN_FULLEST])
+def test_pods_that_pack_go_to_one_node(key: NodeKey) -> None:
+    request = replace(a_request(a_container(memory=GIB)), ranking=Ranking(nodes=(key,)))
+    ledgers = [empty(*like_cards(2, name), name=name) for name in "ab"]
+
+    found = plan(ledgers, *alike(request, 2))
+
+    assert len({to.node for to in found.placed.values()}) == 1
 
 
 def test_the_first_pod_without_room_is_named_with_what_is_short() -> None:
