@@ -111,7 +111,10 @@ LONG = 8
 def service(planes: Planes) -> Iterator[Service]:
     with planes() as bare:
         dra = {"enabled": True, **{name: {"enabled": True} for name in DRA}}
-        plane = replace(bare, values={**bare.values, "dra": dra})
+        # With Ignore, pods are bound past the service where the API server stalls for 5 s; the node
+        # agent, of which there is none here, would start none of their containers.
+        closed = {"bindings": {"failurePolicy": "Fail"}}
+        plane = replace(bare, values={**bare.values, "dra": dra, "webhooks": closed})
         prepare(plane)
         rows = [
             known_to_peers(
