@@ -141,9 +141,11 @@ class GangCache:
         Those that are bound together are one.
         """
         known: set[GangRef] = set()
-        for pods in [*self._pods.values()]:
+        for ref, pods in [*self._pods.items()]:
+            if self._key(ref, pods) in known:
+                continue
             gang = self.gang(next(iter(pods.values())))
-            if gang is not None and gang.key not in known:
+            if gang is not None:
                 known.add(gang.key)
                 bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
                 if bound and gang.lacks(bound):
@@ -157,17 +159,32 @@ class GangCache:
 
     def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:
         """The gang of a name, with its pods."""
+        minimums = self._minimums(ref, pods)
+        if not minimums:
+            return None
+        all_pods = {each: self._pods.get(each, NO_POD) for each in minimums} | {ref: pods}
+        parts = tuple(
+            GangPart(each, minimums[each], _going_on(all_pods[each].values()))
+            for each in sorted(minimums, key=str)
+        )
+        gang = Gang(ref, parts)
+        return gang if gang.minimum > 1 else None
+
+    def _minimums(self, ref: GangRef, pods: Mapping[str, Pod]) -> Mapping[GangRef, int]:
+        """The gangs that are bound together with one, each with its number; none if it is none."""
         rule = self._rule(ref, pods)
         if rule is None:
-            return None
-        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()))]
+            return {}
+        found = {ref: rule.minimum}
         for other in rule.others - {ref}:
-            theirs = self._pods.get(other, NO_POD)
-            mutual = self._rule(other, theirs)
+            mutual = self._rule(other, self._pods.get(other, NO_POD))
             if mutual is not None and ref in mutual.others:
-                parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
-        gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
-        return gang if gang.minimum > 1 else None
+                found[other] = mutual.minimum
+        return found
+
+    def _key(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRef:
+        """The key of the gang of a name."""
+        return min(self._minimums(ref, pods), key=str, default=ref)
 
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
         """What the object of a gang says, or else one of its pods."""
