@@ -279,6 +279,8 @@ class Service:
         except BindError as error:
             if error.definite and committed.new:
                 await self._release_unbound(pod_request, node, committed.since)
+            elif error.definite:
+                self.gangs.not_bound(pod_request, node, committed)
             if error.definite and locked:
                 await self.ports.locks.release(pod, node)
             raise

@@ -163,7 +163,8 @@ class KubeExtender:
             refusal = await self._service.gangs.check_bind(pod_request)
             if refusal is not None:
                 return replace(decision, outcome=Outcome.REFUSED, cause="gang", text=refusal.text)
-            committed = await self._service.bind(pod_request, args.node)
+            with self._service.gangs.binding(pod_request):
+                committed = await self._service.bind(pod_request, args.node)
         except ERRORS as error:
             return failed(decision, error)[0]
         if isinstance(committed, Reason):
