@@ -95,7 +95,7 @@ class GangMembers:
             if not short:
                 short = request.pod
                 reason = f"the gang is over the quota of namespace {holder.namespace}"
-        return GangPlan(placed, short, reason)
+        return GangPlan(placed, short, reason, frozenset(plan.placed.keys() - placed.keys()))
 
     def at_first(self, number: int) -> "GangMembers":
         """Return this with the first pods only that wait, those that the gang needs before others.
