@@ -1,10 +1,13 @@
 """Which pods a gang has, by what the watches report."""
 
+import json
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from adapters.accounting.gang_cache import GangCache
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK, any_gang_of
 from adapters.wire.kube import (
     Container,
@@ -203,3 +206,22 @@ def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang() -> None:
     cache.put(gated)
 
     assert uids(cache, pod("a")) == uids(cache, gated) == ["u-a"]
+
+
+def test_gangs_that_are_bound_together_are_built_once_for_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache, built, real = GangCache(), list[object](), GangCache._gang
+    names = [f"g{number}" for number in range(8)]
+    groups = json.dumps([f"team/{name}" for name in names])
+    for name in names:
+        cache.put(pod(f"{name}-0", name, groups=groups, node="n"))
+
+    def counted(*args: Any) -> Gang | None:
+        built.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(GangCache, "_gang", counted)
+
+    assert len([*cache.bound_in_part()]) == 1
+    assert len(built) == 1

@@ -21,6 +21,7 @@ from adapters.service.tests.builders import Json, decoded, read_pod, run
 from adapters.stores.store import StoreError
 from core.durations import SECOND
 from core.feasibility import gang_plan
+from core.feasibility.fit import fit
 
 BOTH: Json = {"volcano.sh/vgpu-number": 2, "volcano.sh/vgpu-memory": 7000}
 REFUSED = BindError(409, "refused by a webhook")
@@ -194,7 +195,7 @@ def test_of_a_gang_that_is_too_large_no_plan_is_made_again_and_again(
         await this.filter(pods[0], "n1", "n2")
         committed = this.bench.service.ledgers.has_committed
         asked = [pod for pod in pods if not committed(pod["metadata"]["uid"])]
-        planned, real = count(), gang_plan.fit
+        planned, real = count(), fit
 
         def counted(*args: Any) -> Any:
             next(planned)
@@ -220,7 +221,7 @@ def test_only_the_first_pods_that_may_hold_cards_are_planned(
     async def work() -> int:
         pods = [member(f"p{number}", 2, memory=100) for number in range(40)]
         this = await lab(pods, cards=(2,))
-        planned, real = count(), gang_plan.fit
+        planned, real = count(), fit
 
         def counted(*args: Any) -> Any:
             next(planned)
