@@ -54,7 +54,7 @@ GANG_APIS = {
 
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
-    | {"ReplicationController"}
+    | {"JobSet", "LeaderWorkerSet", "ReplicationController"}
 )
 
 
