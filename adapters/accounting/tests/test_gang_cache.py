@@ -18,8 +18,9 @@ from adapters.wire.kube import (
     PodStatus,
     Resources,
     SchedulingGate,
+    SchedulingGroup,
 )
-from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
+from adapters.wire.pod_group import DisruptionMode, PodGroupObject, PodGroupSpec, TogetherMode
 from core.requests.gang import GangApi, GangRef
 
 NAME = "gang.scheduling.koordinator.sh/name"
@@ -126,6 +127,56 @@ def test_gangs_that_are_bound_in_part() -> None:
 
     cache.put(pod("b", node="n"))
     assert [*cache.bound_in_part()] == []
+
+
+def in_group(name: str, node: str = "", group: str = "g") -> Pod:
+    metadata = Metadata(name=name, namespace="team", uid=f"u-{name}")
+    spec = PodSpec(node_name=node or None, scheduling_group=SchedulingGroup(group))
+    return Pod(metadata, spec)
+
+
+def all_at_once(name: str = "g", priority: int | None = 3) -> PodGroupObject:
+    spec = PodGroupSpec(disruption_mode=DisruptionMode(all=TogetherMode()), priority=priority)
+    return PodGroupObject(Metadata(name=name, namespace="team"), spec)
+
+
+def test_bound_pods_of_a_group_are_disrupted_together_where_it_says_so() -> None:
+    cache = GangCache()
+    cache.put_group(GangApi.KUBERNETES, all_at_once())
+    for each in (in_group("a", "n1"), in_group("b", "n2"), in_group("waits")):
+        cache.put(each)
+    ended = in_group("ended", "n2")
+    cache.put(replace(ended, status=PodStatus(phase="Succeeded")))
+    cache.put(in_group("other", "n1", group="single"))
+    cache.put(pod("koordinator", node="n1"))
+
+    found = cache.disrupted_with("u-a")
+
+    assert found is not None
+    assert (found.priority, [each.metadata.name for each in found.pods]) == (3, ["a", "b"])
+    assert cache.disrupted_with("u-other") is None
+    assert cache.disrupted_with("u-koordinator") is None
+    assert cache.disrupted_with("unknown") is None
+
+
+def test_the_mode_of_a_group_goes_with_its_object() -> None:
+    cache = GangCache()
+    cache.put(in_group("a", "n1"))
+    cache.put_group(GangApi.KUBERNETES, all_at_once(priority=None))
+    found = cache.disrupted_with("u-a")
+    assert found is not None
+    assert found.priority == 0
+
+    cache.put_group(
+        GangApi.KUBERNETES,
+        PodGroupObject(
+            Metadata(name="g", namespace="team"), PodGroupSpec(disruption_mode=DisruptionMode())
+        ),
+    )
+    assert cache.disrupted_with("u-a") is None
+    cache.put_group(GangApi.KUBERNETES, all_at_once())
+    cache.drop_group(GangRef(GangApi.KUBERNETES, "team", "g"))
+    assert cache.disrupted_with("u-a") is None
 
 
 def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
