@@ -113,8 +113,8 @@ def service(planes: Planes) -> Iterator[Service]:
         dra = {"enabled": True, **{name: {"enabled": True} for name in DRA}}
         # With Ignore, pods are bound past the service where the API server stalls for 5 s; the node
         # agent, of which there is none here, would start none of their containers.
-        closed = {"bindings": {"failurePolicy": "Fail"}}
-        plane = replace(bare, values={**bare.values, "dra": dra, "webhooks": closed})
+        closed = {"dra": dra, "webhooks.bindings.failurePolicy": "Fail"}
+        plane = replace(bare, values={**bare.values, **closed})
         prepare(plane)
         rows = [
             known_to_peers(
