@@ -44,6 +44,20 @@ def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
     return tuple(_of_model(model, ledger) for model in models)
 
 
+def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
+    """Percent of the free memory of healthy cards that is on cards which are partly in use.
+
+    0 where nothing is free.
+    """
+    free = on_used = 0
+    for ledger in ledgers:
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
+            left = max(card.memory - use.memory, 0) if card.healthy else 0
+            free += left
+            on_used += left if use.shares else 0
+    return 100 * on_used // free if free else 0
+
+
 def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
     pairs = zip(ledger.node.cards, ledger.usages, strict=True)
     members = [(card, use) for card, use in pairs if card.model == model]

@@ -32,9 +32,12 @@ class Limits:
 def make_room(wanted: Sequence[PlannedPod], places: Places, limits: Limits) -> MovePlan:
     """The cheapest moves after which all of some pods fit.
 
+    After several plans, the moves of all of them, in order, are a plan for all pods that fit;
+    another one may cost less, or place more.
+
     Args:
         wanted: the pods; they have no allocation, and no two of them the same uid.
-        places: of the situation.
+        places: of the situation, in which everything that the plan moves and places stays.
         limits: of the search.
     """
     return _Planner(places, limits, wanted).plan(partial(_waiting, wanted))
@@ -48,42 +51,16 @@ def free_nodes(
     Args:
         number: how many nodes, 1 or more.
         candidates: the nodes that may be emptied: all their allocations are of movable pods.
-        places: of the situation.
+        places: of the situation, in which everything that the plan moves stays.
         limits: of the search.
     """
-    return _Planner(places, limits, ()).plan(lambda: _emptied(number, candidates, places))
-
-
-def place_each(
-    wanted: Sequence[PlannedPod], places: Places, limits: Limits
-) -> Iterator[tuple[PlannedPod, MovePlan]]:
-    """For one pod after the other, the cheapest moves after which it fits too.
-
-    What earlier plans moved and placed stays there: the moves of all plans, in order, are a plan
-    for all pods that fit. Another plan may cost less, or place more.
-
-    Args:
-        wanted: the pods, in the order in which they get room.
-        places: of the situation, which changes with each plan.
-        limits: of the search for each pod.
-    """
-    for pod in wanted:
-        planner = _Planner(places, limits, [pod])
-        plan = planner.plan(partial(_waiting, [pod]))
-        if planner.state is not None:
-            places.apply(planner.state)
-        yield pod, plan
+    return _Planner(places, limits, ()).plan(partial(_emptied, number, candidates, places))
 
 
 class _Planner:
-    """One search, and what it proves.
-
-    Attributes:
-        state: after the plan; None where none was found.
-    """
+    """One search, and what it proves."""
 
     def __init__(self, places: Places, limits: Limits, wanted: Sequence[PlannedPod]) -> None:
-        self.state: State | None = None
         self._places = places
         self._limits = limits
         self._search = Search(places, limits.moves)
@@ -103,12 +80,11 @@ class _Planner:
         if found is None:
             proof = Proof.UNKNOWN if cut or not is_exact else Proof.IMPOSSIBLE
             return MovePlan(proof, bound=bound, states=search.states)
-        self.state, moves = found
-        placed = tuple(
-            each for each in self.state.placed if each[0].request.uid not in self.state.left
-        )
-        proof = Proof.OPTIMAL if self.state.cost == bound else Proof.CUT
-        return MovePlan(proof, moves, placed[::-1], bound, search.states)
+        state, moves = found
+        placed = tuple(each for each in state.placed if each[0].request.uid not in state.left)
+        proof = Proof.OPTIMAL if state.cost == bound else Proof.CUT
+        self._places.apply(state)
+        return MovePlan(proof, moves, placed[::-1], state.closed, bound, search.states)
 
     def _dive(self, starts: Iterable[State]) -> Solution | None:
         """A plan from one of the first cheap steps, each of which gets a part of the states."""

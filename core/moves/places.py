@@ -146,11 +146,18 @@ class Places:
 
     def emptied(self, nodes: frozenset[str]) -> State:
         """The state in which all movable pods have left some nodes, and none may come."""
-        movable = self.situation.movable
-        uids = [uid for uid in movable if self.source_of[uid] in nodes]
-        waiting = {uid: movable[uid] for uid in uids}
+        movable, inventory = self.situation.movable, self.situation.inventory
+        waiting: dict[str, PlannedPod] = {}
+        ledgers: dict[str, NodeLedger] = {}
+        room: dict[str, Amounts] = {}
+        for node in nodes:
+            ledger, free = inventory.ledger(node), self.situation.room.get(node, NONE)
+            for uid in ledger.allocations.keys() & movable.keys():
+                waiting[uid] = movable[uid]
+                ledger, free = ledger.release(uid), plus(free, movable[uid].needs)
+            ledgers[node], room[node] = ledger, free
         cost = sum(pod.weight for pod in waiting.values())
-        return State(waiting, cost, frozenset(uids), nodes)
+        return State(waiting, cost, frozenset(waiting), nodes, (), ledgers, room)
 
     def apply(self, state: State) -> None:
         """Make a state in which no pod waits the situation; what it moved moves no more."""

@@ -30,6 +30,11 @@ class Proof(Enum):
     IMPOSSIBLE = "no plan exists"
     UNKNOWN = "the search was cut: a plan may exist"
 
+    @property
+    def settled(self) -> bool:
+        """Whether it is certain."""
+        return self in (Proof.OPTIMAL, Proof.IMPOSSIBLE)
+
 
 @dataclass(frozen=True, slots=True)
 class MovePlan:
@@ -38,7 +43,8 @@ class MovePlan:
     Attributes:
         proof: what is known of better plans.
         moves: in order.
-        placed: where the pods that waited fit after them, in the order of the moves' targets.
+        placed: where the pods that waited fit after them.
+        freed: the nodes that are empty after them, where that was asked for.
         bound: no plan costs less than this; ``cost`` where that is proven to be the least.
         states: how many partial plans were looked at.
     """
@@ -46,6 +52,7 @@ class MovePlan:
     proof: Proof
     moves: tuple[Move, ...] = ()
     placed: tuple[tuple[PlannedPod, Placement], ...] = ()
+    freed: frozenset[str] = frozenset()
     bound: int = 0
     states: int = 0
 

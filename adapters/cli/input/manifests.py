@@ -9,6 +9,7 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
 from adapters.wire.records.ledger_records import LedgerObject
@@ -30,6 +31,7 @@ _FORMS = (
     "ResourceSlice",
     "ShareQuota",
     "ResourceQuota",
+    "PodDisruptionBudget",
 )
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
@@ -39,6 +41,7 @@ _GROUPS = {
     "ResourceClaim": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "ShareQuota": "dragoman.dev",
+    "PodDisruptionBudget": "policy",
 }
 
 _OF_PODS = frozenset(
@@ -61,6 +64,7 @@ class Manifests:
         slices: by name.
         quotas: by namespace.
         resource_quotas: all; a namespace may have several.
+        budgets: all PodDisruptionBudgets; of a live cluster only where they were asked for.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
         skipped: how many objects of each kind that is not read the lists and folders have.
@@ -75,6 +79,7 @@ class Manifests:
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
+    budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter[str])
@@ -219,6 +224,8 @@ def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, Pod
             _put(found.quotas, namespace, found_quota, "ShareQuota of", document.location)
         case "ResourceQuota":
             found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
+        case "PodDisruptionBudget":
+            found.budgets.append((document.read(Budget), document.location))
         case _:
             pod = _with_shared_spec(document.read(Pod), specs)
             name = _named(pod.metadata, document.location)

@@ -17,9 +17,7 @@ from core.requests.grant import Allocation, Grant, Placement
 Cluster = Mapping[str, tuple[NodeLedger, Mapping[str, int]]]
 
 
-def least_cost(
-    wanted: Sequence[PlannedPod], situation: Situation, most_moves: int
-) -> int | None:
+def least_cost(wanted: Sequence[PlannedPod], situation: Situation, most_moves: int) -> int | None:
     """The weights of the cheapest set of moves; None where there is none."""
     cluster: Cluster = {
         ledger.node.name: (ledger, situation.room.get(ledger.node.name, NONE))
@@ -59,9 +57,7 @@ def _possible(
         )
     state = (
         frozenset(pod.request.uid for pod in some),
-        frozenset(
-            one for ledger, _ in cluster.values() for one in ledger.allocations.values()
-        ),
+        frozenset(one for ledger, _ in cluster.values() for one in ledger.allocations.values()),
     )
     if state in seen:
         return False

@@ -53,7 +53,7 @@ def _fit(wanted: list[PlannedPod], situation: Situation, gone: Iterable[str]) ->
 def _any_situation(seed: Random) -> tuple[list[PlannedPod], Situation]:
     names = [f"n{each}" for each in range(seed.randint(2, 6))]
     ledgers = {name: NodeLedger.of(_node(seed, name)) for name in names}
-    room = {name: {"cpu": seed.randint(2, 8)} for name in names if seed.random() < 0.7}
+    room = {name: {"cpu": seed.randint(5, 12)} for name in names if seed.random() < 0.7}
     movable: dict[str, PlannedPod] = {}
     for each in range(seed.randint(6, 11)):
         pod = _pod(seed, f"p{each}", names)
@@ -84,7 +84,7 @@ def _node(seed: Random, name: str) -> Node:
 
 
 def _card(seed: Random, uuid: str, index: int) -> Card:
-    card = a_card(uuid, index, 8 * GIB, seed.choice((2, 4, 4)))
+    card = a_card(uuid, index, 8 * GIB, seed.choice((3, 4, 8)))
     if seed.random() < 0.2:
         geometry = seed.choice((A30ISH, ONE_LAYOUT))
         card = replace(card, mode=Mode.MIG, memory=4 * GIB, geometry=geometry)
@@ -96,8 +96,8 @@ def _pod(seed: Random, uid: str, names: list[str], least: int = 1) -> PlannedPod
     container = ContainerRequest(
         "main",
         seed.choice((1, 1, 1, 1, 2)),
-        memory=seed.randint(least, 8) * GIB,
-        compute=FULL if whole else seed.choice((0, 0, 20, 50)),
+        memory=seed.choice((1, 1, 2, 2, 3, 4, 6) if least == 1 else (3, 4, 5, 6, 8)) * GIB,
+        compute=FULL if whole else seed.choice((0, 0, 10, 30)),
         exclusive=whole,
     )
     request = Request(
