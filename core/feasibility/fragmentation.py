@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from core.feasibility.fit import fit
 from core.feasibility.free_capacity import free_capacity
 from core.hardware.card import Card, Mode
+from core.hardware.quantity import percent
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.requests.grant import Placement
@@ -45,17 +46,18 @@ def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
 
 
 def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
-    """Percent of the free memory of healthy cards that is on cards which are partly in use.
+    """How fragmented the free memory of healthy cards is, 0 to 99 percent.
 
-    0 where nothing is free.
+    For each free byte, how much of its card is in use, on average: 0 where all free memory is on
+    idle cards, or none is free.
     """
-    free = on_used = 0
+    free = lost = 0
     for ledger in ledgers:
         for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
             left = max(card.memory - use.memory, 0) if card.healthy else 0
             free += left
-            on_used += left if use.shares else 0
-    return 100 * on_used // free if free else 0
+            lost += left * (card.memory - left) // card.memory
+    return percent(lost, free)
 
 
 def _of_model(model: str, ledger: NodeLedger) -> FreeShares:

@@ -9,7 +9,7 @@ A search for one pod after the other proves nothing about all of them. Two relax
 """
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
 
@@ -29,7 +29,7 @@ class _Price:
     Attributes:
         hole: the weights of the pods that leave the cheapest hole, 0 where one is free; None where
             no pod that may leave makes room.
-        memory: bytes that it has of a card that others leave; 0 where it may need none.
+        memory: bytes that it has at least of cards that others leave; 0 where it may need none.
     """
 
     hole: int | None
@@ -67,8 +67,23 @@ def _price(pod: PlannedPod, places: Places) -> _Price:
         return _Price(0, 0)
     costs = (places.least(pod, _NOW, node) for node in pod.nodes)
     hole = min((cost for cost in costs if cost is not None), default=None)
-    lacks_cards = not places.is_free(PlannedPod(pod.request, pod.nodes), _NOW)
-    return _Price(hole, _least_memory(pod, places) if lacks_cards else 0)
+    return _Price(hole, _lacking(pod, places) * _least_memory(pod, places))
+
+
+def _lacking(pod: PlannedPod, places: Places) -> int:
+    """How many cards the pod lacks at least, on whichever node it goes to."""
+    first, *others = pod.request.containers
+    most = 1 if others else first.count
+    for fewer in range(most):
+        containers = pod.request.containers
+        if fewer:
+            containers = (replace(first, count=first.count - fewer),)
+        # A uid of its own: places are remembered by uid.
+        uid = f"{pod.request.uid}-{fewer}"
+        part = replace(pod.request, uid=uid, containers=containers)
+        if places.is_free(PlannedPod(part, pod.nodes), _NOW):
+            return fewer
+    return most
 
 
 def _least_memory(pod: PlannedPod, places: Places) -> int:

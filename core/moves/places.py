@@ -59,23 +59,29 @@ class Places:
         self.source_of = {uid: inventory.nodes_of(uid)[0] for uid in situation.movable}
         self._feasibility = FeasibilityCache()
         self._names: dict[frozenset[str], NodeNames] = {}
-        self._keys: dict[str, Hashable] = {}
-        self._free: dict[Hashable, tuple[str, ...]] = {}
-        self._least: dict[Hashable, tuple[NodeLedger, Amounts, int | None]] = {}
+        self._keys: dict[str, tuple[int, int]] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._free: dict[int, tuple[str, ...]] = {}
+        self._least: dict[tuple[int, str], tuple[NodeLedger, Amounts, int | None]] = {}
         self._loads = inventory.loads(Weights())
 
     def is_free(self, pod: PlannedPod, state: State) -> bool:
         """Whether a pod has a free place anywhere."""
         return next(self.free_nodes(pod, state), None) is not None
 
-    def number(self, pod: PlannedPod, state: State) -> int:
-        """On how many nodes a pod has a free place, about: nodes that have changed count."""
-        return len(self._free_before(pod)) + len(state.ledgers)
+    def number(self, pod: PlannedPod) -> int:
+        """On how many nodes a pod has free cards before any move."""
+        return len(self._free_before(pod))
 
     def free_nodes(self, pod: PlannedPod, state: State) -> Iterator[str]:
         """The nodes with a free place: those that have not changed first, the fullest first."""
+        room = self.situation.room
         for node in self._free_before(pod):
-            if node not in state.ledgers and node not in state.closed:
+            if (
+                node not in state.ledgers
+                and node not in state.closed
+                and not shortage(pod.needs, room.get(node, NONE))
+            ):
                 yield node
         for node, ledger in state.ledgers.items():
             if (
@@ -101,7 +107,7 @@ class Places:
     def least(self, pod: PlannedPod, state: State, node: str) -> int | None:
         """The cost of the cheapest hole of a node; None where there is none."""
         ledger, room = self.ledger(state, node), self.room(state, node)
-        key = self._key(pod), node
+        key = self._key(pod)[1], node
         known = self._least.get(key)
         if known is not None and known[0] is ledger and known[1] is room:
             return known[2]
@@ -179,29 +185,33 @@ class Places:
         return self.situation.room.get(node, NONE) if room is None else room
 
     def _free_before(self, pod: PlannedPod) -> tuple[str, ...]:
-        """The nodes with a free place before any move, the fullest first."""
-        key = self._key(pod)
+        """The nodes with free cards before any move, the fullest first."""
+        key, _ = self._key(pod)
         known = self._free.get(key)
         if known is None:
             known = self._free[key] = tuple(self._find_free(pod))
         return known
 
     def _find_free(self, pod: PlannedPod) -> Iterator[str]:
-        inventory, room = self.situation.inventory, self.situation.room
+        inventory = self.situation.inventory
         names = self._names.setdefault(pod.nodes, NodeNames(sorted(pod.nodes)))
         rows = names.rows(inventory)
         evaluation = self._feasibility.evaluate(replace(pod.request, uid=""), inventory)
         fitting = rows[evaluation.fitting(rows)]
-        for row in fitting[(-self._loads[fitting]).argsort(kind="stable")].tolist():
-            node = inventory.name(row)
-            if not shortage(pod.needs, room.get(node, NONE)):
-                yield node
+        in_order = fitting[(-self._loads[fitting]).argsort(kind="stable")]
+        return map(inventory.name, in_order.tolist())
 
-    def _key(self, pod: PlannedPod) -> Hashable:
-        """Equal for pods that fit the same places."""
+    def _key(self, pod: PlannedPod) -> tuple[int, int]:
+        """Numbers that are equal for pods that fit the same cards, and the same places.
+
+        Remembered by uid, because a request takes long to hash.
+        """
         uid = pod.request.uid
         known = self._keys.get(uid)
         if known is None:
-            needs = tuple(sorted(pod.needs.items()))
-            known = self._keys[uid] = (request_signature(pod.request), pod.nodes, needs)
+            numbers = self._numbers
+            cards = request_signature(pod.request), pod.nodes
+            number = numbers.setdefault(cards, len(numbers))
+            place = number, tuple(sorted(pod.needs.items()))
+            known = self._keys[uid] = (number, numbers.setdefault(place, len(numbers)))
         return known

@@ -90,7 +90,7 @@ class Search:
         places = self.places
         pod = min(
             state.waiting.values(),
-            key=lambda each: (places.number(each, state), each.request.uid),
+            key=lambda each: (places.number(each), each.request.uid),
         )
         for node in places.free_nodes(pod, state):
             for placement in places.tightest(pod, state, node):

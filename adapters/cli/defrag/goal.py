@@ -104,10 +104,11 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
     waiting = fleet.pending()
     if not goal.names:
         return _grouped(waiting)
-    chosen: dict[Group, None] = {}
+    chosen: dict[str, Group] = {}
     for name in goal.names:
-        chosen |= dict.fromkeys(_named(name, goal.namespace, _grouped(waiting)))
-    return [*chosen]
+        group = _named(name, goal.namespace, _grouped(waiting))
+        chosen[group[0].metadata.uid] = group
+    return [*chosen.values()]
 
 
 def _grouped(pods: Iterable[Pod]) -> list[Group]:
@@ -117,7 +118,7 @@ def _grouped(pods: Iterable[Pod]) -> list[Group]:
     return [tuple(group) for group in found.values()]
 
 
-def _named(text: str, namespace: str | None, every: list[Group]) -> list[Group]:
+def _named(text: str, namespace: str | None, every: list[Group]) -> Group:
     kind, slash, rest = text.partition("/")
     is_gang = bool(slash) and kind == "gang"
     name = rest if slash and kind in (*_PODS, "gang") else text
@@ -127,7 +128,7 @@ def _named(text: str, namespace: str | None, every: list[Group]) -> list[Group]:
         group for group in every if name in _names(group, is_gang=is_gang, namespace=namespace)
     ]
     if len(found) == 1:
-        return found
+        return found[0]
     what = "gang" if is_gang else "pod"
     place = f" in namespace {namespace}" if namespace else ""
     if not found:
