@@ -6,7 +6,7 @@ from heapq import heappop, heappush
 from itertools import combinations, count, product
 from math import prod
 
-from core.feasibility.fit import placements
+from core.feasibility.fit import TRIES, placements
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage, first_conflict, shares_of
@@ -24,6 +24,11 @@ COMBINATIONS = 4096
 
 Leaving = frozenset[str]
 """Uids of pods that leave."""
+
+
+def every_choice(found: Sequence[Placement]) -> bool:
+    """Whether ``placements`` gave all choices: of several containers it counts some twice."""
+    return 2 * len(found) < TRIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +82,18 @@ class Holes:
             return
         heap: list[tuple[int, int, int, Placement, Sequence[Sequence[Leaving]] | Leaving]] = []
         number = count()
-        for placement in self._placements():
+        found = [*self._placements()]
+        self.complete &= every_choice(found)
+        for placement in found:
             groups = [*filter(None, self._groups(placement)), others]
             least = max(min(map(self._cost, group)) for group in groups)
             heappush(heap, (least, 0, next(number), placement, groups))
         while heap:
-            cost, _, _, placement, found = heappop(heap)
-            if isinstance(found, frozenset):
-                yield Hole(cost, found, placement)
+            cost, _, _, placement, sets = heappop(heap)
+            if isinstance(sets, frozenset):
+                yield Hole(cost, sets, placement)
                 continue
-            for leaving in {frozenset[str]().union(*sets) for sets in product(*self._few(found))}:
+            for leaving in {Leaving().union(*some) for some in product(*self._few(sets))}:
                 order = (self._cost(leaving), len(leaving), next(number))
                 heappush(heap, (*order, placement, leaving))
 

@@ -58,7 +58,8 @@ def free_nodes(
         places: of the situation, in which everything that the plan moves stays.
         limits: of the search.
     """
-    every, hard = [], []
+    every: list[tuple[int, str]] = []
+    hard: list[tuple[int, str]] = []
     for node in candidates:
         state = places.emptied(frozenset((node,)))
         every.append((state.cost, node))

@@ -7,7 +7,7 @@ from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit, placements
 from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
-from core.moves.hole import Hole, Holes, Leaving
+from core.moves.hole import Hole, Holes, Leaving, every_choice
 from core.moves.situation import NONE, Amounts, PlannedPod, Situation, minus, plus, shortage
 from core.requests.grant import Allocation, Placement
 from core.requests.request import Weights
@@ -49,7 +49,7 @@ class Places:
     Attributes:
         situation: before any move.
         source_of: by uid of a movable pod, the node that it is on.
-        complete: whether all holes were compared so far.
+        complete: whether all places were compared so far.
     """
 
     def __init__(self, situation: Situation) -> None:
@@ -99,10 +99,10 @@ class Places:
             card.uuid: card.memory - use.memory
             for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
         }
-        return sorted(
-            placements(pod.request, ledger),
-            key=lambda placement: sum(free[grant.card] for grant in placement.grants),
-        )
+        found = [*placements(pod.request, ledger)]
+        self.complete &= every_choice(found)
+        found.sort(key=lambda placement: sum(free[grant.card] for grant in placement.grants))
+        return found
 
     def least(self, pod: PlannedPod, state: State, node: str) -> int | None:
         """The cost of the cheapest hole of a node; None where there is none."""

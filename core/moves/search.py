@@ -23,6 +23,8 @@ Step = State | int
 Solution = tuple[State, tuple[Move, ...]]
 """A state in which no pod waits, and its moves in order."""
 
+SURE = 12
+
 
 class Search:
     """Best first over the states.
@@ -30,6 +32,8 @@ class Search:
     Attributes:
         places: of the situation.
         most_moves: of a plan.
+        sure: up to this many moves, all orders are tried before a plan is dropped for the lack of
+            one.
         states: how many were looked at, in all runs.
         bound: no plan costs less, as far as the last run knows.
         cut: whether the last run ended before it had looked at all states that may cost less.
@@ -38,6 +42,7 @@ class Search:
     def __init__(self, places: Places, most_moves: int) -> None:
         self.places = places
         self.most_moves = most_moves
+        self.sure = SURE
         self.states = 0
         self.bound = 0
         self.cut = False
@@ -102,21 +107,21 @@ class Search:
     def _with_holes(self, state: State, pod: PlannedPod) -> Iterator[Step]:
         """The states in which a pod has a place that others leave, in ascending order of cost."""
         places, number = self.places, count()
-        heap: list[tuple[int, int, str, Hole | None, Iterator[Hole]]] = []
+        heap: list[tuple[int, int, Hole | None, Iterator[Hole]]] = []
         for node in sorted(pod.nodes - state.closed):
             least = places.least(pod, state, node)
             if least is not None:
-                holes = (hole for hole in places.holes(pod, state, node) if hole.cost)
-                heap.append((least, next(number), node, None, holes))
+                holes: Iterator[Hole] = filter(_costs, places.holes(pod, state, node))
+                heap.append((least, next(number), None, holes))
         heapify(heap)
         while heap:
-            cost, _, node, hole, holes = heappop(heap)
+            cost, _, hole, more = heappop(heap)
             yield state.cost + cost
             if hole is not None and len(state.left | hole.leaving) <= self.most_moves:
                 yield places.place(state, pod, hole)
-            further = next(holes, None)
+            further = next(more, None)
             if further is not None:
-                heappush(heap, (further.cost, next(number), node, further, holes))
+                heappush(heap, (further.cost, next(number), further, more))
 
     def _further(self, state: State) -> int:
         """The least by which all plans that follow cost more than a state."""
@@ -131,4 +136,11 @@ class Search:
             for pod, placement in state.placed
             if pod.request.uid in state.left
         ]
-        return in_order(moves, self.places.situation)
+        found = in_order(moves, self.places.situation)
+        if found is None and len(moves) > self.sure:
+            self.places.complete = False
+        return found
+
+
+def _costs(hole: Hole) -> bool:
+    return hole.cost > 0

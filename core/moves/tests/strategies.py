@@ -28,10 +28,11 @@ def a_situation(number: int) -> tuple[list[PlannedPod], Situation]:
     Mostly the pods do not fit now, and would fit if all movable pods were gone.
     """
     seed = Random(number)  # noqa: S311
+    wanted, situation = _any_situation(seed)
     for _ in range(TRIES):
-        wanted, situation = _any_situation(seed)
         if not _fit(wanted, situation, ()) and _fit(wanted, situation, situation.movable):
             break
+        wanted, situation = _any_situation(seed)
     return wanted, situation
 
 
