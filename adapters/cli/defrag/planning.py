@@ -77,7 +77,7 @@ class Planned:
         gain: what the moves change of the cluster.
         before: the ledgers of all nodes.
         after: the same after the moves, and with the targets.
-        unknown: what was not compared, as sentences.
+        unknown: what was not compared.
     """
 
     targets: tuple[Target, ...]
@@ -282,15 +282,13 @@ class _Planning:
     def _unknown(self) -> tuple[str, ...]:
         free = self.places.situation.room
         without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
-        sentences = [
-            "affinity between pods, spread constraints, volumes and host ports are not compared"
-        ]
+        names = ["affinity between pods, spread constraints, volumes, host ports"]
         if without:
-            sentences.append(
-                f"{without} of {len(self._with_cards)} nodes with cards state no allocatable CPU,"
-                " so that only their cards are compared"
+            every = len(self._with_cards)
+            names.append(
+                f"CPU and memory of {without} of {every} nodes, which state no allocatable"
             )
-        return tuple(sentences)
+        return tuple(names)
 
 
 def _importance(group: Sequence[PodAnswer]) -> tuple[int, int]:

@@ -125,7 +125,7 @@ def _lines(plan: Planned) -> Iterator[str]:
         )
     yield f"fragmentation: {_change(*(f'{each}%' for each in plan.gain.fragmentation))}"
     if plan.staying:
-        yield f"{sum(plan.staying.values())} allocations stay: {_counted(plan.staying)}"
+        yield f"kept where they are: {_counted(plan.staying)}"
     yield from (f"not compared: {each}" for each in plan.unknown)
 
 
@@ -145,7 +145,7 @@ def _change(before: str, after: str) -> str:
 
 def _counted(reasons: Mapping[str, int]) -> str:
     ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
-    return "; ".join(f"{number}: {reason}" for reason, number in ordered)
+    return ", ".join(f"{number} ({reason})" for reason, number in ordered)
 
 
 def _move(number: int, move: Move, plan: Planned) -> Plain:
