@@ -28,6 +28,7 @@ class FreeShares:
         stranded: free bytes that no request can use: the card has no slot or no compute left, is
             unhealthy, exclusive, or blocked by a record that cannot be read.
         stranded_compute: free percent on cards of which no request can use any memory.
+        fragmentation: as ``fragmentation``, of these cards.
     """
 
     model: str
@@ -37,6 +38,7 @@ class FreeShares:
     largest: int
     stranded: int
     stranded_compute: int
+    fragmentation: int
 
 
 def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
@@ -51,12 +53,17 @@ def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
     For each free byte, how much of its card is in use, on average: 0 where all free memory is on
     idle cards, or none is free.
     """
+    return _fragmentation(
+        pair for ledger in ledgers for pair in zip(ledger.node.cards, ledger.usages, strict=True)
+    )
+
+
+def _fragmentation(cards: Iterable[tuple[Card, CardUsage]]) -> int:
     free = lost = 0
-    for ledger in ledgers:
-        for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
-            left = max(card.memory - use.memory, 0) if card.healthy else 0
-            free += left
-            lost += left * (card.memory - left) // card.memory
+    for card, use in cards:
+        left = max(card.memory - use.memory, 0) if card.healthy else 0
+        free += left
+        lost += left * (card.memory - left) // card.memory
     return percent(lost, free)
 
 
@@ -77,6 +84,7 @@ def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
             for (card, use), share in zip(members, usable, strict=True)
             if not share
         ),
+        fragmentation=_fragmentation(members),
     )
 
 
