@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of
-from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, annotations
+from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -42,6 +43,11 @@ class Gang:
     parts: tuple[GangPart, ...]
 
     @property
+    def key(self) -> GangRef:
+        """A name that gangs have in common that are bound together."""
+        return self.parts[0].ref
+
+    @property
     def minimum(self) -> int:
         """The pods that are bound together, of all parts."""
         return sum(part.minimum for part in self.parts)
@@ -71,23 +77,26 @@ class GangCache:
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
         self._rule_of: dict[str, GangRule] = {}
+        self._gangs: dict[GangRef, Gang | None] = {}
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
         uid, ref = pod.metadata.uid, gang_of(pod)
         self.drop(uid)
         if ref is not None and _counts(pod):
+            self._gangs.clear()
             self._ref_of[uid] = ref
             rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
             if rule is not None:
                 self._rule_of[uid] = rule
-            self._pods.setdefault(ref, {})[uid] = _bare(pod) if pod.spec.node_name else pod
+            self._pods.setdefault(ref, {})[uid] = pod if _may_wait(pod) else _bare(pod)
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
         self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
+            self._gangs.clear()
             pods = self._pods[ref]
             del pods[uid]
             if not pods:
@@ -95,6 +104,7 @@ class GangCache:
 
     def put_group(self, api: GangApi, group: PodGroupObject) -> None:
         """Add or replace the object of a gang; one without a number of pods describes none."""
+        self._gangs.clear()
         ref = GangRef(api, group.metadata.namespace, group.metadata.name)
         if group.minimum:
             others_of = others(group.metadata.annotations or {})
@@ -104,6 +114,7 @@ class GangCache:
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
+        self._gangs.clear()
         self._rules.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
@@ -118,7 +129,34 @@ class GangCache:
         ref = gang_of(pod)
         if ref is None:
             return None
-        pods = {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)}
+        if self._ref_of.get(pod.metadata.uid) != ref:
+            return self._gang(ref, {pod.metadata.uid: pod, **self._pods.get(ref, NO_POD)})
+        if ref not in self._gangs:
+            self._gangs[ref] = self._gang(ref, self._pods[ref])
+        return self._gangs[ref]
+
+    def bound_in_part(self) -> Iterator[Gang]:
+        """Return the gangs of which pods are bound, and fewer than are bound together.
+
+        Those that are bound together are one.
+        """
+        known: set[GangRef] = set()
+        for pods in [*self._pods.values()]:
+            gang = self.gang(next(iter(pods.values())))
+            if gang is not None and gang.key not in known:
+                known.add(gang.key)
+                bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
+                if bound and gang.lacks(bound):
+                    yield gang
+
+    def unbound(self, namespace: str) -> Iterator[Pod]:
+        """Return the pods of a namespace that name a gang and are not bound."""
+        for ref, pods in self._pods.items():
+            if ref.namespace == namespace:
+                yield from (pod for pod in pods.values() if not pod.spec.node_name)
+
+    def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:
+        """The gang of a name, with its pods."""
         rule = self._rule(ref, pods)
         if rule is None:
             return None
@@ -130,21 +168,6 @@ class GangCache:
                 parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
         gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
         return gang if gang.minimum > 1 else None
-
-    def bound_in_part(self) -> Iterator[Gang]:
-        """Return the gangs of which pods are bound, and fewer than are bound together."""
-        for pods in [*self._pods.values()]:
-            gang = self.gang(next(iter(pods.values())))
-            if gang is not None:
-                bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
-                if bound and gang.lacks(bound):
-                    yield gang
-
-    def unbound(self, namespace: str) -> Iterator[Pod]:
-        """Return the pods of a namespace that name a gang and are not bound."""
-        for ref, pods in self._pods.items():
-            if ref.namespace == namespace:
-                yield from (pod for pod in pods.values() if not pod.spec.node_name)
 
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
         """What the object of a gang says, or else one of its pods."""
@@ -174,8 +197,15 @@ def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:
     return tuple(pods) if any(pod.spec.node_name for pod in going_on) else going_on
 
 
+def _may_wait(pod: Pod) -> bool:
+    """Whether a pod may need cards that it has not."""
+    if pod.spec.node_name:
+        return False
+    return isinstance(pod, UnreadPod) or names_extended_resource(pod)
+
+
 def _bare(pod: Pod) -> Pod:
-    """Return what is read of a bound pod."""
+    """Return what is read of a pod that needs no cards any more, or none at all."""
     meta = pod.metadata
     metadata = Metadata(
         name=meta.name,

@@ -44,6 +44,11 @@ def resource_names(pod: Pod) -> frozenset[str]:
     )
 
 
+def names_extended_resource(pod: Pod) -> bool:
+    """Whether any container names a resource that may be a share; none of Kubernetes' own is."""
+    return any("/" in name for name in resource_names(pod))
+
+
 def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | None:
     """The path and the amount of a resource in a container: its limit, else its request.
 

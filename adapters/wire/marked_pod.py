@@ -4,11 +4,24 @@ A usual pod has tens of variables, of which the service reads one name: to decod
 long as the rest of the pod. Only the text of a pod that has the mark is decoded with them.
 """
 
+from typing import TypeVar
+
 import msgspec
 
-from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, UnreadPod, Wire
+from adapters.wire.kube import (
+    Container,
+    Metadata,
+    Pod,
+    PodSpec,
+    SchedulingGroup,
+    Text,
+    UnreadPod,
+    Wire,
+)
+
+KindT = TypeVar("KindT")
 
 
 class EnvVar(Wire, frozen=True, gc=False):
@@ -62,7 +75,26 @@ class _BoundPod(Wire, frozen=True, gc=False):
     spec: _Bound = _Bound()
 
 
+class _Texts(Wire, frozen=True, gc=False):
+    labels: Text | None = None
+    annotations: Text | None = None
+
+
+class _MarkedByTexts(Wire, frozen=True, gc=False):
+    metadata: _Texts = _Texts()
+
+
+class _Grouped(Wire, frozen=True, gc=False):
+    scheduling_group: SchedulingGroup | None = None
+
+
+class _GroupedPod(Wire, frozen=True, gc=False):
+    spec: _Grouped = _Grouped()
+
+
 _BOUND = PartialDecoder(_BoundPod)
+_TEXTS = PartialDecoder(_MarkedByTexts)
+_GROUPED = PartialDecoder(_GroupedPod)
 
 
 def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
@@ -73,11 +105,23 @@ def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
         raw: the object.
         problem: why it cannot be decoded.
     """
+    bound, texts, grouped = _part(_BOUND, raw), _part(_TEXTS, raw), _part(_GROUPED, raw)
+    spec = PodSpec(
+        node_name=None if bound is None else bound.spec.node_name,
+        scheduling_group=None if grouped is None else grouped.spec.scheduling_group,
+    )
+    if texts is not None:
+        metadata = msgspec.structs.replace(
+            metadata, labels=texts.metadata.labels, annotations=texts.metadata.annotations
+        )
+    return UnreadPod(metadata, spec, problem=problem, node_known=bound is not None)
+
+
+def _part(decoder: Decoder[KindT], raw: msgspec.Raw) -> KindT | None:
     try:
-        node, known = _BOUND.decode(raw).spec.node_name, True
+        return decoder.decode(raw)
     except UnreadableError:
-        node, known = None, False
-    return UnreadPod(metadata, PodSpec(node_name=node), problem=problem, node_known=known)
+        return None
 
 
 def has_variable(container: Container, name: str) -> bool:

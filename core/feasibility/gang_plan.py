@@ -2,8 +2,8 @@
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, filterfalse
 
-from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.node_names import NodeNames
@@ -34,7 +34,7 @@ class Candidate:
 
     Attributes:
         request: of the pod.
-        evaluation: of the nodes as they are now, for the pod or one that requests alike.
+        evaluation: of the nodes as they are now, one object for all pods that request alike.
         names: where it may go.
     """
 
@@ -102,6 +102,7 @@ class _Plan:
         alike = self._alike.get(key)
         if alike is None:
             alike = self._alike[key] = _Alike([*_best_first(candidate)])
+        full = set[str]()
         for node in self._in_turn(request, alike.left):
             ledger = self._changed.get(node) or inventory.ledger(node)
             ledger = ledger.release(request.uid)  # an attempt to bind it may have begun just now
@@ -109,23 +110,28 @@ class _Plan:
             if isinstance(answer, Placement):
                 self.placed[request.uid] = answer
                 self._changed[node] = ledger.reserve(Allocation.of(request, answer))
-                return ""
+                break
             alike.rejection = alike.rejection or f"{node}: {answer.text()}"
-            alike.left.remove(node)  # it has no room for the next one either
+            full.add(node)
+        if full:  # they have no room for the next one either
+            alike.left = [node for node in alike.left if node not in full]
+        if request.uid in self.placed:
+            return ""
         if alike.rejection:
             return alike.rejection
         rejected = candidate.evaluation.explain(candidate.names)
         return group_summary(grouped(rejected.counted()))
 
-    def _in_turn(self, request: Request, left: Sequence[str]) -> Sequence[str]:
+    def _in_turn(self, request: Request, left: Sequence[str]) -> Iterable[str]:
         """The nodes with room, the best one first.
 
         Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
         """
         keys = request.ranking.nodes
-        if keys and keys[0] is not NodeKey.FULLEST:
-            return sorted(left, key=self._changed.__contains__)
-        return [*left]
+        if not keys or keys[0] is NodeKey.FULLEST:
+            return left
+        is_changed = self._changed.__contains__
+        return chain(filterfalse(is_changed, left), filter(is_changed, left))
 
 
 def _best_first(candidate: Candidate) -> Iterator[str]:
@@ -145,7 +151,7 @@ def _size(request: Request) -> tuple[int, int, int]:
 
 def _kind(candidate: Candidate) -> Hashable:
     """Equal for pods that request alike and may go to the same nodes."""
-    return request_signature(candidate.request), id(candidate.names)
+    return id(candidate.evaluation), id(candidate.names)
 
 
 def _nodes(candidate: Candidate) -> int:

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE
-from adapters.wire.kube import Metadata, Pod, PodSpec
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
 from core.requests.gang import GangApi, GangRef
 
@@ -112,3 +112,15 @@ def test_gangs_that_are_bound_in_part() -> None:
 
     cache.put(pod("b", node="n"))
     assert [*cache.bound_in_part()] == []
+
+
+def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
+    cache = GangCache()
+    names = ("cpu", "volcano.sh/vgpu-number")
+    for each, resource in zip("ab", names, strict=True):
+        container = Container("main", Resources(limits={resource: 1}))
+        cache.put(replace(pod(each), spec=PodSpec((container,))))
+    gang = cache.gang(pod("a"))
+
+    assert gang is not None
+    assert {each.metadata.name: len(each.spec.containers) for each in gang.pods} == {"a": 0, "b": 1}

@@ -251,7 +251,8 @@ class Nvml:
             try:
                 self.library = ctypes.CDLL(LIBRARY)
             except OSError as error:
-                raise NvmlError(LIBRARY, None, str(error)) from error
+                reason = str(error).removeprefix(f"{LIBRARY}: ")
+                raise NvmlError(LIBRARY, None, reason) from error
         self._invoke("nvmlInit_v2")
         self._ready = True
 

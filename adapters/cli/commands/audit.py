@@ -65,7 +65,6 @@ def audit(
     from adapters.cli.audit.audit import audit as run
     from adapters.cli.audit.audit import in_namespace
     from adapters.cli.audit.finding import RULES
-    from adapters.cli.collector import rare_collections
     from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
@@ -77,7 +76,7 @@ def audit(
         if rule not in RULES:
             known = ", ".join(RULES)
             raise typer.BadParameter(f"{rule!r} is no rule; rules: {known}", param_hint="--ignore")
-    with bad_input(), rare_collections():
+    with bad_input():
         origin = Origin(filename or (), kubeconfig, context)
         manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())

@@ -54,7 +54,6 @@ def explain(
     Exit status: 0 the pod has its cards or fits, 1 it does not fit or its cards are unknown, 2 no
     such pod, bad input or no answer.
     """
-    from adapters.cli.collector import rare_collections
     from adapters.cli.explain import text
     from adapters.cli.explain.explanation import explain as explained
     from adapters.cli.fleet.fleet import read_fleet
@@ -67,7 +66,7 @@ def explain(
         if namespace not in (None, named):
             raise typer.BadParameter(f"but the pod is named {named}/{name}", param_hint="-n")
         namespace = named
-    with bad_input(), rare_collections():
+    with bad_input():
         origin = Origin(filename or (), kubeconfig, context)
         chosen = None if all_namespaces and named is None else namespace or origin.namespace()
         fleet = read_fleet(origin.read(), Defaults())

@@ -213,12 +213,11 @@ def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origi
 
 
 def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
-    from adapters.cli.collector import rare_collections
     from adapters.cli.input.source import STDIN
 
     if shown.watch and STDIN in origin.files:
         raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
-    with bad_input(), rare_collections():
+    with bad_input():
         while True:
             text = _text(origin, rows, shown)
             clear = shown.watch and typer.get_text_stream("stdout").isatty()

@@ -106,7 +106,6 @@ def schedule(
 
     Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """
-    from adapters.cli.collector import rare_collections
     from adapters.cli.input.read_files import read_files
     from adapters.cli.input.time_option import parse_time
     from adapters.cli.output.progress import progress
@@ -126,12 +125,11 @@ def schedule(
     if not names:
         raise typer.BadParameter("pass at least one", param_hint="-f")
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy), topology_aware)
-    with rare_collections():
-        with bad_input():
-            options = RunOptions(defaults, parse_time(at), explain, progress)
-            # No name for the manifests: what the run does not need of them is freed.
-            run = started(read_files(names), options)
-        _write(run, output, part)
+    with bad_input():
+        options = RunOptions(defaults, parse_time(at), explain, progress)
+        # No name for the manifests: what the run does not need of them is freed.
+        run = started(read_files(names), options)
+    _write(run, output, part)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)
 

@@ -59,7 +59,6 @@ def whatif(
 
     Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
     """
-    from adapters.cli.collector import rare_collections
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.input.read_files import read_files
@@ -76,7 +75,7 @@ def whatif(
             "pass a change: --pods, --add, --remove, --node-policy or --device-policy"
         )
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
-    with bad_input(), rare_collections():
+    with bad_input():
         found = Origin(filename or (), kubeconfig, context).read()
         coming = read_files(pods).pods if pods else {}
         now = read_fleet(found, Defaults())

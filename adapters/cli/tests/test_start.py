@@ -53,14 +53,14 @@ READING = PARSED | {
 """Also what reads a cluster from files."""
 
 LISTS = READING | {
-    "rich", "adapters.cli.collector", "adapters.cli.output", "adapters.cli.view", "orjson",
+    "rich", "adapters.cli.output", "adapters.cli.view", "orjson",
 }  # fmt: skip
 TRANSLATES = PARSED | {
     "adapters.cli.output", "adapters.cli.translate", "adapters.dialects", "adapters.wire",
     "core", "msgspec", "orjson", "ruamel", "yaml",
 }  # fmt: skip
 PLACES = READING | {
-    "adapters.cli.collector", "adapters.cli.output", "adapters.cli.schedule", "orjson",
+    "adapters.cli.output", "adapters.cli.schedule", "orjson",
 }  # fmt: skip
 
 COMMANDS = sorted(command.name or "" for command in app.registered_commands)

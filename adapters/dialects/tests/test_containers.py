@@ -2,6 +2,7 @@ import pytest
 
 from adapters.dialects.containers import (
     PodContainer,
+    names_extended_resource,
     pod_containers,
     resource_names,
     stated_amount,
@@ -57,6 +58,12 @@ def test_resources_are_found_in_limits_and_requests_of_every_container() -> None
     )
 
     assert resource_names(pod) == {"cpu", "memory", CARDS}
+
+
+def test_only_a_resource_with_a_domain_may_be_a_share() -> None:
+    pods = [Pod(spec=PodSpec((container(limits={name: 1}),))) for name in ("cpu", CARDS)]
+
+    assert [*map(names_extended_resource, pods)] == [False, True]
 
 
 @pytest.mark.parametrize("written", [2, "2", "2e0", "2000m"])

@@ -12,7 +12,7 @@ import msgspec
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.dialects.containers import resource_names
+from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dra.claims import claims_of
 from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.wire.kube import (
@@ -59,7 +59,7 @@ class ObjectKey(Protocol):
 
 
 class PodFollower(Protocol):
-    """Gets each pod as it was reported."""
+    """Gets each pod as it was reported, one that cannot be decoded as ``UnreadPod``."""
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
@@ -178,6 +178,8 @@ class ClusterCache:
         """
         metadata = Metadata(name=what.name, namespace=what.namespace, uid=what.uid)
         pod, key = unread_pod(metadata, what.raw, problem), (what.namespace, what.name)
+        for follower in self._followers:
+            follower.put(pod)
         self._remove_pod(key)
         self._pods[key] = pod
         if pod.spec.node_name:
@@ -284,7 +286,7 @@ def _trimmed(pod: Pod) -> Pod:
     Of the annotations of a pod with ResourceClaims only the records stay. What only the answer
     about a waiting pod reads stays of a pod that waits.
     """
-    if any("/" in name for name in resource_names(pod)):
+    if names_extended_resource(pod):
         return _with_marks_only(pod if _waits(pod) else _placed(pod))
     meta, records = pod.metadata, dict[str, str]()
     if _names_claims(pod):

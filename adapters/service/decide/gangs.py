@@ -17,16 +17,16 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
 from adapters.accounting.gang_cache import Gang, GangPart
+from adapters.accounting.gang_members import NONE, GangMembers, members_of
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.accounting.repairs import RELEASED
-from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
@@ -36,22 +36,16 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
-from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.gang_plan import Candidate, GangPlan, place_together
+from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
-from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.gang import GangRef
-from core.requests.grant import Allocation, Placement
-from core.requests.pod_ref import PodRef
+from core.requests.grant import Placement
 from core.requests.reason import Reason
 from core.requests.request import Request
 
 KeyT = TypeVar("KeyT")
 ValueT = TypeVar("ValueT")
-
-NONE: frozenset[str] = frozenset()
-NOT_EVALUATED: Mapping[Hashable, NodeEvaluation] = {}
 
 LARGEST = 512
 """Pods of a namespace that are not bound and have cards for their gang, at most."""
@@ -74,7 +68,7 @@ NOT_AGAIN = 20 * SECOND
 """Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
 
 FRESH = 30 * SECOND
-"""Nanoseconds after which cards that are held are committed again before the first bind."""
+"""Nanoseconds after which cards that are held are renewed before a bind."""
 
 REMEMBERED = 64
 """Gangs, and pods, of which something is remembered; the least recent one is dropped. To forget
@@ -129,6 +123,7 @@ class Gangs:
         self._source = source
         self._quotas = quotas
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
+        self._committing: set[str] = set()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
@@ -152,9 +147,10 @@ class Gangs:
             return None
         uid = pod_request.request.uid
         gang = await self._known(pod_request, gang)
-        async with self._locks.setdefault(_key(gang), asyncio.Lock()):
+        async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            gang = self._gang(pod_request) or gang
             node = self._node_of(uid, names)
-            if node is not None and not gang.lacks(self._placed(gang)):
+            if node is not None and not self._members(gang).lacks():
                 return await self._given_back(gang, uid) or node
             elsewhere = [node for node, _ in self._ledgers.committed(uid)] if node is None else []
             if elsewhere:
@@ -172,42 +168,41 @@ class Gangs:
     async def check_bind(self, pod_request: PodRequest) -> GangRefusal | None:
         """Return why a pod must not be bound: cards of its gang are missing; None where none are.
 
-        Before the first bind of a gang its cards are committed again where that was long ago, so
-        that none are released while the gang is bound.
+        Before a bind the cards of the whole gang are renewed where that was long ago, so that none
+        are released while the gang is bound: a bind that waits for the lock of its node renews
+        nothing by itself.
         """
         gang = self._gang(pod_request)
         if gang is None:
             return None
         own = frozenset((pod_request.request.uid,))
         for _ in range(LOOKS):
-            if not gang.lacks(self._placed(gang) | own):
+            if not self._members(gang).lacks(own):
                 break
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
         else:
-            held = len(self._placed(gang))
+            held = len(self._members(gang).placed)
             return GangRefusal(f"{_named(gang)}: cards of {held} of its pods are held")
-        if any(pod.spec.node_name for pod in gang.pods):
-            return None
-        async with self._locks.setdefault(_key(gang), asyncio.Lock()):
-            hold = self._holds.get(_key(gang))
+        async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            hold = self._holds.get(gang.key)
             if hold is not None and self._clock.now() - hold.since < FRESH:
                 return None
-            return await self._renew(gang, own)
+            refusal = await self._renew(gang)
+        return None if any(pod.spec.node_name for pod in gang.pods) else refusal
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""
         gang = self._gang(pod_request)
         if gang is None:
             return self._feasibility.fits_any(pod_request)
-        if self._rests(gang) or len(self._kinds(gang)) > KINDS:
+        if self._rests(gang):
             return False
         state = self._state(gang)
-        known = self._fitting.get(_key(gang))
+        known = self._fitting.get(gang.key)
         if known is None or known[0] != state:
-            placed = self._placed(gang) | self._plan(gang).placed.keys()
-            known = state, NONE if gang.lacks(placed) else placed
-            _remember(self._fitting, _key(gang), known)
+            known = state, self._placeable(self._members(gang))
+            _remember(self._fitting, gang.key, known)
         return pod_request.request.uid in known[1]
 
     def waiting(self, pod: Pod) -> Sequence[Pod]:
@@ -224,6 +219,14 @@ class Gangs:
             return (pod,)
         others = (each for each in gang.pods if not each.spec.node_name)
         return [pod, *(each for each in others if each.metadata.uid != pod.metadata.uid)][:LARGEST]
+
+    def _placeable(self, members: GangMembers) -> frozenset[str]:
+        """The pods that have room now or are placed, if they are enough."""
+        if len(members.kinds()) > KINDS:
+            return NONE
+        every = self._every()
+        planned = self._plan(members, {}, lambda _: every).placed
+        return NONE if members.lacks(planned) else members.placed.union(planned)
 
     def _gang(self, pod_request: PodRequest) -> Gang | None:
         if pod_request.request.plugin is not None:
@@ -252,7 +255,7 @@ class Gangs:
             return GangRefusal(f"gang {part.ref}: {len(part.pods)} of {part.minimum} pods exist")
         if self._rests(gang):
             return _rest(gang)
-        known = self._refused.get(_key(gang))
+        known = self._refused.get(gang.key)
         return known[1] if known is not None and known[0] == self._state(gang, names) else None
 
     async def _hold(
@@ -264,36 +267,40 @@ class Gangs:
             gang: with all its pods.
             pod_request: the pod that is asked about.
             names: where it may go.
-            moving: pods whose cards are on nodes that their scheduler does not name any more. They
-                keep these until they have others.
+            moving: as of ``GangMembers``: their scheduler names their nodes no more.
         """
-        evaluated = await self._evaluated(gang, moving)
-        if evaluated is None:
+        kinds = self._members(gang, moving).kinds()
+        if len(kinds) > KINDS:
             return GangRefusal(
                 f"{_named(gang)}: its pods request more than {KINDS} different shares"
             )
-        plan = self._plan(gang, pod_request, names, moving, evaluated)
-        planned = plan.placed
-        lacks = gang.lacks(self._placed(gang) - moving | planned.keys())
+        evaluated = await self._evaluated(kinds)
+        members = self._members(gang, moving)
+        plan = self._plan(members, evaluated, self._may_go(pod_request, names))
+        lacks = members.lacks(plan.placed)
         if lacks:
             return self._refuse(gang, names, gang.minimum - lacks, plan)
-        planned = self._within_number(gang, planned, moving)
-        if gang.lacks(self._placed(gang) - moving | planned.keys()):
+        namespace = gang.ref.namespace
+        planned = members.at_most(LARGEST - self._held_in(namespace), plan.placed)
+        if members.lacks(planned):
             return GangRefusal(
-                f"{_named(gang)}: at most {LARGEST} pods of namespace"
-                f" {pod_request.pod.metadata.namespace} hold cards before they are bound"
+                f"{_named(gang)}: at most {LARGEST} pods of namespace {namespace} hold cards"
+                " before they are bound"
             )
-        requests = {each.request.uid: each for each in self._waiting(gang, moving)}
-        committed = await asyncio.gather(
-            *(self._commit(requests[uid], to.node) for uid, to in planned.items())
-        )
+        requests = {each.request.uid: each for each in members.waiting}
+        self._committing |= planned.keys()
+        try:
+            committed = await asyncio.gather(
+                *(self._commit(requests[uid], to) for uid, to in planned.items())
+            )
+        finally:
+            self._committing -= planned.keys()
         answers = {
             uid: answer
             for uid, answer in zip(planned, committed, strict=True)
             if isinstance(answer, Committed)
         }
-        held = answers.keys()
-        if gang.lacks(self._placed(gang) - moving | held):
+        if self._members(gang, moving).lacks(answers):
             for uid, answer in answers.items():
                 if answer.new:
                     await self._release(uid, planned[uid].node, answer.since)
@@ -306,30 +313,22 @@ class Gangs:
         return None
 
     async def _evaluated(
-        self, gang: Gang, moving: frozenset[str]
-    ) -> Mapping[Hashable, NodeEvaluation] | None:
-        """Evaluate the pods of a gang, so that a plan is made fast; other calls run in between.
+        self, kinds: Mapping[Hashable, Sequence[PodRequest]]
+    ) -> Mapping[Hashable, NodeEvaluation]:
+        """Evaluate kinds of pods, so that a plan is made fast; other calls run in between.
 
-        Returns:
-            by kind of request; None where there are too many kinds.
+        None of them where nodes came or went meanwhile: an evaluation knows its nodes only.
         """
-        kinds = self._kinds(gang, moving)
-        if len(kinds) > KINDS:
-            return None
         inventory = self._ledgers.inventory
         version = inventory.membership_version
         evaluated: dict[Hashable, NodeEvaluation] = {}
-        for kind, request in kinds.items():
-            evaluated[kind] = self._feasibility.evaluate_request(request)
+        for kind, alike in kinds.items():
+            evaluated[kind] = self._feasibility.evaluate_request(alike[0].request)
             evaluated[kind].ranks(inventory.rows())
             await asyncio.sleep(0)
             if (self._ledgers.inventory, inventory.membership_version) != (inventory, version):
-                return {}  # an evaluation knows its nodes only
+                return {}
         return evaluated
-
-    def _kinds(self, gang: Gang, moving: frozenset[str] = NONE) -> Mapping[Hashable, Request]:
-        """The different requests of the pods of a gang that need cards."""
-        return {_kind(each.request): each.request for each in self._waiting(gang, moving)}
 
     async def _given_back(self, gang: Gang, uid: str) -> GangRefusal | None:
         """Release what a gang holds if its scheduler cannot use it; None where it keeps it.
@@ -344,124 +343,54 @@ class Gangs:
             return None
         for other, node in [*hold.written]:
             await self._release_held(gang, other, node)
-        self._holds.pop(_key(gang), None)
-        _remember(self._given_back_at, _key(gang), self._clock.now())
+        self._holds.pop(gang.key, None)
+        _remember(self._given_back_at, gang.key, self._clock.now())
         return _rest(gang)
 
     def _hold_of(self, gang: Gang, since: int) -> _Hold:
         """What this process holds for a gang; where it holds nothing yet, from a time on."""
-        hold = self._holds.get(_key(gang)) or _Hold(since)
-        _remember(self._holds, _key(gang), hold)
+        hold = self._holds.get(gang.key) or _Hold(since)
+        _remember(self._holds, gang.key, hold)
         return hold
 
     def _plan(
         self,
-        gang: Gang,
-        asked: PodRequest | None = None,
-        names: NodeNames | None = None,
-        moving: frozenset[str] = NONE,
-        evaluated: Mapping[Hashable, NodeEvaluation] = NOT_EVALUATED,
+        members: GangMembers,
+        evaluated: Mapping[Hashable, NodeEvaluation],
+        may_go: Callable[[PodRequest], NodeNames],
     ) -> GangPlan:
-        """Where the pods without cards go.
+        """Where the pods go that wait; those kinds are evaluated that are not yet."""
+
+        def evaluate(kind: Hashable, request: Request) -> NodeEvaluation:
+            known = evaluated.get(kind)
+            return self._feasibility.evaluate_request(request) if known is None else known
+
+        return members.plan(evaluate, may_go, self._quotas.refusal_of)
+
+    def _may_go(self, asked: PodRequest, names: NodeNames) -> Callable[[PodRequest], NodeNames]:
+        """Where the pods of a gang may go whose scheduler asks about one of them.
 
         Args:
-            gang: with all its pods.
-            asked: the pod that its scheduler asks about; None where it asks about none.
+            asked: that one.
             names: where that one may go, and so those that select their nodes alike. The others
                 may go where their scheduler named nodes before, else anywhere.
-            moving: as of ``_hold``.
-            evaluated: what is known already, by kind of request.
         """
-        every = NodeNames(self._ledgers.inventory.names())
+        every = self._every()
 
         def may_go(each: PodRequest) -> NodeNames:
-            if names is None or asked is None:
-                return every
             if each.request.uid == asked.request.uid:
                 return names
             alike = _selection(each.pod) == _selection(asked.pod)
             return self._limited.get(each.request.uid, names if alike else every)
 
-        waiting = self._waiting(gang, moving)
-        known = {**evaluated}
-        for each in waiting:
-            if _kind(each.request) not in known:
-                known[_kind(each.request)] = self._feasibility.evaluate_request(each.request)
-        plan = place_together(
-            [Candidate(each.request, known[_kind(each.request)], may_go(each)) for each in waiting]
-        )
-        counted = {
-            each.request.uid: each.request for each in waiting if each.request.uid not in moving
-        }
-        return self._within_quotas(gang, plan, counted)
+        return may_go
 
-    def _within_quotas(
-        self, gang: Gang, plan: GangPlan, counted: Mapping[str, Request]
-    ) -> GangPlan:
-        """Drop the pods of a plan that their quotas refuse together with the others.
+    def _every(self) -> NodeNames:
+        return NodeNames(self._ledgers.inventory.names())
 
-        Args:
-            gang: with all its pods.
-            plan: each of its pods is within its quota alone.
-            counted: the pods that no quota counts yet, by uid.
-        """
-        placed, short, reason = {**plan.placed}, plan.short, plan.reason
-        taken: dict[str, QuotaAmounts] = {}
-        for uid in self._needed_first(gang, plan.placed.keys()):
-            request, to = counted.get(uid), plan.placed[uid]
-            if request is None:
-                continue
-            node = self._ledgers.inventory.ledger(to.node).node
-            holder = PodRef.parse(request.pod, uid)
-            amounts = amounts_of(Allocation.of(request, to), node)
-            amounts = amounts.plus(taken.get(holder.namespace, NOTHING))
-            if self._quotas.refusal_of(holder, amounts) is None:
-                taken[holder.namespace] = amounts
-                continue
-            del placed[uid]
-            if not short:
-                short = request.pod
-                reason = f"the gang is over the quota of namespace {holder.namespace}"
-        return GangPlan(placed, short, reason)
-
-    def _needed_first(self, gang: Gang, planned: Collection[str]) -> list[str]:
-        """The pods of a plan, those first without which the gang cannot be bound."""
-        placed = self._placed(gang) - frozenset(planned)
-        needed, more = list[str](), list[str]()
-        for part in gang.parts:
-            uids = [pod.metadata.uid for pod in part.pods]
-            missing = max(0, part.minimum - sum(uid in placed for uid in uids))
-            new = [uid for uid in uids if uid in planned]
-            needed += new[:missing]
-            more += new[missing:]
-        return needed + more
-
-    def _waiting(self, gang: Gang, moving: frozenset[str]) -> list[PodRequest]:
-        """The pods of a gang that need cards and have none, and those that need others."""
-        placed = self._placed(gang) - moving
-        requests = (self._request(pod) for pod in gang.pods if pod.metadata.uid not in placed)
-        return [each for each in requests if each is not None]
-
-    def _request(self, pod: Pod) -> PodRequest | None:
-        try:
-            return self._pod_requests.read(pod)
-        except DialectError:
-            return None
-
-    def _placed(self, gang: Gang) -> frozenset[str]:
-        """The pods that are bound, that have cards, or that need none of ours."""
-        return frozenset(
-            pod.metadata.uid
-            for pod in gang.pods
-            if pod.spec.node_name or self._has_cards(pod) or self._needs_no_cards(pod)
-        )
-
-    def _needs_no_cards(self, pod: Pod) -> bool:
-        try:
-            found = self._pod_requests.read(pod)
-        except DialectError:
-            return False
-        return found is None or found.request.plugin is not None
+    def _members(self, gang: Gang, moving: frozenset[str] = NONE) -> GangMembers:
+        """What the pods of a gang have now."""
+        return members_of(gang, self._ledgers.has_committed, self._pod_requests.read, moving)
 
     def _node_of(self, uid: str, names: NodeNames) -> str | None:
         """The node on which a pod has cards, if it is one of these."""
@@ -470,28 +399,14 @@ class Gangs:
         held = (node for node, _ in self._ledgers.committed(uid))
         return next((node for node in held if (rows == inventory.row(node)).any()), None)
 
-    def _within_number(
-        self, gang: Gang, planned: Mapping[str, Placement], moving: frozenset[str]
-    ) -> Mapping[str, Placement]:
-        """The pods of a plan that may hold cards now, those first that the gang needs."""
-        left = LARGEST - self._held_in(gang.ref.namespace)
-        if len(planned.keys() - moving) <= left:
-            return planned
-        new = [uid for uid in self._needed_first(gang, planned.keys()) if uid not in moving]
-        kept = moving.union(new[: max(0, left)])
-        return {uid: to for uid, to in planned.items() if uid in kept}
-
     def _held_in(self, namespace: str) -> int:
-        """How many pods of a namespace that are not bound have cards for their gang."""
-        return sum(self._has_cards(pod) for pod in self._source.unbound(namespace))
-
-    def _has_cards(self, pod: Pod) -> bool:
-        """Whether the store has an allocation of a pod, on any node."""
-        return next(self._ledgers.committed(pod.metadata.uid), None) is not None
+        """How many pods of a namespace that are not bound have cards for their gang, or soon."""
+        uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
+        return sum(uid in self._committing or self._ledgers.has_committed(uid) for uid in uids)
 
     def _rests(self, gang: Gang) -> bool:
         """Whether cards of a gang were released a moment ago because they were not used."""
-        given_back = self._given_back_at.get(_key(gang))
+        given_back = self._given_back_at.get(gang.key)
         if given_back is not None and self._clock.now() - given_back < REST * SECOND:
             return True
         now = self._clock.wall() / SECOND
@@ -502,7 +417,7 @@ class Gangs:
             self._limited.pop(pod.metadata.uid, None)  # it may be another node the next time
         why = f"; no room for {plan.short}: {plan.reason}" if plan.short else ""
         refusal = GangRefusal(f"{_named(gang)}: {fit} of {gang.minimum} fit together{why}")
-        _remember(self._refused, _key(gang), (self._state(gang, names), refusal))
+        _remember(self._refused, gang.key, (self._state(gang, names), refusal))
         return refusal
 
     def _state(self, gang: Gang, names: NodeNames | None = None) -> object:
@@ -514,26 +429,24 @@ class Gangs:
         rows = b"" if names is None else names.rows(self._ledgers.inventory).tobytes()
         return self._feasibility.revision, parts, hash(rows)
 
-    async def _renew(self, gang: Gang, own: frozenset[str]) -> GangRefusal | None:
-        """Commit the cards of a gang's other pods again."""
-        held = [
-            (request, node)
-            for pod in gang.pods
-            if pod.metadata.uid not in own and (request := self._request(pod)) is not None
-            for node, _ in self._ledgers.committed(pod.metadata.uid)
-        ]
-        answers = await asyncio.gather(*(self._commit(request, node) for request, node in held))
-        failed = next((why for why in answers if isinstance(why, str)), None)
-        if failed is not None:
-            return GangRefusal(f"{_named(gang)}: try again: {failed}")
+    async def _renew(self, gang: Gang) -> GangRefusal | None:
+        """Keep the cards of a gang's pods that are not bound; why that failed."""
+        unbound = (pod.metadata.uid for pod in gang.pods if not pod.spec.node_name)
+        held = [(uid, node) for uid in unbound for node, _ in self._ledgers.committed(uid)]
+        try:
+            kept = await asyncio.gather(*(self._committer.renew(uid, node) for uid, node in held))
+        except (LedgerContended, OSError) as error:
+            return GangRefusal(f"{_named(gang)}: try again: {error}")
+        if not all(kept):
+            return GangRefusal(f"{_named(gang)}: try again: cards were released")
         now = self._clock.now()
         self._hold_of(gang, now).since = now
         return None
 
-    async def _commit(self, pod_request: PodRequest, node: str) -> Committed | str:
-        """Commit the cards of one pod; a text says why it has none."""
+    async def _commit(self, pod_request: PodRequest, to: Placement) -> Committed | str:
+        """Commit the cards of a plan to one pod, or others that fit; the text says why neither."""
         try:
-            answer = await self._committer.commit(pod_request, node)
+            answer = await self._committer.commit(pod_request, to.node, to.grants)
         except (LedgerContended, OSError) as error:
             return str(error)
         return answer.text() if isinstance(answer, Reason) else answer
@@ -543,7 +456,7 @@ class Gangs:
 
         A Binding may be on its way then, and the pod have the cards; the reconciler finds out.
         """
-        hold = self._holds.get(_key(gang))
+        hold = self._holds.get(gang.key)
         since = None if hold is None else hold.written.pop((uid, node), None)
         if since is not None:
             await self._release(uid, node, since)
@@ -562,19 +475,9 @@ def _remember(known: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> Non
         known.popitem(last=False)
 
 
-def _key(gang: Gang) -> GangRef:
-    """A name that all gangs have in common that are bound together."""
-    return gang.parts[0].ref
-
-
 def _incomplete(gang: Gang) -> list[GangPart]:
     """The parts with fewer pods than are bound together."""
     return [part for part in gang.parts if len(part.pods) < part.minimum]
-
-
-def _kind(request: Request) -> Hashable:
-    """Equal for pods of one namespace that request alike."""
-    return PodRef.parse(request.pod).namespace, request_signature(request)
 
 
 def _selection(pod: Pod) -> object:

@@ -20,7 +20,7 @@ from adapters.service.endpoints.outcomes import ERRORS, failed, read_request
 from adapters.wire import extender, extender_answer
 from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, UnreadPod, full_name
 from adapters.wire.node_names import FilterAnswers
 from core.feasibility.columns import Mask
 from core.feasibility.node_names import NodeNames
@@ -153,6 +153,8 @@ class KubeExtender:
         decision = DecisionRecord("bind", Outcome.ERROR, str(pod), pod.uid, node=args.node)
         try:
             found = await self._service.find(pod)
+            if isinstance(found, UnreadPod):  # its filter could be read, and may have had a share
+                found = await self._service.newest(pod)
             pod_request = self._service.pod_requests.read(found)
             if pod_request is None:
                 await self._service.bind_without_share(found, args.node)

@@ -53,8 +53,8 @@ class GangWatch:
         for gang in self._gangs.bound_in_part():
             waiting = [pod for pod in gang.pods if not pod.spec.node_name]
             if any(map(self._requests_share, waiting)):
-                known = self._seen.get(gang.ref)
-                seen[gang.ref] = known is not None
+                known = self._seen.get(gang.key)
+                seen[gang.key] = known is not None
                 if known is False:
                     self._report(gang, waiting)
         self._seen = seen

@@ -6,7 +6,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.feasibility.cache import FeasibilityCache
+from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
 from core.feasibility.inventory import Inventory
@@ -24,7 +24,10 @@ def plan(
 ) -> GangPlan:
     inventory, cache = Inventory(ledgers), FeasibilityCache()
     named = NodeNames(inventory.names() if names is None else names)
-    return place_together([Candidate(pod, cache.evaluate(pod, inventory), named) for pod in pods])
+    evaluated = {request_signature(pod): cache.evaluate(pod, inventory) for pod in pods}
+    return place_together(
+        [Candidate(pod, evaluated[request_signature(pod)], named) for pod in pods]
+    )
 
 
 def alike(request: Request, count: int) -> list[Request]:

@@ -110,7 +110,7 @@ def test_a_machine_without_library_and_tool_has_no_card() -> None:
 
     assert found.exit_status == NO_CARD
     text = as_text(found)
-    assert "The agent reads no cards: libnvidia-ml.so.1" in text
+    assert "The agent reads no cards: libnvidia-ml.so.1: cannot open shared object file" in text
     assert "Not compared: nvidia-smi: No such file or directory" in text
 
 

@@ -1,8 +1,11 @@
 """The service's copy of the cluster."""
 
 from msgspec import Raw, structs
+from msgspec.json import encode
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.allocation_record import MARK
+from adapters.dialects.gangs import KOORDINATOR as GANG
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
@@ -206,3 +209,29 @@ def test_the_node_revision_changes_with_what_keeps_pods_away() -> None:
     cache.put_node(structs.replace(node, spec=NodeSpec(taints=(Taint("x"),))))
     cache.drop_node(node.metadata)
     assert cache.node_revision == first + 3
+
+
+def test_followers_learn_the_gang_and_the_node_of_a_pod_that_cannot_be_decoded() -> None:
+    cache, gangs = ClusterCache(), GangCache()
+    cache.follow_pods(gangs)
+    cache.put_pod(member("a"))
+    metadata = encode({"annotations": member("b").metadata.annotations})
+    for spec in (b'{"nodeName":"n1","containers":7}', b'{"nodeName":7}', b"7"):
+        text = Raw(b'{"metadata":%b,"spec":%b}' % (metadata, spec))
+        cache.put_unreadable_pod(Unreadable("default", "b", "b", text), "no object")
+        gang = gangs.gang(member("a"))
+        assert gang is not None
+        nodes = {pod.metadata.name: pod.spec.node_name for pod in gang.pods}
+        assert nodes == {"a": None, "b": "n1" if b"n1" in spec else None}
+
+    cache.put_unreadable_pod(Unreadable("default", "b", "b", Raw(b"{}")), "no object")
+    gang = gangs.gang(member("a"))
+    assert gang is not None
+    assert len(gang.pods) == 1
+
+
+def member(name: str) -> Pod:
+    """A pod of a gang of two."""
+    pod = a_kube_pod(name)
+    texts = {f"{GANG}/name": "g", f"{GANG}/min-available": "2"}
+    return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=texts))

@@ -83,7 +83,8 @@ class Committer:
         Args:
             pod_request: the pod.
             node: where it goes.
-            choice: of cards by another scheduler, accepted if it is valid; empty for none.
+            choice: of cards by another scheduler or a plan, accepted if it is valid; empty for
+                none.
 
         Returns:
             the allocation, or why there is none.
@@ -324,6 +325,23 @@ class Committer:
             return ledger.release(uid), True
 
         return bool(await self._writer.change(node, without))
+
+    async def renew(self, uid: str, node: str) -> bool:
+        """Keep what a pod has on a node for as long as after a commit.
+
+        Returns:
+            whether the store has the allocation still.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+
+        def renewed(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
+            has = uid in ledger.allocations
+            return (ledger.renew(uid) if has else ledger), has
+
+        return bool(await self._writer.change(node, renewed))
 
     def close(self) -> None:
         """Cancel all writes in progress."""

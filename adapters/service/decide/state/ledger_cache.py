@@ -129,6 +129,11 @@ class LedgerCache:
             if allocation is not None:
                 yield node, allocation
 
+    def has_committed(self, uid: str) -> bool:
+        """Whether the store has an allocation of a pod, on any node."""
+        nodes = self.inventory.nodes_of(uid)
+        return any(uid in self._stored[node].ledger.allocations for node in nodes)
+
     def reserve(self, allocation: Allocation, expires: int) -> None:
         """Reserve cards for a pod; its earlier reservation ends.
 

@@ -119,7 +119,7 @@ class Quotas:
         if not self.limits(holder.namespace):
             return None
         amounts = least(request, self._ledgers.cards.values())
-        is_committed = next(self._ledgers.committed(request.uid), None) is not None
+        is_committed = self._ledgers.has_committed(request.uid)
         return self.refusal_of(holder, NOTHING if is_committed else amounts)
 
     def refusal_after(

@@ -2,7 +2,8 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from itertools import count
+from dataclasses import replace
+from itertools import chain, count
 from typing import Any
 
 import pytest
@@ -10,11 +11,14 @@ import pytest
 from adapters.accounting.gang_cache import GangCache
 from adapters.service.decide import gangs
 from adapters.service.decide.gangs import FRESH, ROUNDS
-from adapters.service.decide.ports import BindError
+from adapters.service.decide.ports import BindError, NodeLocked, NoLocks
 from adapters.service.decide.tests.test_gangs import GANG, LARGE, Lab, lab, member, since
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.tests.builders import Json, a_node, a_pod, a_service, read_pod, run
+from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.store import StoreError
+from adapters.wire.kube import KubeNode, Pod
 from core.durations import SECOND
 from core.hardware.quantity import MIB
 from core.quota.amounts import QuotaLimits
@@ -100,7 +104,7 @@ def test_cards_held_for_long_are_committed_again_whatever_was_asked_since(how: s
     assert after > before
 
 
-def test_binds_at_once_commit_the_cards_of_a_gang_again_only_once(
+def test_binds_at_once_renew_the_cards_of_a_gang_only_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def work() -> int:
@@ -109,18 +113,18 @@ def test_binds_at_once_commit_the_cards_of_a_gang_again_only_once(
         this = await lab(pods, cards=(16,))
         await this.filter(pods[0], "n1")
         this.bench.clock.time += FRESH + 1
-        committer, commits = this.bench.service.committer, count()
-        real = committer.commit
+        committer, renewals = this.bench.service.committer, count()
+        real = committer.renew
 
         async def counted(*args: Any) -> Any:
-            next(commits)
+            next(renewals)
             return await real(*args)
 
-        monkeypatch.setattr(committer, "commit", counted)
+        monkeypatch.setattr(committer, "renew", counted)
         assert {*await asyncio.gather(*(this.bind(name, "n1") for name in names))} == {""}
-        return next(commits)
+        return next(renewals)
 
-    assert run(work()) == 15 + 16
+    assert run(work()) == 16
 
 
 def test_a_gang_whose_bindings_are_refused_does_not_keep_its_cards() -> None:
@@ -295,3 +299,105 @@ def test_a_gang_of_too_many_kinds_of_requests_is_not_planned(
         "gang default/g of 3: its pods request more than 2 different shares",
         False,
     )
+
+
+class SlowPlugin(NoLocks):
+    """The lock of a node whose device plugin has not served a pod yet."""
+
+    async def acquire(
+        self,
+        pod: Pod,  # noqa: ARG002
+        node: str,
+        needed: Callable[[KubeNode], bool],  # noqa: ARG002
+    ) -> bool:
+        raise NodeLocked(f"{node} is locked")
+
+
+@pytest.mark.parametrize("last", [False, True])
+def test_a_bind_that_waits_for_the_lock_of_its_node_keeps_the_cards_of_the_gang(
+    last: bool,
+) -> None:
+    async def work() -> list[int]:
+        pods = [member(name, 3) for name in "abc"]
+        this = await lab(pods, cards=(3,))
+        await this.filter(pods[0], "n1")
+        for pod in pods[: 2 if last else 1]:
+            assert await this.bind(pod["metadata"]["name"], "n1") == ""
+            this.cache.put(read_pod(on(pod, "n1")))
+        this.bench.service.ports = replace(this.bench.service.ports, locks=SlowPlugin())
+        begun = [since(this, "c")]
+        for _ in range(3):
+            this.bench.clock.time += FRESH + 1
+            assert await this.bind("c", "n1") == "n1 is locked"
+            begun.append(since(this, "c"))
+        return begun
+
+    begun = run(work())
+
+    assert sorted({*begun}) == begun  # each is a new attempt, after which the leader waits again
+
+
+def test_cards_that_cannot_be_kept_do_not_keep_the_rest_of_a_gang_from_its_bind() -> None:
+    async def work() -> str:
+        pods = [member(name, 3) for name in "abc"]
+        this = await lab(pods, cards=(3,))
+        await this.filter(pods[0], "n1")
+        assert await this.bind("a", "n1") == ""
+        this.cache.put(read_pod(on(pods[0], "n1")))
+        this.bench.clock.time += FRESH + 1
+        this.bench.store.failures = [StoreError("away")]
+        return await this.bind("b", "n1")
+
+    assert run(work()) == ""
+
+
+def test_cards_that_were_released_meanwhile_are_not_committed_by_the_bind_of_another_pod() -> None:
+    async def work() -> tuple[str, dict[str, list[str]]]:
+        pods = [member(name, 2) for name in "ab"]
+        this = await lab(pods)
+        await this.filter(pods[0], "n1")
+        this.bench.clock.time += FRESH + 1
+        stored = (await this.bench.store.load())["n1"]
+        without = stored.ledger.release("uid-b")
+        await MemoryStore.write(this.bench.store, without, stored.version)
+        return await this.bind("a", "n1"), this.held()
+
+    assert run(work()) == ("gang default/g of 2: try again: cards were released", {"n1": ["a"]})
+
+
+def test_gangs_that_are_planned_at_once_hold_no_more_than_a_namespace_may(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gangs, "LARGEST", 3)
+
+    async def work() -> tuple[list[str], int]:
+        first = [member(name, 2) for name in "ab"]
+        second = [member(name, 2, annotations={f"{GANG}/name": "h"}) for name in "cd"]
+        this = await lab([*first, *second], cards=(4, 4))
+        asked = (this.filter(pods[0], "n1", "n2") for pods in (first, second))
+        answers = [str(answer) for answer in await asyncio.gather(*asked)]
+        return answers, len([*chain(*this.held().values())])
+
+    answers, held = run(work())
+
+    assert held == 2
+    assert sum("at most 3 pods of namespace default hold cards" in each for each in answers) == 1
+
+
+def test_a_pod_that_is_deleted_while_its_gang_waits_for_its_turn_gets_no_cards() -> None:
+    async def work() -> dict[str, list[str]]:
+        pods = [member(name, 2) for name in "abcd"]
+        this = await lab(pods[:2], cards=(4,))
+        first = asyncio.ensure_future(this.filter(pods[0], "n1"))
+        while not this.bench.service.gangs._committing:
+            await asyncio.sleep(0)
+        for pod in pods[2:]:
+            this.cache.put(read_pod(pod))
+        second = asyncio.ensure_future(this.filter(pods[2], "n1"))
+        await asyncio.sleep(0)
+        assert not first.done()
+        this.cache.drop("uid-d")
+        await asyncio.gather(first, second)
+        return this.held()
+
+    assert run(work()) == {"n1": ["a", "b", "c"]}

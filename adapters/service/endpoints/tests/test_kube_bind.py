@@ -16,6 +16,7 @@ from adapters.service.tests.builders import (
     read_pod,
     run,
 )
+from adapters.wire.kube import UnreadPod
 
 
 def test_a_bind_is_two_writes_and_allocates_the_cards() -> None:
@@ -102,6 +103,23 @@ def test_a_recreated_pod_is_bound_while_the_watch_shows_the_earlier_one() -> Non
 
     assert found == {"Error": ""}
     assert used(bench, "n1") == ["uid-p"]
+
+
+def test_a_pod_that_the_watch_could_not_decode_is_read_again_before_it_is_bound() -> None:
+    async def work() -> tuple[Json, Json, list[str], int]:
+        bench = await a_service(pods=[a_pod()])
+        metadata = read_pod(a_pod()).metadata
+        bench.cluster.late["default/p"] = UnreadPod(metadata, problem="no object", node_known=True)
+        bench.cluster.unread = [OSError("cannot be decoded")]
+        kube = KubeExtender(bench.service)
+        refused = await decoded(kube.bind(bind("p", "n1")))
+        bound = await decoded(kube.bind(bind("p", "n1")))
+        return refused, bound, used(bench, "n1"), bench.cluster.bindings
+
+    refused, bound, held, bindings = run(work())
+
+    assert "cannot be decoded" in refused["Error"]
+    assert (bound, held, bindings) == ({"Error": ""}, ["uid-p"], 1)
 
 
 def test_a_refused_binding_releases_the_cards() -> None:

@@ -68,3 +68,19 @@ def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
                 await task
 
     asyncio.run(main())
+
+
+def test_gangs_that_are_bound_together_are_reported_once() -> None:
+    cache, reporter = GangCache(), Reporter()
+    groups = '["team/g", "team/h"]'
+    cache.put(pod("a", groups=groups, node="n"))
+    cache.put(pod("b", gang="h", groups=groups))
+    watch = GangWatch(cache, lambda _: True, reporter)
+
+    watch.look()
+    watch.look()
+
+    assert watch.count == 1
+    ((name, _, text),) = reporter.pods
+    assert name == "team/b"
+    assert text.startswith("1 of 4 pods of gang team/g are bound")

@@ -1,0 +1,156 @@
+"""The pods of a gang at one moment: what they have, and a plan for those that need cards."""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from adapters.accounting.gang_cache import Gang
+from adapters.accounting.pod_requests import PodRequest
+from adapters.dialects.dialect import DialectError
+from adapters.wire.kube import Pod, UnreadPod
+from core.feasibility.cache import request_signature
+from core.feasibility.evaluation import NodeEvaluation
+from core.feasibility.gang_plan import Candidate, GangPlan, place_together
+from core.feasibility.node_names import NodeNames
+from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
+from core.requests.grant import Allocation, Placement
+from core.requests.pod_ref import PodRef
+from core.requests.request import Request
+
+NONE: frozenset[str] = frozenset()
+
+QuotaRefusal = Callable[[PodRef, QuotaAmounts], str | None]
+"""Why the quota of a pod's namespace refuses some amounts now; None where it does not."""
+
+
+@dataclass(frozen=True, slots=True)
+class GangMembers:
+    """What the pods of a gang have.
+
+    A pod that cannot be decoded, or whose request is invalid, is neither placed nor waits.
+
+    Attributes:
+        gang: with all its pods.
+        placed: uids of those that are bound, that have cards, or that need none of ours.
+        waiting: those that need cards.
+        moving: uids of those that wait and have cards, on nodes where they cannot go. They keep
+            these until they have others.
+    """
+
+    gang: Gang
+    placed: frozenset[str]
+    waiting: tuple[PodRequest, ...]
+    moving: frozenset[str] = NONE
+
+    def lacks(self, planned: Iterable[str] = ()) -> int:
+        """Return how many pods must be placed before one may be bound.
+
+        Args:
+            planned: uids of pods that will be placed.
+        """
+        return self.gang.lacks(self.placed.union(planned))
+
+    def kinds(self) -> Mapping[Hashable, Sequence[PodRequest]]:
+        """Return the pods that wait, by kind: those of one namespace that request alike."""
+        kinds: dict[Hashable, list[PodRequest]] = {}
+        for each in self.waiting:
+            request = each.request
+            kind = PodRef.parse(request.pod).namespace, request_signature(request)
+            kinds.setdefault(kind, []).append(each)
+        return kinds
+
+    def plan(
+        self,
+        evaluate: Callable[[Hashable, Request], NodeEvaluation],
+        may_go: Callable[[PodRequest], NodeNames],
+        refusal_of: QuotaRefusal,
+    ) -> GangPlan:
+        """Return where the pods that wait go.
+
+        Args:
+            evaluate: evaluates the nodes as they are now, for a kind and a request of it.
+            may_go: where a pod may go.
+            refusal_of: of the quotas, which count no pod that waits, except those of ``moving``.
+        """
+        candidates: dict[str, Candidate] = {}
+        for kind, alike in self.kinds().items():
+            evaluation = evaluate(kind, alike[0].request)
+            for each in alike:
+                candidate = Candidate(each.request, evaluation, may_go(each))
+                candidates[each.request.uid] = candidate
+        plan = place_together([*candidates.values()])
+        placed, short, reason = {**plan.placed}, plan.short, plan.reason
+        taken: dict[str, QuotaAmounts] = {}
+        for uid in self._needed_first(plan.placed):
+            if uid in self.moving:
+                continue
+            request, to = candidates[uid].request, plan.placed[uid]
+            node = candidates[uid].evaluation.inventory.ledger(to.node).node
+            holder = PodRef.parse(request.pod, uid)
+            amounts = amounts_of(Allocation.of(request, to), node)
+            amounts = amounts.plus(taken.get(holder.namespace, NOTHING))
+            if refusal_of(holder, amounts) is None:
+                taken[holder.namespace] = amounts
+                continue
+            del placed[uid]
+            if not short:
+                short = request.pod
+                reason = f"the gang is over the quota of namespace {holder.namespace}"
+        return GangPlan(placed, short, reason)
+
+    def at_most(self, number: int, planned: Mapping[str, Placement]) -> Mapping[str, Placement]:
+        """Return a part of a plan, those pods first without which the gang cannot be bound.
+
+        Args:
+            number: pods that get cards; those of ``moving`` have some already.
+            planned: the plan.
+        """
+        if len(planned.keys() - self.moving) <= number:
+            return planned
+        new = [uid for uid in self._needed_first(planned) if uid not in self.moving]
+        kept = self.moving.union(new[: max(0, number)])
+        return {uid: to for uid, to in planned.items() if uid in kept}
+
+    def _needed_first(self, planned: Collection[str]) -> Sequence[str]:
+        """The pods of a plan, those first without which the gang cannot be bound."""
+        needed, more = list[str](), list[str]()
+        for part in self.gang.parts:
+            uids = [pod.metadata.uid for pod in part.pods]
+            missing = max(0, part.minimum - sum(uid in self.placed for uid in uids))
+            new = [uid for uid in uids if uid in planned]
+            needed += new[:missing]
+            more += new[missing:]
+        return needed + more
+
+
+def members_of(
+    gang: Gang,
+    has_cards: Callable[[str], bool],
+    read: Callable[[Pod], PodRequest | None],
+    moving: frozenset[str] = NONE,
+) -> GangMembers:
+    """Return what the pods of a gang have now.
+
+    Args:
+        gang: with all its pods.
+        has_cards: whether a pod has cards on any node, by its uid.
+        read: what a pod requests; raises ``DialectError`` where that is invalid.
+        moving: as of ``GangMembers``.
+    """
+    placed: set[str] = set()
+    waiting: list[PodRequest] = []
+    for pod in gang.pods:
+        uid = pod.metadata.uid
+        if uid not in moving and (pod.spec.node_name or has_cards(uid)):
+            placed.add(uid)
+            continue
+        if isinstance(pod, UnreadPod):
+            continue
+        try:
+            found = read(pod)
+        except DialectError:
+            continue
+        if found is None or found.request.plugin is not None:
+            placed.add(uid)
+        else:
+            waiting.append(found)
+    return GangMembers(gang, frozenset(placed), tuple(waiting), moving)
