@@ -44,7 +44,7 @@ class Bound:
         self._price = {pod.request.uid: _price(pod, places) for pod in pods}
         self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
 
-    def hopeless(self) -> frozenset[str]:
+    def unresolvable(self) -> frozenset[str]:
         """The uids of the pods that have no place even if all movable pods leave."""
         return frozenset(uid for uid, price in self._price.items() if price.hole is None)
 

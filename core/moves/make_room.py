@@ -130,7 +130,7 @@ def _waiting(wanted: Sequence[PlannedPod]) -> list[State]:
 
 
 def _emptied(number: int, nodes: Sequence[tuple[int, str]], places: Places) -> Iterator[Step]:
-    """The states in which so many of some nodes are emptied, in ascending order of cost.
+    """The states in which a number of some nodes are emptied, in ascending order of cost.
 
     Args:
         number: 1 or more.

@@ -42,7 +42,7 @@ def defrag(
     ] = None,
     free_nodes: Annotated[
         int | None,
-        typer.Option("--free-nodes", metavar="N", min=1, help="Empty so many whole nodes."),
+        typer.Option("--free-nodes", metavar="N", min=1, help="Empty a number of whole nodes."),
     ] = None,
     largest_share: Annotated[
         str | None,
@@ -77,7 +77,6 @@ def defrag(
 
     Exit status: 0 all targets fit, now or after the moves, 1 some do not, 2 bad input or no answer.
     """
-    from adapters.cli.collector import rare_collections
     from adapters.cli.defrag.planning import planned
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
@@ -90,7 +89,7 @@ def defrag(
         raise typer.BadParameter("pass one of --for, --free-nodes and --largest-share")
     if pool is not None and (pods or not chosen):
         raise typer.BadParameter("is for --free-nodes and --largest-share", param_hint="--pool")
-    with bad_input(), rare_collections():
+    with bad_input():
         goal = _goal(pods, namespace, free_nodes, largest_share, pool or "")
         found = Origin(filename or (), kubeconfig, context).read(budgets=True)
         budgets = [budget for budget, _ in found.budgets]

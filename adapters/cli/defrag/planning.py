@@ -147,7 +147,7 @@ class _Planning:
         self.targets: list[Target] = []
         self.moves: list[Move] = []
         self.bound = 0
-        self.hopeless = 0
+        self.unresolvable = 0
 
     def run(self, goal: Goal, progress: Progress) -> Planned:
         match goal:
@@ -166,7 +166,7 @@ class _Planning:
             holders=self.found.movable,
             proofs=tuple(plan.proof for plan in self.plans),
             bound=self.bound,
-            most=len(self.targets) - self.hopeless,
+            most=len(self.targets) - self.unresolvable,
             states=sum(plan.states for plan in self.plans),
             staying=Counter(self.found.staying.values()),
             gain=gain(self.before, after),
@@ -191,7 +191,7 @@ class _Planning:
         fits = [placed[target.name] for target in self.targets if not target.reason]
         alone = len(self.plans) == 1 and self.plans[0].found
         self.bound = self.plans[0].bound if alone else bound.cost(fits)
-        self.hopeless = len(bound.hopeless()) + sum(
+        self.unresolvable = len(bound.unresolvable()) + sum(
             each.found is None for group in answers for each in group
         )
 
