@@ -23,7 +23,7 @@ from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
 from adapters.dialects.dialect import Defaults
-from core.moves.make_room import Limits, make_room
+from core.moves.make_room import SearchLimits, make_room
 from core.moves.places import Places
 from core.moves.tests.oracle import least_cost
 from core.moves.tests.strategies import a_situation
@@ -48,7 +48,7 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
 
     def plan(goal: Goal) -> tuple[Planned, float]:
         start = process_time()
-        result = planned(fleet, budgets, goal, Limits())
+        result = planned(fleet, budgets, goal, SearchLimits())
         return result, process_time() - start
 
     every, seconds = plan(PendingPods())
@@ -77,7 +77,7 @@ def exact(seeds: int) -> Iterator[Result]:
     for number in range(seeds):
         wanted, situation = a_situation(number)
         best = least_cost(wanted, situation, MOVES)
-        plan = make_room(wanted, Places(situation), Limits(MOVES, 1 << 20))
+        plan = make_room(wanted, Places(situation), SearchLimits(MOVES, 1 << 20))
         equal += (plan.cost if plan.found else None) == best
         possible += best is not None
     yield "defrag_exact", equal, f"of {seeds}"

@@ -21,7 +21,7 @@ PER_POD = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """How far a search goes.
 
     Attributes:
@@ -33,7 +33,7 @@ class Limits:
     states: int = 2000
 
 
-def make_room(wanted: Sequence[PlannedPod], places: Places, limits: Limits) -> MovePlan:
+def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits) -> MovePlan:
     """The cheapest moves after which all of some pods fit.
 
     After several plans, the moves of all of them, in order, are a plan for all pods that fit;
@@ -48,7 +48,7 @@ def make_room(wanted: Sequence[PlannedPod], places: Places, limits: Limits) -> M
 
 
 def free_nodes(
-    number: int, candidates: Collection[str], places: Places, limits: Limits
+    number: int, candidates: Collection[str], places: Places, limits: SearchLimits
 ) -> MovePlan:
     """The cheapest moves after which some nodes have no allocation.
 
@@ -83,7 +83,7 @@ def free_nodes(
 class _Planner:
     """One search, and what it proves."""
 
-    def __init__(self, places: Places, limits: Limits, wanted: Sequence[PlannedPod]) -> None:
+    def __init__(self, places: Places, limits: SearchLimits, wanted: Sequence[PlannedPod]) -> None:
         self._places = places
         self._limits = limits
         self._search = Search(places, limits.moves)

@@ -82,7 +82,7 @@ def defrag(
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.progress import progress
     from adapters.dialects.dialect import Defaults
-    from core.moves.make_room import Limits
+    from core.moves.make_room import SearchLimits
 
     chosen = [option for option in (pods, free_nodes, largest_share) if option]
     if len(chosen) > 1:
@@ -95,7 +95,7 @@ def defrag(
         budgets = [budget for budget, _ in found.budgets]
         fleet = read_fleet(found, Defaults())
         shown = partial(progress, least=2, verb="Making room for")
-        plan = planned(fleet, budgets, goal, Limits(max_moves, states), shown)
+        plan = planned(fleet, budgets, goal, SearchLimits(max_moves, states), shown)
         if svg is not None:
             _draw(plan, svg)
     _write(plan, output)

@@ -36,7 +36,7 @@ OTHERS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class MovablePod:
     """A pod that may be moved.
 
     Attributes:
@@ -61,7 +61,7 @@ class Holders:
         staying: by uid, why the others stay.
     """
 
-    movable: Mapping[str, Holder]
+    movable: Mapping[str, MovablePod]
     staying: Mapping[str, str]
 
 
@@ -78,7 +78,7 @@ class _Sorter:
         self._requests = AlikePods(fleet.dialects)
 
     def run(self) -> Holders:
-        movable: dict[str, Holder] = {}
+        movable: dict[str, MovablePod] = {}
         staying: dict[str, str] = {}
         for state in self._fleet.nodes.values():
             if state.unreadable is None:
@@ -96,14 +96,14 @@ class _Sorter:
             )
         }
         weighed = {
-            uid: Holder(
+            uid: MovablePod(
                 each.pod, each.request, each.owner, each.weight * ranks[each.request.priority]
             )
             for uid, each in movable.items()
         }
         return Holders(weighed, staying)
 
-    def _sorted(self, allocation: Allocation) -> Holder | str:
+    def _sorted(self, allocation: Allocation) -> MovablePod | str:
         if allocation.dialect == DRA:
             return "a ResourceClaim has the cards"
         if allocation.dialect == KUBELET or allocation.unread is not None:
@@ -121,7 +121,7 @@ class _Sorter:
             found = None
         if found is None:
             return "its request cannot be read"
-        return Holder(
+        return MovablePod(
             pod,
             found.request,
             f"{owner.kind}/{owner.name}",

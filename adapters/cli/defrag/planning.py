@@ -18,7 +18,7 @@ from adapters.cli.defrag.goal import (
     groups,
     nodes_of_pool,
 )
-from adapters.cli.defrag.movable import Holder, holders
+from adapters.cli.defrag.movable import MovablePod, holders
 from adapters.cli.defrag.node_room import needs, room
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
@@ -28,7 +28,7 @@ from core.feasibility.node_names import NodeNames
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound
-from core.moves.make_room import Limits, free_nodes, make_room
+from core.moves.make_room import SearchLimits, free_nodes, make_room
 from core.moves.places import Places
 from core.moves.plan import Move, MovePlan, Proof
 from core.moves.situation import PlannedPod, Situation
@@ -43,7 +43,7 @@ Progress = Callable[[Sequence[Sequence[PodAnswer]]], Iterable[Sequence[PodAnswer
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MoveTarget:
     """Something that is to fit.
 
     Attributes:
@@ -80,9 +80,9 @@ class Planned:
         unknown: what was not compared.
     """
 
-    targets: tuple[Target, ...]
+    targets: tuple[MoveTarget, ...]
     moves: tuple[Move, ...]
-    holders: Mapping[str, Holder]
+    holders: Mapping[str, MovablePod]
     proofs: tuple[Proof, ...]
     bound: int
     most: int
@@ -113,7 +113,7 @@ def planned(
     fleet: Fleet,
     budgets: Sequence[Budget],
     goal: Goal,
-    limits: Limits,
+    limits: SearchLimits,
     progress: Progress = iter,
 ) -> Planned:
     """The cheapest moves that reach a goal, as far as the search goes.
@@ -125,7 +125,7 @@ def planned(
 
 
 class _Planning:
-    def __init__(self, fleet: Fleet, budgets: Sequence[Budget], limits: Limits) -> None:
+    def __init__(self, fleet: Fleet, budgets: Sequence[Budget], limits: SearchLimits) -> None:
         self.fleet = fleet
         self.limits = limits
         self.facts = FleetFacts(fleet)
@@ -144,7 +144,7 @@ class _Planning:
         free = room(self.facts.nodes(), fleet.pods.values())
         self.places = Places(Situation(self.facts.inventory, movable, free))
         self.plans: list[MovePlan] = []
-        self.targets: list[Target] = []
+        self.targets: list[MoveTarget] = []
         self.moves: list[Move] = []
         self.bound = 0
         self.unresolvable = 0
@@ -210,7 +210,7 @@ class _Planning:
             name, text = next(iter(refused.items()))
             for each in wanted:
                 own = refused.get(full_name(each.pod)) or f"{name} of its gang does not fit: {text}"
-                self.targets.append(Target(full_name(each.pod), each.dialect, reason=own))
+                self.targets.append(MoveTarget(full_name(each.pod), each.dialect, reason=own))
             return
         pods = [self._pod(each.pod, each.found.request) for each in wanted if each.found]
         plan = self._make(make_room(pods, self.places, self.limits))
@@ -219,7 +219,7 @@ class _Planning:
             place = at.get(each.pod.metadata.uid)
             why = "" if place else _no_plan(plan, each)
             after = None if place is None else len(self.moves)
-            self.targets.append(Target(full_name(each.pod), each.dialect, after, place, why))
+            self.targets.append(MoveTarget(full_name(each.pod), each.dialect, after, place, why))
 
     def _refusal(self, answer: PodAnswer) -> str:
         """Why no move helps a pod; empty where one may."""
@@ -236,12 +236,12 @@ class _Planning:
         ]
         plan = self._make(free_nodes(goal.number, candidates, self.places, self.limits))
         self.targets += [
-            Target(f"node {name}", after=len(self.moves)) for name in sorted(plan.freed)
+            MoveTarget(f"node {name}", after=len(self.moves)) for name in sorted(plan.freed)
         ]
         if not plan.found:
             every = f"of {len(pool)} nodes with cards, {len(candidates)} have only pods that may"
             why = f"{plan.proof.value}; {every} be moved"
-            self.targets.append(Target(f"{goal.number} free nodes", reason=why))
+            self.targets.append(MoveTarget(f"{goal.number} free nodes", reason=why))
 
     def _share(self, goal: LargestShare) -> None:
         pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
@@ -260,11 +260,11 @@ class _Planning:
         inventory = self.places.situation.inventory
         name = f"share of {goal.memory >> 20} MiB"
         if not plan.found:
-            self.targets.append(Target(name, reason=plan.proof.value))
+            self.targets.append(MoveTarget(name, reason=plan.proof.value))
         for _, place in plan.placed:
             # The share stays free: nothing is there that wants it yet.
             inventory.put(inventory.ledger(place.node).release(SHARE))
-            self.targets.append(Target(name, None, len(self.moves), place))
+            self.targets.append(MoveTarget(name, None, len(self.moves), place))
 
     def _make(self, plan: MovePlan) -> MovePlan:
         self.plans.append(plan)

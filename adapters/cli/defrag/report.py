@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from adapters.cli.defrag.planning import Planned, Target
+from adapters.cli.defrag.planning import Planned, MoveTarget
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row, table
 from adapters.wire.kube import pod_ref
@@ -90,7 +90,7 @@ def _rows(plan: Planned) -> Iterator[Row]:
     yield from (_target_row(each, plan) for each in targets if each.after == len(plan.moves))
 
 
-def _target_row(target: Target, plan: Planned) -> Row:
+def _target_row(target: MoveTarget, plan: Planned) -> Row:
     namespace, _, name = target.name.rpartition("/")
     place = target.place
     to = "" if place is None else _place(place.node, place.grants, plan.before[place.node])
@@ -167,7 +167,7 @@ def _move(number: int, move: Move, plan: Planned) -> Plain:
     }
 
 
-def _target(target: Target, plan: Planned) -> Plain:
+def _target(target: MoveTarget, plan: Planned) -> Plain:
     place = target.place
     return {
         "name": target.name,

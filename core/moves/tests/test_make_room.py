@@ -10,7 +10,7 @@ from core.feasibility.inventory import Inventory
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound
-from core.moves.make_room import Limits, free_nodes, make_room
+from core.moves.make_room import SearchLimits, free_nodes, make_room
 from core.moves.order import in_order
 from core.moves.places import Places, State
 from core.moves.plan import Move, MovePlan, Proof
@@ -26,7 +26,7 @@ MOVES = 3
 SEEDS = 200
 """All 1,000 run in ``bench/defrag.py``."""
 
-FAR = Limits(MOVES, 1 << 20)
+FAR = SearchLimits(MOVES, 1 << 20)
 
 
 def a_pod(
@@ -197,7 +197,7 @@ def full_cluster(nodes: int) -> tuple[list[NodeLedger], list[PlannedPod]]:
 def test_a_search_that_is_cut_says_so_and_keeps_its_bound() -> None:
     ledgers, pods = full_cluster(4)
 
-    plan = make_room([a_pod("w", 16, ["n0"])], places(*ledgers, movable=pods), Limits(8, 20))
+    plan = make_room([a_pod("w", 16, ["n0"])], places(*ledgers, movable=pods), SearchLimits(8, 20))
 
     assert (plan.proof, plan.proof.settled, plan.found) == (Proof.UNKNOWN, False, False)
     assert plan.bound >= 2
@@ -212,7 +212,7 @@ def test_a_search_that_is_cut_gives_a_plan_that_it_finds_fast() -> None:
     ledgers[0] = on(ledgers[0], b, "n0-1")
 
     found = places(*ledgers, movable=[a, b])
-    plan = make_room([a_pod("w", 16, ["n0"], count=2)], found, Limits(8, 3))
+    plan = make_room([a_pod("w", 16, ["n0"], count=2)], found, SearchLimits(8, 3))
 
     assert plan.found
     assert plan.cost == 2
@@ -244,14 +244,15 @@ def test_of_many_pods_on_a_card_not_all_sets_are_compared() -> None:
 
 def test_of_many_combinations_of_cards_the_costliest_are_left_out() -> None:
     names = ["n", "m"]
-    ledger, pods = a_ledger("n", 7), []
+    ledger = a_ledger("n", 7)
+    pods: list[PlannedPod] = []
     for card in range(7):
         for each in range(4):
             pods.append(a_pod(f"p{card}{each}", 4, names))
             ledger = on(ledger, pods[-1], f"n-{card}")
 
     found = places(ledger, a_ledger("m", 8), movable=pods)
-    plan = make_room([a_pod("w", 4, ["n"], count=7)], found, Limits(8, 1000))
+    plan = make_room([a_pod("w", 4, ["n"], count=7)], found, SearchLimits(8, 1000))
 
     assert (plan.cost, plan.proof) == (7, Proof.CUT)
 
@@ -298,7 +299,8 @@ def test_an_emptied_node_gets_no_pod_of_another_one() -> None:
 def test_pods_that_lack_cards_need_as_much_as_comes_free() -> None:
     """Each of four pods needs a card alone; no card is free, and one of two pods must leave it."""
     names = ["n", "m"]
-    ledger, pods = a_ledger("n", 4), []
+    ledger = a_ledger("n", 4)
+    pods: list[PlannedPod] = []
     for card in range(4):
         pods.append(a_pod(f"p{card}", 2, names))
         ledger = on(ledger, pods[-1], f"n-{card}")
@@ -385,7 +387,7 @@ def test_further_nodes_are_emptied_where_the_cheapest_cannot_be_together() -> No
 
     assert ({*plan.freed}, plan.cost) in (({"n", "o"}, 6), ({"m", "o"}, 6))
     assert plan.proof is Proof.OPTIMAL
-    cut = free_nodes(2, ["n", "m", "o"], places(*nodes, movable=[a, b, c]), Limits(8, 1))
+    cut = free_nodes(2, ["n", "m", "o"], places(*nodes, movable=[a, b, c]), SearchLimits(8, 1))
     assert (cut.cost, cut.proof) == (6, Proof.CUT)
 
 
