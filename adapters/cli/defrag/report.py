@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from adapters.cli.defrag.planning import Planned, MoveTarget
+from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row, table
 from adapters.wire.kube import pod_ref
