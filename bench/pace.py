@@ -2,10 +2,12 @@
 
     python bench/pace.py [NODES [PODS [TURNS [SCHEDULER...]]]]
 
-By default 1,000 nodes of eight cards (kwok), 200 pods at once, two turns, all three schedulers. The
-modes take turns on one cluster: the scheduler's own device plugin alone (``own``), the same with
-Dragoman as arbiter and mirrored records (``native``), Dragoman as extender (``extender``), and no
-choice of cards (``none``). Every rate is compared with that of the first mode in the same run.
+By default 1,000 nodes of eight cards (kwok), 200 pods at once, two turns, all three schedulers, and
+``plain-pods``: kube-scheduler with pods without a card. The modes take turns on one cluster: the
+scheduler's own device plugin alone (``own``), the same with Dragoman as arbiter and mirrored
+records (``native``), Dragoman as extender (``extender``), no choice of cards (``none``), and, of
+plain pods, kube-scheduler's own configuration (``stock``). Every rate is compared with that of the
+first mode in the same run.
 """
 
 import sys

@@ -1,11 +1,12 @@
 """The gangs of a cluster: which pods there are of each, and how many are bound together."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.containers import names_extended_resource
-from adapters.dialects.gangs import gang_of, others, rule_of
+from adapters.dialects.gangs import gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.pod_group import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
@@ -23,11 +24,22 @@ class GangPart:
         pods: those that exist, are not being deleted and have no scheduling gate. Those that have
             ended are among them only while another one that is bound goes on: pods that are made
             again after all have ended are bound together again.
+        tasks: pods of each of Volcano's tasks that are among the minimum, by name of the task.
     """
 
     ref: GangRef
     minimum: int
     pods: tuple[Pod, ...]
+    tasks: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def lacks(self, uids: frozenset[str]) -> int:
+        """Return how many pods more than some must be placed before one may be bound."""
+        placed = [pod for pod in self.pods if pod.metadata.uid in uids]
+        of_tasks = 0
+        if self.tasks:
+            found = Counter(map(task_of, placed))
+            of_tasks = sum(max(0, least - found[task]) for task, least in self.tasks.items())
+        return max(0, self.minimum - len(placed), of_tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +75,24 @@ class Gang:
         Args:
             uids: pods that are placed.
         """
-        return sum(
-            max(0, part.minimum - sum(pod.metadata.uid in uids for pod in part.pods))
-            for part in self.parts
-        )
+        return sum(part.lacks(uids) for part in self.parts)
 
 
 class GangCache:
-    """Pods that name a gang, and the objects that describe gangs, as the watches report them."""
+    """Pods that name a gang, and the objects that describe gangs, as the watches report them.
 
-    def __init__(self) -> None:
+    Attributes:
+        revision: number of changes to any gang.
+    """
+
+    def __init__(self, gang_of: Callable[[Pod], GangRef | None] = gang_of) -> None:
+        """Know none yet.
+
+        Args:
+            gang_of: which gang a pod names.
+        """
+        self.revision = 0
+        self._gang_of = gang_of
         self._rules: dict[GangRef, GangRule] = {}
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
@@ -81,22 +101,27 @@ class GangCache:
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
-        uid, ref = pod.metadata.uid, gang_of(pod)
+        uid, ref = pod.metadata.uid, self._gang_of(pod)
+        if ref is None or not _counts(pod):
+            self.drop(uid)
+            return
+        kept = pod if _may_wait(pod) else _bare(pod)
+        if self._ref_of.get(uid) == ref and self._pods[ref][uid] == kept:
+            return
         self.drop(uid)
-        if ref is not None and _counts(pod):
-            self._gangs.clear()
-            self._ref_of[uid] = ref
-            rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
-            if rule is not None:
-                self._rule_of[uid] = rule
-            self._pods.setdefault(ref, {})[uid] = pod if _may_wait(pod) else _bare(pod)
+        self._change()
+        self._ref_of[uid] = ref
+        rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
+        if rule is not None:
+            self._rule_of[uid] = rule
+        self._pods.setdefault(ref, {})[uid] = kept
 
     def drop(self, uid: str) -> None:
         """Remove a deleted pod."""
         self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
-            self._gangs.clear()
+            self._change()
             pods = self._pods[ref]
             del pods[uid]
             if not pods:
@@ -104,17 +129,17 @@ class GangCache:
 
     def put_group(self, api: GangApi, group: PodGroupObject) -> None:
         """Add or replace the object of a gang; one without a number of pods describes none."""
-        self._gangs.clear()
+        self._change()
         ref = GangRef(api, group.metadata.namespace, group.metadata.name)
         if group.minimum:
             others_of = others(group.metadata.annotations or {})
-            self._rules[ref] = GangRule(group.minimum, others_of)
+            self._rules[ref] = GangRule(group.minimum, others_of, group.tasks)
         else:
             self._rules.pop(ref, None)
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
-        self._gangs.clear()
+        self._change()
         self._rules.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
@@ -126,7 +151,7 @@ class GangCache:
         Args:
             pod: counts as one of them also where no watch has reported it yet.
         """
-        ref = gang_of(pod)
+        ref = self._gang_of(pod)
         if ref is None:
             return None
         if self._ref_of.get(pod.metadata.uid) != ref:
@@ -134,6 +159,10 @@ class GangCache:
         if ref not in self._gangs:
             self._gangs[ref] = self._gang(ref, self._pods[ref])
         return self._gangs[ref]
+
+    def _change(self) -> None:
+        self.revision += 1
+        self._gangs.clear()
 
     def bound_in_part(self) -> Iterator[Gang]:
         """Return the gangs of which pods are bound, and fewer than are bound together.
@@ -160,7 +189,7 @@ class GangCache:
         rule = self._rule(ref, pods)
         if rule is None:
             return None
-        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()))]
+        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()), rule.tasks)]
         for other in rule.others - {ref}:
             theirs = self._pods.get(other, NO_POD)
             mutual = self._rule(other, theirs)
@@ -192,9 +221,10 @@ def _ended(pod: Pod) -> bool:
     return pod.status.phase in FINISHED
 
 
-def _going_on(pods: Collection[Pod]) -> tuple[Pod, ...]:
-    going_on = tuple(pod for pod in pods if not _ended(pod))
-    return tuple(pods) if any(pod.spec.node_name for pod in going_on) else going_on
+def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
+    counted = tuple(filter(_counts, pods))
+    going_on = tuple(pod for pod in counted if not _ended(pod))
+    return counted if any(pod.spec.node_name for pod in going_on) else going_on
 
 
 def _may_wait(pod: Pod) -> bool:
@@ -214,5 +244,9 @@ def _bare(pod: Pod) -> Pod:
         labels=meta.labels,
         annotations=annotations(pod),
     )
-    spec = PodSpec(node_name=pod.spec.node_name, scheduling_group=pod.spec.scheduling_group)
+    spec = PodSpec(
+        node_name=pod.spec.node_name,
+        scheduler_name=pod.spec.scheduler_name,
+        scheduling_group=pod.spec.scheduling_group,
+    )
     return Pod(metadata, spec, PodStatus(phase=pod.status.phase))

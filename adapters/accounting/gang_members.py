@@ -95,7 +95,7 @@ class GangMembers:
             if not short:
                 short = request.pod
                 reason = f"the gang is over the quota of namespace {holder.namespace}"
-        return GangPlan(placed, short, reason)
+        return GangPlan(placed, short, reason, frozenset(plan.placed.keys() - placed.keys()))
 
     def at_most(self, number: int, planned: Mapping[str, Placement]) -> Mapping[str, Placement]:
         """Return a part of a plan, those pods first without which the gang cannot be bound.

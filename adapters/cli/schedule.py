@@ -6,8 +6,10 @@ from typing import TypedDict, Unpack
 
 from adapters.accounting.answer.answer import NodeGroup, PodAnswer
 from adapters.accounting.answer.device_plugins import devices_text
+from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.answer.judge import Judge
 from adapters.accounting.answer.standing import standing
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
@@ -17,6 +19,7 @@ from adapters.cli.output.report import (
     EVERY,
     NOT_PLACED,
     CardLine,
+    GangLine,
     PodLine,
     PodResult,
     ShareLine,
@@ -29,6 +32,7 @@ from adapters.dialects.dra import DRA
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
+from core.requests.gang import GangRef
 from core.requests.grant import Allocation, Grant, Placement
 
 NO_REQUEST = "requests no share"
@@ -111,6 +115,7 @@ class Run:
         )
         self.complete = not self.over_allocated
         self._judge = Judge(self._facts)
+        self._gangs: dict[frozenset[GangRef], GangAnswer] = {}
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
         }
@@ -118,7 +123,10 @@ class Run:
     def pods(self) -> Iterator[PodLine]:
         """The line of each pod in order of the input; pending ones are placed on the way."""
         for pod in self.options.progress([*self.fleet.pods.values()]):
-            line = self.bound(pod) if pod.spec.node_name else self.place_pending(pod)
+            gang = self._facts.gang(pod)
+            line = self.bound(pod) if pod.spec.node_name else self._place(pod, gang)
+            if gang is not None:
+                line = replace(line, gang=GangLine.of(gang))
             self.complete &= line.result not in NOT_PLACED
             yield line
 
@@ -150,8 +158,8 @@ class Run:
             containers=_shares(adopted.grants, state.node),
         )
 
-    def place_pending(self, pod: Pod) -> PodLine:
-        """Place one pod, and commit its allocation."""
+    def _place(self, pod: Pod, gang: Gang | None) -> PodLine:
+        """Place a pending pod, with all of its gang, and commit the allocations."""
         if pod.status.phase in FINISHED:
             return _ended(pod)
         if pod.metadata.deletion_timestamp is not None:
@@ -159,20 +167,54 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
-        answer = self._judge.answer(pod, explain=self.options.explain)
+        # What it places counts for this pod, which may not be among it.
+        whole = None if gang is None else self._decided(gang)
+        refused = whole is not None and bool(whole.refusal)
+        answer = self._judge.alone(pod, explain=self.options.explain or refused)
         self._of_pending += [f"pod {full_name(pod)}: {note}" for note in answer.notes]
         if answer.problem is not None:
             return _line(pod, PodResult.INVALID, answer.problem, dialect=answer.dialect)
         if answer.found is None:
             return _line(pod, PodResult.SKIPPED, NO_REQUEST)
+        if whole is not None and whole.refusal:
+            return replace(self._rejected(replace(answer, gang=whole)), groups=())
+        if whole is not None and pod.metadata.uid in whole.placed:
+            return self._placed(answer, answer.found, whole.placed[pod.metadata.uid])
+        if whole is not None and pod.metadata.uid in whole.devices:
+            return _served(answer, whole.devices[pod.metadata.uid])
         if answer.best is None:
             return self._rejected(answer)
-        if answer.placement is not None:
-            return self._placed(answer, answer.found, answer.placement)
-        amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
-        self._judge.devices.take(answer.best, amounts)
-        text = f"{devices_text(amounts)} of the device plugin, no card of the ledger"
-        return _line(pod, PodResult.PLACED, text, dialect=answer.dialect, node=answer.best)
+        if answer.placement is None:
+            self._judge.devices.take(answer.best, _amounts(answer))
+            return _served(answer, answer.best)
+        allocation = Allocation.of(answer.found.request, answer.placement)
+        ledger = self.inventory.ledger(answer.best)
+        refusal = self._facts.quotas.take(allocation, ledger.node)
+        if refusal is not None:
+            return _line(pod, PodResult.REJECTED, refusal, dialect=answer.dialect)
+        self.inventory.put(ledger.allocate(allocation))
+        return self._placed(answer, answer.found, answer.placement)
+
+    def _decided(self, gang: Gang) -> GangAnswer:
+        """What became of a gang: the first of its pods places all of them, or none."""
+        refs = frozenset(part.ref for part in gang.parts)
+        if refs not in self._gangs:
+            self._gangs[refs] = self._judge.plan(gang)
+            self._commit(self._gangs[refs])
+        return self._gangs[refs]
+
+    def _commit(self, whole: GangAnswer) -> None:
+        """Commit the allocations of all pods of a gang that fit together."""
+        for each in whole.members.waiting:
+            to = whole.placed.get(each.request.uid)
+            if to is not None:
+                allocation, ledger = Allocation.of(each.request, to), self.inventory.ledger(to.node)
+                self._facts.quotas.count(allocation, ledger.node)
+                self.inventory.put(ledger.allocate(allocation))
+        for pod in whole.gang.pods:
+            node = whole.devices.get(pod.metadata.uid)
+            if node is not None:
+                self._judge.devices.take(node, plain_amounts(pod, self.fleet.dialects))
 
     def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
         """The line of a bound pod that has no cards of a ledger."""
@@ -209,14 +251,9 @@ class Run:
         )
 
     def _placed(self, answer: PodAnswer, found: PodRequest, placement: Placement) -> PodLine:
-        """Commit the allocation of a pod that fits."""
+        """The line of a pod whose allocation is committed."""
         pod, node = found.pod, self.fleet.nodes[placement.node].node
-        allocation = Allocation.of(found.request, placement)
-        refusal = self._facts.quotas.take(allocation, node)
-        if refusal is not None:
-            return _line(pod, PodResult.REJECTED, refusal, dialect=answer.dialect)
         result = found.dialect.write_result(pod, found.request, placement, node, self.options.now)
-        self.inventory.put(self.inventory.ledger(node.name).allocate(allocation))
         return _line(
             pod,
             PodResult.PLACED,
@@ -266,6 +303,16 @@ def _line(pod: Pod, result: PodResult, summary: str, **more: Unpack[_More]) -> P
     ref = pod_ref(pod)
     more.setdefault("dialect", None)
     return PodLine(ref.namespace, ref.name, ref.uid, result=result, summary=summary, **more)
+
+
+def _served(answer: PodAnswer, node: str) -> PodLine:
+    """The line of a pod that gets devices of a plugin."""
+    text = f"{devices_text(_amounts(answer))} of the device plugin, no card of the ledger"
+    return _line(answer.pod, PodResult.PLACED, text, dialect=answer.dialect, node=node)
+
+
+def _amounts(answer: PodAnswer) -> Mapping[str, int]:
+    return NO_AMOUNTS if answer.devices is None else answer.devices.amounts
 
 
 def _ended(pod: Pod, node: str | None = None) -> PodLine:

@@ -79,6 +79,7 @@ def static_inventory(found: Manifests) -> StaticInventory:
             for each in fleet.quotas.values()
         ),
         (*fleet.warnings(), *_elsewhere(fleet)),
+        fleet.groups,
     )
 
 

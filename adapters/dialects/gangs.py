@@ -1,13 +1,14 @@
-"""Which gang a pod is in, in the words of Kubernetes, Koordinator and scheduler-plugins.
+"""Which gang a pod is in, in the words of Kubernetes, Koordinator, scheduler-plugins and Volcano.
 
-Volcano's gangs are not read: vc-scheduler reserves the cards of each member, by its own plugin or
-by ``allocate``.
+The service does not read Volcano's gangs: vc-scheduler reserves the cards of each member, by its
+own plugin or by ``allocate``. The command does, because no vc-scheduler runs beside it.
 """
 
 from collections.abc import Iterator
 
 import msgspec
 
+from adapters.dialects.volcano.keys import GROUP_NAMES
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, Text, annotations, labels
 from core.requests.gang import GangApi, GangRef, GangRule
@@ -29,6 +30,12 @@ MOST_GROUPS = 64
 PLUGINS = "scheduling.x-k8s.io/pod-group"
 """Label. Source: sigs.k8s.io/scheduler-plugins 0.33.5 apis/scheduling/v1alpha1/types.go."""
 
+TASK = "volcano.sh/task-spec"
+"""Annotation: the task of a pod. Source: volcano.sh/apis pkg/apis/batch/v1alpha1/labels.go."""
+
+NOT_VOLCANO = frozenset({"", "default-scheduler", "koord-scheduler"})
+"""Names of schedulers for which Volcano's annotations say nothing."""
+
 _names = Decoder(list[str])
 
 
@@ -42,6 +49,23 @@ def gang_of(pod: Pod) -> GangRef | None:
         if name:
             return GangRef(api, namespace, name)
     return None
+
+
+def any_gang_of(pod: Pod) -> GangRef | None:
+    """Return the gang of a pod, one of Volcano too where vc-scheduler may place the pod."""
+    known = gang_of(pod)
+    if known is not None or (pod.spec.scheduler_name or "") in NOT_VOLCANO:
+        return known
+    texts = annotations(pod)
+    name = next((texts[key] for key in GROUP_NAMES if texts.get(key)), None)
+    if name is None:
+        return None
+    return GangRef(GangApi.VOLCANO, pod.metadata.namespace or "default", name)
+
+
+def task_of(pod: Pod) -> str:
+    """Return Volcano's task of a pod; empty where it has none."""
+    return annotations(pod).get(TASK, "")
 
 
 def rule_of(pod: Pod) -> GangRule | None:

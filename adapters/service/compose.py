@@ -93,9 +93,19 @@ async def without_cluster(
     """
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
-    table = standalone.LocalCluster(inventory.pods, inventory.nodes, inventory.claims)
+    table = standalone.LocalCluster(
+        inventory.pods, inventory.nodes, inventory.claims, inventory.groups
+    )
     quotas = MemoryQuotas(tuple(inventory.quotas))
-    cluster = Cluster(table, table, table, quotas=quotas, unbound=table.unbound, objects=table)
+    cluster = Cluster(
+        table,
+        table,
+        table,
+        quotas=quotas,
+        unbound=table.unbound,
+        objects=table,
+        gangs=table.gangs,
+    )
     runtime = ServiceRuntime(settings, documents, store, cluster, log)
     for problem in inventory.problems:
         log.warning("inventory.problem", text=problem)

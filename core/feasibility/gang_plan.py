@@ -12,6 +12,9 @@ from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Allocation, Placement
 from core.requests.request import NodeKey, Request
 
+_PACKING = (NodeKey.FULLEST, NodeKey.CHOSEN_FULLEST)
+"""Criteria by which a node with the pod before is the best one for the next pod too."""
+
 
 @dataclass(frozen=True, slots=True)
 class GangPlan:
@@ -21,11 +24,13 @@ class GangPlan:
         placed: by uid of a pod, its node and cards.
         short: name of the first pod for which there is no room; empty where there is room for all.
         reason: why not, on the node that is best for it, as one line.
+        over: uids of pods for which there is room, and not within their quota together.
     """
 
     placed: Mapping[str, Placement]
     short: str = ""
     reason: str = ""
+    over: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +133,7 @@ class _Plan:
         Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
         """
         keys = request.ranking.nodes
-        if not keys or keys[0] is NodeKey.FULLEST:
+        if not keys or keys[0] in _PACKING:
             return left
         is_changed = self._changed.__contains__
         return chain(filterfalse(is_changed, left), filter(is_changed, left))

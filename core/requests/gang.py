@@ -1,6 +1,7 @@
 """Gangs: pods of which a least number is bound, or none."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 
 
@@ -10,6 +11,7 @@ class GangApi(Enum):
     KUBERNETES = "PodGroup of scheduling.k8s.io"
     KOORDINATOR = "gang of koord-scheduler"
     SCHEDULER_PLUGINS = "PodGroup of scheduling.x-k8s.io"
+    VOLCANO = "PodGroup of scheduling.volcano.sh"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,10 @@ class GangRule:
     Attributes:
         minimum: pods that are bound together, 1 or more.
         others: gangs that are bound together with this one, each with its own minimum.
+        tasks: how many pods of each kind are among the minimum at least, by name of the kind;
+            together no more than the minimum.
     """
 
     minimum: int
     others: frozenset[GangRef] = frozenset()
+    tasks: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from adapters.accounting.answer.device_plugins import DeviceFit
+from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.rejection import rejection_text
 from adapters.wire.kube import Pod
@@ -46,11 +47,12 @@ class PodAnswer:
         dialect: name; None where it requests no share, or uses several dialects.
         problem: why the request is invalid; None where it is valid.
         found: what it requests; None where that is no share, or invalid.
-        placement: on the best node with cards; None where there is none.
+        placement: on the best node with cards; None where there is none, or its gang gets none.
         candidates: the nodes with readable ledgers that it may run on; of a pod with ``devices``
             those with cards.
-        best: the node that it would go to; None where it fits none.
-        fitting: the nodes that it fits; only ``best`` where the others were not asked for.
+        best: the node that it would go to; None where it fits none, or its gang gets no cards.
+        fitting: the nodes that it fits, whatever becomes of its gang; only ``best`` where the
+            others were not asked for.
         rejected: why it does not fit the other nodes; nothing where they were not asked for.
         excluded: of ``rejected``, the nodes on which it may not run whatever cards are free.
         devices: where the devices of a plugin that it requests are free; None where it requests
@@ -58,6 +60,7 @@ class PodAnswer:
         uncounted: resources of accelerators that it requests and Dragoman does not count.
         notes: what was assumed, and names that are probably misspelled.
         message: what its scheduler said last of what does not count here; empty for nothing.
+        gang: the pods with which it is bound together; None where it is bound alone.
     """
 
     pod: Pod
@@ -75,6 +78,7 @@ class PodAnswer:
     uncounted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     message: str = ""
+    gang: GangAnswer | None = None
 
     @property
     def request(self) -> Request | None:
@@ -85,6 +89,16 @@ class PodAnswer:
     def requests(self) -> bool:
         """Whether it requests a share or devices, valid or not."""
         return self.problem is not None or self.found is not None
+
+    @property
+    def fits_nowhere(self) -> bool:
+        """Whether it requests a share validly and no node fits it alone."""
+        return self.found is not None and not self.fitting
+
+    @property
+    def waits_for_gang(self) -> bool:
+        """Whether other pods decide where it goes."""
+        return self.gang is not None and self.gang.decides
 
     @property
     def waits(self) -> bool:
@@ -103,6 +117,8 @@ class PodAnswer:
             return self.problem
         if self.found is None:
             return uncounted_text(self.uncounted) if self.uncounted else "requests no share"
+        if self.gang is not None and self.waits_for_gang:
+            return self.gang.text_of(self.pod.metadata.uid)
         if self.best is None:
             return group_summary(self._groups())
         count = len(self.fitting)

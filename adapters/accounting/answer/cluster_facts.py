@@ -3,11 +3,14 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Protocol
 
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
+from core.quota.amounts import QuotaAmounts
+from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
 
@@ -26,7 +29,7 @@ class ClusterFacts(Protocol):
 
     @property
     def revision(self) -> Hashable:
-        """Changes whenever a ledger or a quota does."""
+        """Changes whenever a ledger, a quota or a gang does."""
         ...
 
     def nodes(self) -> Mapping[str, KubeNode]:
@@ -59,4 +62,12 @@ class ClusterFacts(Protocol):
 
     def evaluate(self, request: Request) -> NodeEvaluation:
         """A request against all ledgers, and the quota of its namespace."""
+        ...
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """The gang of a pod with all its pods; None where it may be bound alone."""
+        ...
+
+    def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
         ...

@@ -5,17 +5,22 @@ does all of them at once.
 """
 
 from collections import OrderedDict
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
 from adapters.accounting.answer.answer import NO_REASONS, PodAnswer, uncounted_text
 from adapters.accounting.answer.cluster_facts import ClusterFacts
 from adapters.accounting.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
+from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.answer.label_advice import NodeLabels, label_advice
 from adapters.accounting.answer.node_choice import STEP, NodeChooser
 from adapters.accounting.answer.scheduler_message import scheduler_message
-from adapters.accounting.answer.standing import standing
+from adapters.accounting.answer.standing import committed, standing
+from adapters.accounting.gang_cache import Gang
+from adapters.accounting.gang_members import GangMembers, members_of
+from adapters.accounting.gang_texts import KINDS, together, too_few, too_many
 from adapters.accounting.pod_requests import TEMPLATES, PodRequest, dialect_name, template_of
 from adapters.dialects.containers import resource_names
 from adapters.dialects.device_plugins.plain_pods import amounts_of
@@ -26,6 +31,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
 from core.feasibility.plugin import is_not_ours
 from core.requests.decision import Decision
+from core.requests.gang import GangRef
 from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
@@ -60,18 +66,38 @@ class Judge:
         self._are_devices_read = False
         self._labels: NodeLabels | None = None
         self._advice: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+        self._gangs: dict[GangRef, tuple[Hashable, GangAnswer]] = {}
 
-    def answer(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
-        """The answer about a pod.
+    def answer(self, pod: Pod) -> PodAnswer:
+        """The answer about a pod."""
+        return finished(self.steps(pod))
+
+    def steps(self, pod: Pod) -> Generator[None, None, PodAnswer]:
+        """The answer about a pod; it pauses every few milliseconds."""
+        answer = yield from self._alone(pod, explain=True)
+        gang = self.facts.gang(pod) if answer.waits else None
+        if gang is None:
+            return answer
+        uid = pod.metadata.uid
+        whole = yield from self._planned_once(gang)
+        if not whole.decides:
+            return replace(answer, gang=whole)
+        return replace(answer, gang=whole, best=whole.node_of(uid), placement=whole.placed.get(uid))
+
+    def alone(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
+        """The answer about a pod, without regard to its gang.
 
         Args:
             pod: the pod.
             explain: say of every node whether it fits even where the pod fits one.
         """
-        return finished(self.steps(pod, explain=explain))
+        return finished(self._alone(pod, explain=explain))
 
-    def steps(self, pod: Pod, *, explain: bool = True) -> Generator[None, None, PodAnswer]:
-        """The answer about a pod, as ``answer``; it pauses every few milliseconds."""
+    def plan(self, gang: Gang) -> GangAnswer:
+        """Where the pods of a gang fit together now. Nothing is placed."""
+        return finished(self._planned(gang))
+
+    def _alone(self, pod: Pod, *, explain: bool) -> Generator[None, None, PodAnswer]:
         template = template_of(pod)
         hints = self._hints(pod, template)
         try:
@@ -148,6 +174,100 @@ class Judge:
             (*request.notes, *hints, *typos),
             scheduler_message(pod),
         )
+
+    def _planned_once(self, gang: Gang) -> Generator[None, None, GangAnswer]:
+        """The answer about a gang, which is the same for its pods until something changes."""
+        revision = self.facts.revision
+        known = self._gangs.get(gang.key)
+        if known is None or known[0] != revision or not _same(known[1].gang, gang):
+            known = self._gangs[gang.key] = revision, (yield from self._planned(gang))
+        return known[1]
+
+    def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
+        members = members_of(gang, self._has_cards, self._request)
+        served = [*self._served(members)]
+        placed = members.placed.difference(each.request.uid for each, _ in served)
+        members = replace(members, placed=placed)
+        plugged = [(each, amounts) for each, amounts in served if amounts]
+        if not members.lacks():
+            return GangAnswer(members)
+        missing = too_few(gang)
+        if missing is not None:
+            return GangAnswer(members, missing)
+        if plugged:
+            yield from self._read_devices()
+        choices: dict[str, NodeNames] = {}
+        for each in (*members.waiting, *(each for each, _ in plugged)):
+            choice = yield from self._chooser.steps(each.pod)
+            choices[each.request.uid] = choice.selection
+        devices = self._with_devices(plugged, choices)
+        rest = [each for each, _ in plugged if each.request.uid not in devices]
+        members = replace(members, waiting=(*members.waiting, *rest))
+        kinds = members.kinds()
+        if len(kinds) > KINDS:
+            return GangAnswer(members, too_many(gang, KINDS))
+        for alike in kinds.values():
+            yield
+            self.facts.evaluate(alike[0].request).ranks(self.facts.inventory.rows())
+        plan = members.plan(
+            lambda _, request: self.facts.evaluate(request),
+            lambda each: choices[each.request.uid],
+            self.facts.over_quota,
+        )
+        lacks = members.lacks({*plan.placed, *devices})
+        if not lacks:
+            return GangAnswer(members, "", plan.placed, devices)
+        for each in members.waiting:
+            if each.request.pod == plan.short:  # a plan knows no devices, and no excluded nodes
+                answer = yield from self._alone(each.pod, explain=True)
+                plan = replace(plan, reason=answer.text()) if answer.fits_nowhere else plan
+        return GangAnswer(members, together(gang, lacks, plan))
+
+    def _served(self, members: GangMembers) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
+        """The pods of a gang that wait for devices of plugins; none where these are invalid."""
+        for pod in members.gang.pods:
+            uid = pod.metadata.uid
+            if uid not in members.placed or pod.spec.node_name or self._has_cards(uid):
+                continue
+            found = self._request(pod)
+            if found is not None:
+                try:
+                    yield found, amounts_of(pod, found.request)
+                except DialectError:
+                    yield found, {}
+
+    def _with_devices(
+        self,
+        plugged: Iterable[tuple[PodRequest, Mapping[str, int]]],
+        choices: dict[str, NodeNames],
+    ) -> Mapping[str, str]:
+        """The nodes of pods whose devices are free, one after the other; nothing is taken.
+
+        Args:
+            plugged: the pods, with their devices.
+            choices: by uid, the nodes on which a pod may run. Those that have no cards for a pod
+                of a device plugin are dropped.
+        """
+        nodes: dict[str, str] = {}
+        taken: list[tuple[str, Mapping[str, int]]] = []
+        for each, amounts in plugged:
+            uid = each.request.uid
+            devices = self._fit(each.request, amounts, choices[uid])
+            if devices is not None and devices.fitting:
+                nodes[uid] = devices.fitting[0]
+                self.devices.take(nodes[uid], amounts)
+                taken.append((nodes[uid], amounts))
+            else:
+                choices[uid] = _with_cards(self.devices, choices[uid], devices)
+        for node, amounts in taken:
+            self.devices.take(node, {resource: -amount for resource, amount in amounts.items()})
+        return nodes
+
+    def _has_cards(self, uid: str) -> bool:
+        return bool(committed(self.facts, uid))
+
+    def _request(self, pod: Pod) -> PodRequest | None:
+        return self.facts.read(pod, template_of(pod))
 
     def _prepared(
         self, request: Request, names: NodeNames
@@ -226,6 +346,15 @@ def device_node(facts: ClusterFacts, kube: KubeNode) -> DeviceNode:
         is_undescribed = name not in facts.unreadable()
         return DeviceNode(kube, (), is_undescribed, pods)
     return DeviceNode(kube, ledger.node.cards, is_not_ours(ledger), pods)
+
+
+def _same(one: Gang, other: Gang) -> bool:
+    """Whether two gangs have the same pods."""
+    return one is other or _uids(one) == _uids(other)
+
+
+def _uids(gang: Gang) -> frozenset[str]:
+    return frozenset(pod.metadata.uid for pod in gang.pods)
 
 
 def _with_cards(devices: PluginDevices, names: NodeNames, fit: DeviceFit | None) -> NodeNames:

@@ -43,6 +43,8 @@ _OURS = re.compile(
     r"\d+ of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
     + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
     + "|no cards: it has "
+    + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"
+    + r"|gang \S+: \d+ of \d+ pods exist"
 )
 """Beginnings of Dragoman's reasons (``Reason.text``), which the scheduler repeats."""
 

@@ -1,10 +1,21 @@
 """Which pods a gang has, by what the watches report."""
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE
-from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
+from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK, any_gang_of
+from adapters.wire.kube import (
+    Container,
+    Metadata,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+    Resources,
+    SchedulingGate,
+)
 from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
 from core.requests.gang import GangApi, GangRef
 
@@ -124,3 +135,71 @@ def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
 
     assert gang is not None
     assert {each.metadata.name: len(each.spec.containers) for each in gang.pods} == {"a": 0, "b": 1}
+
+
+def test_the_pods_of_each_task_are_missed_beside_the_number_of_all() -> None:
+    cache = GangCache(any_gang_of)
+    spec = PodGroupSpec(min_member=3, min_task_member={"master": 1, "worker": 2})
+    group = PodGroupObject(Metadata(name="g", namespace="team"), spec)
+    cache.put_group(GangApi.VOLCANO, group)
+    pods = [
+        Pod(
+            Metadata(
+                name=name,
+                namespace="team",
+                uid=name,
+                annotations={"scheduling.k8s.io/group-name": "g", TASK: task},
+            ),
+            PodSpec(scheduler_name="volcano"),
+        )
+        for name, task in (("m1", "master"), ("m2", "master"), ("w1", "worker"), ("w2", "worker"))
+    ]
+    for each in pods:
+        cache.put(each)
+    gang = cache.gang(pods[0])
+
+    assert gang is not None
+    assert [gang.lacks(frozenset(names)) for names in (("m1", "m2", "w1"), ("m1",))] == [1, 2]
+    assert [gang.lacks(frozenset(names)) for names in (("m1", "w1", "w2"), ())] == [0, 3]
+
+
+def test_every_change_of_a_gang_has_another_revision() -> None:
+    cache = GangCache()
+    group = PodGroupObject(Metadata(name="g", namespace="team"), PodGroupSpec(min_member=3))
+    changes: list[Callable[[], None]] = [
+        lambda: cache.put(pod("a")),
+        lambda: cache.put_group(GangApi.KOORDINATOR, group),
+        lambda: cache.drop_group(GangRef(GangApi.KOORDINATOR, "team", "g")),
+        lambda: cache.drop("u-a"),
+    ]
+    seen = [cache.revision]
+    for change in changes:
+        change()
+        seen.append(cache.revision)
+
+    assert len({*seen}) == len(seen)
+
+
+def test_a_report_of_what_is_known_is_no_change() -> None:
+    cache = GangCache()
+    running = pod("b", node="n")
+    for each in (pod("a"), running):
+        cache.put(each)
+    before = cache.revision
+    cache.put(pod("a"))
+    cache.put(replace(running, status=PodStatus(conditions=(PodCondition("Ready", "True"),))))
+    cache.put(Pod(Metadata(name="p", namespace="team", uid="u")))
+
+    assert cache.revision == before
+    cache.put(pod("b", gang="h", node="n"))
+    assert cache.revision > before
+    assert uids(cache, pod("a")) == ["u-a"]
+
+
+def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang() -> None:
+    cache = GangCache()
+    cache.put(pod("a"))
+    gated = replace(pod("b"), spec=PodSpec(scheduling_gates=(SchedulingGate("wait"),)))
+    cache.put(gated)
+
+    assert uids(cache, pod("a")) == uids(cache, gated) == ["u-a"]

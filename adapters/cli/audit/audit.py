@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from adapters.accounting.gang_texts import named
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.audit.pod_rules import container_findings
@@ -16,6 +17,9 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name
 from core.quota.amounts import text as amount_text
+
+NAMED = 5
+"""Pods that a finding names, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,7 @@ def _findings(fleet: Fleet) -> Iterator[Finding]:
         for problem in stated.problems:
             yield Finding(RULES["device-plugin-labels"], problem, node=name)
     yield from _quota_findings(fleet)
+    yield from _gang_findings(fleet)
     for name in fleet.unused_ledgers:
         text = "no node has its name"
         yield Finding(RULES["ledger-without-node"], text, node=name)
@@ -96,6 +101,23 @@ def _quota_findings(fleet: Fleet) -> Iterator[Finding]:
                 have, allowed = amount_text(name, amount), amount_text(name, limit)
                 text = f"namespace {namespace}: {name}: {have} of {allowed} are in use"
                 yield Finding(RULES["quota-exceeded"], text, namespaces=frozenset({namespace}))
+
+
+def _gang_findings(fleet: Fleet) -> Iterator[Finding]:
+    """Gangs of which fewer pods are bound than are bound together, while others wait for cards."""
+    for gang in fleet.gangs().bound_in_part():
+        waiting = [pod for pod in gang.pods if not pod.spec.node_name]
+        if not any(_requests(pod, fleet) for pod in waiting):
+            continue
+        bound = len(gang.pods) - len(waiting)
+        names = sorted(map(full_name, waiting))
+        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+        text = (
+            f"{named(gang)}: {bound} {'pod is' if bound == 1 else 'pods are'} bound;"
+            f" {', '.join(names[:NAMED])}{more} {'wait' if len(names) > 1 else 'waits'}"
+        )
+        namespaces = frozenset(part.ref.namespace for part in gang.parts)
+        yield Finding(RULES["gang-bound-in-part"], text, pod=names[0], namespaces=namespaces)
 
 
 def _requests(pod: Pod, fleet: Fleet) -> bool:

@@ -184,6 +184,12 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "End some of them, or raise the limit; new pods are refused until then.",
             ),
             Rule(
+                "gang-bound-in-part",
+                Severity.WARNING,
+                "pods of a gang are bound, and others that it needs wait",
+                "Make room for the pods that wait (dragoman explain pod), or end the bound ones.",
+            ),
+            Rule(
                 "unreadable-ledger",
                 Severity.ERROR,
                 "a NodeLedger cannot be read, so that nothing is placed on its node",

@@ -60,6 +60,7 @@ def whatif(
     Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
     """
     from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.manifests import Manifests
     from adapters.cli.input.origin import Origin
     from adapters.cli.input.read_files import read_files
     from adapters.cli.output.rows import RowFormat, formatted
@@ -77,11 +78,15 @@ def whatif(
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input():
         found = Origin(filename or (), kubeconfig, context).read()
-        coming = read_files(pods).pods if pods else {}
+        coming = read_files(pods) if pods else Manifests()
         now = read_fleet(found, Defaults())
         additions = [changes.Additional.parse(text) for text in add or ()]
         then = changes.remove(changes.add(read_fleet(found, defaults), additions), remove or ())
-        then = changes.arrive(then, {name: pod for name, (pod, _) in coming.items()})
+        then = changes.arrive(
+            then,
+            {name: pod for name, (pod, _) in coming.pods.items()},
+            {ref: group for ref, (group, _) in coming.groups.items()},
+        )
         moved = frozenset(
             name for name, pod in then.pods.items()
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name

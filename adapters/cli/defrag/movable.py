@@ -76,6 +76,7 @@ class _Sorter:
         self._budgets = budgets
         self._pods = {pod.metadata.uid: pod for pod in fleet.pods.values()}
         self._requests = AlikePods(fleet.dialects)
+        self._gangs = fleet.gangs()
 
     def run(self) -> Holders:
         movable: dict[str, MovablePod] = {}
@@ -142,7 +143,8 @@ class _Sorter:
             return f"its annotation {kept} keeps it"
         if pod.metadata.deletion_timestamp is not None:
             return "is being deleted"
-        if gang_of(pod) is not None or VOLCANO_JOB in texts:
+        gang = self._gangs.gang(pod)
+        if gang_of(pod) is not None or VOLCANO_JOB in texts or (gang and gang.minimum > 1):
             return "is in a gang, which would lose a member"
         if self._fleet.claims.get(pod.metadata.uid):
             return "a ResourceClaim has the cards"

@@ -199,7 +199,7 @@ class _Planning:
         """What the pods of a group request; none where some have cards, or none requests any."""
         if any(self.facts.inventory.nodes_of(pod.metadata.uid) for pod in group):
             return []
-        answers = [self.judge.answer(pod, explain=False) for pod in group]
+        answers = [self.judge.alone(pod, explain=False) for pod in group]
         return [each for each in answers if each.requests]
 
     def _group(self, wanted: Sequence[PodAnswer]) -> None:

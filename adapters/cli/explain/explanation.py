@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from adapters.accounting.answer.answer import PodAnswer
 from adapters.accounting.answer.judge import Judge
 from adapters.accounting.answer.standing import held_devices
+from adapters.accounting.gang_cache import Gang
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects.adoption.adopt import FINISHED
@@ -60,6 +61,7 @@ class PodExplanation:
         claims: what its ResourceClaims have, each with its node.
         devices: of device plugins that a bound pod has and no ledger knows, by resource.
         releases: by node, the fewest pods whose end frees the devices that it requests.
+        gang: the pods with which it is bound together; None where it is bound alone.
     """
 
     answer: PodAnswer
@@ -72,6 +74,7 @@ class PodExplanation:
     claims: tuple[tuple[NodeState, Allocation], ...] = ()
     devices: Mapping[str, int] = field(default_factory=dict)
     releases: tuple[tuple[str, tuple[Pod, ...]], ...] = ()
+    gang: Gang | None = None
 
     @property
     def pod(self) -> Pod:
@@ -108,9 +111,10 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
         allocation,
         claims=_claims(fleet, pod),
         devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
+        gang=facts.gang(pod),
     )
     request = answer.request
-    if pod.spec.node_name or request is None or answer.best is not None:
+    if pod.spec.node_name or request is None or answer.fitting:
         return found
     amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
     causes = dict(

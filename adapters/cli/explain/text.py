@@ -7,6 +7,8 @@ from adapters.accounting.answer.device_plugins import devices_text
 from adapters.cli.explain.explanation import NodeEviction, PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
+from adapters.cli.output.report import GangLine
+from adapters.cli.output.report_fields import gang_fields
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
 from core.feasibility.smallest_change import ChangeKind, RequestChange
@@ -37,6 +39,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "kind": "PodExplanation",
         "pod": full_name(found.pod),
         "dialect": answer.dialect or (allocation.dialect if allocation else None),
+        "gang": gang_fields(GangLine.of(found.gang)),
         "node": found.pod.spec.node_name,
         "request": _request(found),
         "summary": answer.summary(),
@@ -111,10 +114,10 @@ def headline(found: PodExplanation) -> str:
     answer = found.answer
     if answer.standing:
         return answer.standing
-    if answer.best is None and answer.request is not None:
+    if answer.fits_nowhere and not answer.waits_for_gang:
         nodes = len(answer.rejected)
         return f"is pending: fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
-    return f"is pending: {answer.summary()}"
+    return f"is pending: {answer.text() if answer.fits_nowhere else answer.summary()}"
 
 
 def _lines(found: PodExplanation) -> Iterator[str]:
@@ -124,13 +127,15 @@ def _lines(found: PodExplanation) -> Iterator[str]:
     request = _request(found)
     if request is not None:
         yield f"Request: {request}"
+    if found.gang is not None:
+        yield f"Gang: {found.gang.ref}, of {found.gang.minimum} pods ({found.gang.ref.api.value})"
     yield from (f"Note: {note}" for note in answer.notes)
     if found.allocation is not None and found.node is not None:
         yield from _cards(found.allocation, found.node)
         yield from _smaller_slices(found)
     for state, claim in found.claims:
         yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
-    if not found.pod.spec.node_name and answer.request is not None and answer.best is None:
+    if not found.pod.spec.node_name and answer.fits_nowhere:
         yield from _reasons(answer)
         yield from _remedies(found)
     yield from _history(found)

@@ -4,6 +4,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
 from adapters.accounting.answer.device_plugins import DeviceNode, PluginDevices
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import AlikePods, PodRequest
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.fleet.quotas import NamespaceQuotas
@@ -13,6 +14,8 @@ from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.feasibility.plugin import is_not_ours
+from core.quota.amounts import QuotaAmounts
+from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
 
@@ -31,6 +34,7 @@ class FleetFacts:
         self._fleet = fleet
         self._inventory = fleet.inventory()
         self._requests = AlikePods(fleet.dialects)
+        self._gangs = fleet.gangs()
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
         self._unreadable = {
             name: state.unreadable
@@ -75,6 +79,14 @@ class FleetFacts:
     def evaluate(self, request: Request) -> NodeEvaluation:
         """A request against all ledgers, and the quota of its namespace."""
         return self.quotas.evaluate(request, self._inventory)
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """The gang of a pod with all its pods, in the words of any scheduler."""
+        return self._gangs.gang(pod)
+
+    def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        return self.quotas.refusal_of(holder, amounts)
 
 
 def plugin_devices(fleet: Fleet) -> PluginDevices:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import reconcile
 from adapters.accounting.repairs import Repair, repaired
@@ -22,10 +23,12 @@ from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugins.nodes import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
+from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.merge import read_node
 from adapters.stores.store import stored_of
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.records.ledger import LedgerRecordError
@@ -36,6 +39,7 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
+from core.requests.gang import GangRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
@@ -83,6 +87,7 @@ class Fleet:
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: uids of claims with devices that are reserved for nothing.
         claims: by uid of a pod, uids of the claims that are reserved for it.
+        groups: the objects of gangs.
     """
 
     dialects: tuple[Dialect, ...]
@@ -94,6 +99,16 @@ class Fleet:
     unused_ledgers: tuple[str, ...] = ()
     unused_claims: frozenset[str] = frozenset()
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
+
+    def gangs(self) -> GangCache:
+        """The gangs, in the words of every scheduler."""
+        cache = GangCache(any_gang_of)
+        for ref, group in self.groups.items():
+            cache.put_group(ref.api, group)
+        for pod in self.pods.values():
+            cache.put(pod)
+        return cache
 
     def inventory(self) -> Inventory:
         """The ledgers of all nodes whose NodeLedger can be read."""
@@ -166,6 +181,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
         claims=reader.claims,
+        groups={ref: group for ref, (group, _) in manifests.groups.items()},
     )
 
 

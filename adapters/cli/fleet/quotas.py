@@ -9,7 +9,7 @@ from core.feasibility.inventory import Inventory
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import amounts_of, least
+from core.quota.amounts import QuotaAmounts, amounts_of, least
 from core.quota.quota import Quota, QuotaHold, holds_of
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
@@ -44,18 +44,35 @@ class NamespaceQuotas:
         refusal = short.text() if short else None
         return self._feasibility.evaluate(request, inventory, self._unreadable, refusal)
 
+    def refusal_of(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        quota = self.by_namespace.get(holder.namespace)
+        short = quota and quota.shortage(holder.uid, amounts)
+        return short.text() if short else None
+
     def take(self, allocation: Allocation, node: Node) -> str | None:
         """Count an allocation; why the quota refuses it, None where it does not."""
         namespace = _namespace(allocation.pod)
         quota = self.by_namespace.get(namespace)
         if quota is None:
             return None
-        hold = QuotaHold(allocation.uid, allocation.pod, node.name, amounts_of(allocation, node))
-        changed = quota.hold(hold)
+        changed = quota.hold(_hold(allocation, node))
         if not isinstance(changed, Quota):
             return changed.text()
         self.by_namespace[namespace] = changed
         return None
+
+    def count(self, allocation: Allocation, node: Node) -> None:
+        """Count an allocation of a plan, which is within the quota."""
+        namespace = _namespace(allocation.pod)
+        quota = self.by_namespace.get(namespace)
+        if quota is not None:
+            self.by_namespace[namespace] = quota.adopt(_hold(allocation, node))
+
+
+def _hold(allocation: Allocation, node: Node) -> QuotaHold:
+    amounts = amounts_of(allocation, node)
+    return QuotaHold(allocation.uid, allocation.pod, node.name, amounts)
 
 
 def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[str, Quota]:

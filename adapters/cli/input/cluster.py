@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from adapters.cli.input.limits import check_file
-from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import load
@@ -19,13 +19,17 @@ from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,
     DISRUPTION_BUDGETS,
+    KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
     NODES,
+    PLUGINS_POD_GROUPS,
+    POD_GROUPS,
     PODS,
     RESOURCE_CLAIMS,
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
+    VOLCANO_POD_GROUPS,
     Resource,
 )
 from adapters.cluster.api.transport import Timeouts
@@ -36,14 +40,18 @@ from adapters.dialects.dialect import Document
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
+from core.requests.gang import GangRef
 
 T = TypeVar("T")
 
 _PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
 """A person waits: fewer attempts than the service makes, and more time for a page of pods."""
+
+_GROUPS = (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
 
 Progress = Callable[[str, int], None]
 """Called with the plural name of a kind and the number of its objects so far."""
@@ -93,11 +101,11 @@ def call(
 
 
 def read_cluster(context: KubeContext, progress: Progress, *, budgets: bool = False) -> Manifests:
-    """Read nodes, Devices, pods, NodeLedgers, quotas and the schedulers' settings.
+    """Read nodes, Devices, pods, PodGroups, NodeLedgers, quotas and the schedulers' settings.
 
-    Devices, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read before and
-    after the pods: an allocation that was committed in between belongs to a pod that is just being
-    bound.
+    Devices, PodGroups, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read
+    before and after the pods: an allocation that was committed in between belongs to a pod that is
+    just being bound.
 
     Args:
         context: of the kubeconfig.
@@ -128,6 +136,7 @@ class _Reader:
         nodes = await self._list(Selection(NODES), KubeNode)
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
         pods = await self._list(Selection(PODS), Pod)
+        groups, ungrouped = await self._gangs()
         slices, claims, problems = await self._claims()
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         quotas, unread = await self._quotas(SHARE_QUOTAS, ShareQuotaObject)
@@ -156,7 +165,8 @@ class _Reader:
                 (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
             ),
             slices=self._placed((each.metadata.name, each) for each in slices),
-            problems=(*problems, *unread, *host_unread),
+            problems=(*problems, *unread, *host_unread, *ungrouped),
+            groups=groups,
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),
             resource_quotas=[(each, self._place) for each in host_quotas],
             budgets=[(each, self._place) for each in disruptions],
@@ -173,6 +183,27 @@ class _Reader:
                 raise
             return [], [], (f"cards that ResourceClaims have do not count: {error.message}",)
         return slices, claims, ()
+
+    async def _gangs(
+        self,
+    ) -> tuple[dict[GangRef, tuple[PodGroupObject, InputLocation]], tuple[str, ...]]:
+        """The objects of all gangs; a problem for each API whose objects the user may not list."""
+        found: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
+        problems: list[str] = []
+        for resource in _GROUPS:
+            try:
+                listed = await self._list(Selection(resource, optional=True), PodGroupObject)
+            except ClusterError as error:
+                if error.status != HTTPStatus.FORBIDDEN:
+                    raise
+                text = f"gangs of {resource.group} are not known: {error.message}"
+                problems.append(text)
+                continue
+            for group in listed:
+                meta = group.metadata
+                ref = GangRef(GANG_APIS[resource.group], meta.namespace, meta.name)
+                found[ref] = group, self._place
+        return found, tuple(problems)
 
     async def _quotas(self, of: Resource, kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
         """All quotas of a kind; none, and a problem, where the user may not list them."""

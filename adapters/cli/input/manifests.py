@@ -12,9 +12,11 @@ from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from adapters.wire.resource_quota import ResourceQuotaObject
+from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")
 
@@ -32,6 +34,7 @@ _FORMS = (
     "ShareQuota",
     "ResourceQuota",
     "PodDisruptionBudget",
+    "PodGroup",
 )
 
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
@@ -44,9 +47,17 @@ _GROUPS = {
     "PodDisruptionBudget": "policy",
 }
 
+GANG_APIS = {
+    "scheduling.k8s.io": GangApi.KUBERNETES,
+    "scheduling.sigs.k8s.io": GangApi.KOORDINATOR,
+    "scheduling.x-k8s.io": GangApi.SCHEDULER_PLUGINS,
+    "scheduling.volcano.sh": GangApi.VOLCANO,
+}
+"""The groups of the API that have a PodGroup."""
+
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
-    | {"ReplicationController"}
+    | {"JobSet", "LeaderWorkerSet", "ReplicationController"}
 )
 
 
@@ -65,6 +76,7 @@ class Manifests:
         quotas: by namespace.
         resource_quotas: all; a namespace may have several.
         budgets: all PodDisruptionBudgets; of a live cluster only where they were asked for.
+        groups: the objects of gangs.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
         skipped: how many objects of each kind that is not read the lists and folders have.
@@ -80,6 +92,7 @@ class Manifests:
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
+    groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = field(default_factory=dict)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter[str])
@@ -127,7 +140,7 @@ def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) 
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
     read = (found.nodes, found.devices, found.pods, found.config_maps, found.slices)
-    if not any((*read, found.resource_quotas)):
+    if not any((*read, found.resource_quotas, found.groups)):
         if members.unknown is not None:
             raise members.unknown
         raise InputError("the input", "contains no manifest")
@@ -185,6 +198,8 @@ class _Members:
 
 
 def _known(kind: str, version: object) -> bool:
+    if kind == "PodGroup":
+        return str(version).partition("/")[0] in GANG_APIS
     if kind in _GROUPS:
         return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
     return kind in {"", *_FORMS} and version in (None, "v1")
@@ -192,6 +207,8 @@ def _known(kind: str, version: object) -> bool:
 
 def _unknown(kind: str, version: object) -> str:
     of = "" if version is None else f" of {version}"
+    if kind == "PodGroup":
+        return f"unknown kind {kind}{of}; its apiVersion must be of {', '.join(GANG_APIS)}"
     advice = "; pass the Pods that it creates" if kind in _OF_PODS else ""
     return f"unknown kind {kind}{of}; supported kinds are {', '.join(_FORMS)} and List{advice}"
 
@@ -226,11 +243,28 @@ def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, Pod
             found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
         case "PodDisruptionBudget":
             found.budgets.append((document.read(Budget), document.location))
+        case "PodGroup":
+            _put_group(found.groups, document)
         case _:
             pod = _with_shared_spec(document.read(Pod), specs)
             name = _named(pod.metadata, document.location)
             _check_containers(pod, document.location)
             _put(found.pods, name, pod, "Pod", document.location)
+
+
+def _put_group(
+    groups: dict[GangRef, tuple[PodGroupObject, InputLocation]], document: Document
+) -> None:
+    """Keep the object of a gang; its API is that of the document."""
+    group = document.read(PodGroupObject)
+    namespace, _, name = _named(group.metadata, document.location).partition("/")
+    api = GANG_APIS[str(document.head().api_version).partition("/")[0]]
+    ref = GangRef(api, namespace, name)
+    if ref in groups:
+        problem = f"PodGroup {ref} is a duplicate; the first one is at {groups[ref][1]}"
+        raise InputError(document.location, problem)
+    metadata = msgspec.structs.replace(group.metadata, namespace=namespace)
+    groups[ref] = msgspec.structs.replace(group, metadata=metadata), document.location
 
 
 def _with_shared_spec(pod: Pod, specs: dict[bytes, PodSpec]) -> Pod:

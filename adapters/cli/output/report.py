@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from adapters.accounting.answer.answer import NodeGroup
+from adapters.accounting.gang_cache import Gang
 from adapters.cli.output.node_texts import NodeTexts
 from core.hardware.card import Card
 from core.hardware.mig import Slice
@@ -52,6 +53,26 @@ class ShareLine:
 
 
 @dataclass(frozen=True, slots=True)
+class GangLine:
+    """The gang of a pod.
+
+    Attributes:
+        name: ``namespace/name``.
+        api: whose words name it, as people read it.
+        minimum: pods that are bound together.
+    """
+
+    name: str
+    api: str
+    minimum: int
+
+    @classmethod
+    def of(cls, gang: Gang | None) -> "GangLine | None":
+        """The line of a gang."""
+        return None if gang is None else cls(str(gang.ref), gang.ref.api.value, gang.minimum)
+
+
+@dataclass(frozen=True, slots=True)
 class PodLine:
     """One pod.
 
@@ -68,6 +89,7 @@ class PodLine:
         summary: the outcome in a sentence.
         reasons: by node name, why the pod does not fit there.
         groups: of these nodes, by cause.
+        gang: the pods with which it is bound together; None where it is bound alone.
     """
 
     namespace: str
@@ -82,6 +104,7 @@ class PodLine:
     labels: Mapping[str, str] = field(default_factory=dict)
     reasons: NodeTexts = field(default_factory=NodeTexts)
     groups: tuple[NodeGroup, ...] = ()
+    gang: GangLine | None = None
 
     @property
     def full_name(self) -> str:

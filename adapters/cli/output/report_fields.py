@@ -1,6 +1,6 @@
 """The fields of a report in JSON and YAML, which are a contract."""
 
-from adapters.cli.output.report import CardLine, PodLine, PodResult, ShareLine
+from adapters.cli.output.report import CardLine, GangLine, PodLine, PodResult, ShareLine
 from adapters.cli.output.rows import Row
 from core.hardware.quantity import MIB
 
@@ -19,6 +19,7 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         "name": pod.name,
         "uid": pod.uid,
         "dialect": pod.dialect,
+        "gang": gang_fields(pod.gang),
         "placed": pod.node is not None,
         "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
         "node": pod.node,
@@ -29,6 +30,13 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         "labels": dict(pod.labels),
         "explanation": {"summary": pod.summary, "nodes": nodes},
     }
+
+
+def gang_fields(gang: GangLine | None) -> dict[str, object] | None:
+    """The gang of a pod; None where it is bound alone."""
+    if gang is None:
+        return None
+    return {"name": gang.name, "api": gang.api, "minimum": gang.minimum}
 
 
 def card_fields(line: CardLine) -> dict[str, object]:
@@ -70,5 +78,6 @@ def pod_row(pod: PodLine) -> Row:
         "memoryMiB": sum(share.memory for share in shares) // MIB,
         "compute": sum(share.compute for share in shares),
         "summary": pod.summary,
+        "gang": None if pod.gang is None else pod.gang.name,
     }
     return Row(f"pod/{pod.name}", (), fields)

@@ -48,6 +48,7 @@ def _line(place: InputLocation, text: bytes, *, first: bool) -> recording.Line:
         raise InputError(place, "is not the first line of a recording; pass the whole file")
     if isinstance(line, recording.Began) and line.format not in recording.FORMATS:
         problem = f"has format {line.format}, made by Dragoman {line.version}"
-        formats = " and ".join(map(str, recording.FORMATS))
+        *others, last = map(str, recording.FORMATS)
+        formats = f"{', '.join(others)} and {last}"
         raise InputError(place, f"{problem}; this program reads the formats {formats}")
     return line

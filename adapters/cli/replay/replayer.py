@@ -1,8 +1,10 @@
 """Makes the decisions of a recording again, each on what it depended on then."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from adapters.accounting.gang_cache import Gang, GangPart
+from adapters.accounting.gang_members import GangMembers
 from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, SchedulingPolicy
 from adapters.dialects.registry import dialects
@@ -23,6 +25,7 @@ from core.feasibility.inventory import Inventory
 from core.feasibility.node_names import NodeNames
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import NodeLedger
+from core.requests.gang import GangApi, GangRef
 from core.requests.grant import Allocation, AllocationState, Placement
 from core.requests.reason import Reason
 
@@ -90,6 +93,8 @@ class Replayer:
                     self._remove(line)
                 case recording.ClaimDecided():
                     yield _claim_again(line)
+                case recording.GangPlaced():
+                    yield self._gang_again(line)
                 case _:
                     yield self._again(line)
 
@@ -122,9 +127,7 @@ class Replayer:
             self._unreadable.discard(line.node)
 
     def _again(self, line: recording.PodDecision) -> Replayed:
-        pod = self._pods.get(line.pod)
-        if pod is None:
-            raise ReplayError(f"no line before it has the pod {line.pod}")
+        pod = self._seen(line.pod)
         name = full_name(pod)
         before = self._recorded(line)
         try:
@@ -134,6 +137,49 @@ class Replayer:
         if request is None:
             return Replayed(line, name, before, "requests no share")
         return Replayed(line, name, before, self._answer(line, request))
+
+    def _gang_again(self, line: recording.GangPlaced) -> Replayed:
+        """Plan the pods of a gang again, without those that became invalid."""
+        lists = [NodeNames(each) for each in line.lists]
+        choices: dict[str, recording.PodChoice] = {}
+        waiting: list[PodRequest] = []
+        before: dict[str, str] = {}
+        for each in line.pods:
+            pod = self._seen(each.pod)
+            if not 0 <= each.nodes < len(lists):
+                raise ReplayError(f"the pod {each.pod} has no list of nodes {each.nodes}")
+            if each.node:
+                before[full_name(pod)] = each.node
+            try:
+                request = read(pod, self._dialects)
+            except DialectError:
+                continue
+            if request is not None:
+                choices[request.request.uid] = each
+                waiting.append(request)
+        name = GangRef(GangApi.KUBERNETES, "", "")  # no plan depends on it
+        part = GangPart(name, len(waiting), tuple(each.pod for each in waiting))
+        members = GangMembers(Gang(name, (part,)), frozenset(), tuple(waiting))
+        plan = members.plan(
+            lambda _, request: self._cache.evaluate(
+                request, self._inventory, self._unreadable, choices[request.uid].refusal
+            ),
+            lambda each: lists[choices[each.request.uid].nodes],
+            lambda holder, _: "over the quota" if choices[holder.uid].over else None,
+        )
+        after = {
+            full_name(each.pod): plan.placed[each.request.uid].node
+            for each in waiting
+            if each.request.uid in plan.placed
+        }
+        asked = full_name(self._seen(line.pod))
+        return Replayed(line, asked, _planned(before), _planned(after))
+
+    def _seen(self, key: str) -> Pod:
+        pod = self._pods.get(key)
+        if pod is None:
+            raise ReplayError(f"no line before it has the pod {key}")
+        return pod
 
     def _recorded(self, line: recording.PodDecision) -> Answer:
         match line:
@@ -207,6 +253,10 @@ class Replayer:
 
     def _evaluation(self, pod: PodRequest, refusal: str | None) -> NodeEvaluation:
         return self._cache.evaluate(pod.request, self._inventory, self._unreadable, refusal)
+
+
+def _planned(nodes: Mapping[str, str]) -> str:
+    return "; ".join(f"{pod}: {nodes[pod]}" for pod in sorted(nodes)) or "no room for any pod"
 
 
 def _claim_again(line: recording.ClaimDecided) -> Replayed:

@@ -24,6 +24,12 @@ PATHS = {
 }
 
 
+def _path(thing: Plain) -> str:
+    if thing["kind"] == "PodGroup":  # of several APIs
+        return f"/apis/{thing['apiVersion']}/podgroups"
+    return PATHS[thing["kind"]]
+
+
 @dataclass
 class ApiServer:
     """Answers GET of the kinds that it knows; 403 for the paths in ``forbidden``.
@@ -67,7 +73,7 @@ def api_server(folder: Path, *things: Plain, namespace: str = "") -> Iterator[Ap
     """Serve objects; Devices and NodeLedgers are unknown unless there are any."""
     objects: dict[str, list[Plain]] = {PATHS[kind]: [] for kind in ("Node", "Pod", "ConfigMap")}
     for thing in things:
-        objects.setdefault(PATHS[thing["kind"]], []).append(thing)
+        objects.setdefault(_path(thing), []).append(thing)
     server = ApiServer(objects, folder / "kubeconfig")
 
     class Handler(BaseHTTPRequestHandler):

@@ -24,6 +24,11 @@ CASES = {
     "a kind that is no text": ("kind: 5\n", 1, "kind must be text"),
     "an unknown kind": (NODE + "---\nkind: Banana\n", 6, "unknown kind Banana"),
     "a workload": ("apiVersion: apps/v1\nkind: Deployment\n", 1, "pass the Pods that it creates"),
+    "another project's workload": (
+        "apiVersion: jobset.x-k8s.io/v1alpha2\nkind: JobSet\n",
+        1,
+        "pass the Pods that it creates",
+    ),
     "a known kind of another group": ("apiVersion: x.io/v1\nkind: Node\n", 1, "unknown kind Node"),
     "no name": ("kind: Node\nmetadata: {}\n", 1, "metadata.name is missing"),
     "no name of a pod": ("kind: Pod\n", 1, "metadata.name is missing"),

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.cli.tests.builders import Plain, run
+from adapters.cli.tests.builders import Plain, report, run
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
 EXAMPLES = sorted(path.stem for path in FOLDER.glob("*.yaml"))
@@ -91,6 +91,26 @@ def test_binpack_of_the_scheduler_settings_gathers_pods_on_one_card() -> None:
 
     assert (first["node"], cards(first)) == (third["node"], cards(third))
     assert of("volcano-scheduling", "mode-mig")["node"] == "gpu-sliced"
+
+
+@pytest.mark.parametrize("example", [name for name in EXAMPLES if name.startswith("gang-")])
+def test_the_pods_of_a_gang_are_placed_together_or_not_at_all(example: str) -> None:
+    things = [*yaml.safe_load_all((FOLDER / f"{example}.yaml").read_text())]
+    full = outcome(example)["pods"]
+    model = next(each for each in things if each["metadata"]["name"] == full[0]["name"])
+    taken = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "taken", "annotations": full[0]["annotations"]},
+        "spec": {"nodeName": full[0]["node"], "containers": model["spec"]["containers"]},
+        "status": {"phase": "Running"},
+    }
+
+    short = report(*things, taken)["pods"]
+
+    assert [each["gang"] is None for each in short] == [False, False, False, True]
+    left = sum(each["node"] is not None for each in short[:3])
+    assert left == (2 if example == "gang-scheduler-plugins" else 0)  # there two are enough
 
 
 def test_koordinator_writes_the_annotation_of_the_guide() -> None:

@@ -19,6 +19,7 @@ from adapters.cli.output.report import PodResult
 from adapters.cli.schedule import Run, RunOptions
 from adapters.cli.serve import static_inventory
 from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound
+from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, PLUGINS, group, member
 from adapters.cli.view.pending import pending
 from adapters.dialects.dialect import Defaults
 from adapters.service.compose import without_cluster
@@ -177,7 +178,14 @@ def clusters(draw: st.DrawFn) -> list[Plain]:
             }
         ]
     limits = draw(requests)
-    things.append(pod(NAME, limits, metadata={"uid": "uid-waits"}, spec=wants, status=status))
+    if draw(st.booleans()):
+        things.append(pod(NAME, limits, metadata={"uid": "uid-waits"}, spec=wants, status=status))
+        return things
+    api, least = draw(st.sampled_from((KUBERNETES, KOORDINATOR, PLUGINS))), draw(st.integers(1, 3))
+    things.append(group(api, least, namespace="default"))
+    others = draw(st.lists(requests, min_size=least - 1, max_size=least - 1))
+    things += [member(f"other-{at}", api, limits=each) for at, each in enumerate(others)]
+    things.append(member(NAME, api, limits=limits, spec=wants, status=status))
     return things
 
 
@@ -205,7 +213,8 @@ async def of_service(found: Manifests) -> Plain:
         api = await got(app, f"/api/explain?pod=default/{NAME}")
         page = await got(app, f"/api/dashboard/explain?name=default/{NAME}")
         rows = await got(app, "/api/dashboard/pending")
-        answers = {"api": api, "page": page, "row": (rows["rows"] or [None])[0]}
+        own = (row for row in rows["rows"] if row["pod"] == f"default/{NAME}")
+        answers = {"api": api, "page": page, "row": next(own, None)}
         return {**answers, "grpc": await grpc(runtime)}
 
 
@@ -237,7 +246,10 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
     service = asyncio.run(of_service(found))
 
     summary = shown["summary"]
+    rows = [each for each in rows if each["pod"] == NAME]
     row, api, page, grpc = service["row"], service["api"], service["page"], service["grpc"]
+    if line.gang is not None:
+        event("is in a gang")
     if line.result is PodResult.SKIPPED:
         event("requests no share")
         assert (rows, row) == ([], None)

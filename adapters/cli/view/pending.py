@@ -16,11 +16,12 @@ _COLUMNS = (
     Column("POD"),
     Column("DIALECT"),
     Column("SCHEDULER", wide=True),
+    Column("GANG", wide=True),
     Column("REQUEST"),
     Column("REASON"),
 )
 
-_KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason")
+_KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason", "gang")
 
 
 def pending(fleet: Fleet, namespace: str | None) -> Listing:
@@ -53,13 +54,14 @@ def _row(answer: PodAnswer) -> Row:
     ref = pod_ref(answer.pod)
     scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
     request, reason = _request(answer), answer.summary()
+    gang = "" if answer.gang is None else str(answer.gang.gang.ref)
     return Row(
         f"pod/{ref.name}",
-        (ref.namespace, ref.name, answer.dialect or "", scheduler, request, reason),
+        (ref.namespace, ref.name, answer.dialect or "", scheduler, gang, request, reason),
         {
             "namespace": ref.namespace, "pod": ref.name, "dialect": answer.dialect,
             "scheduler": scheduler, "request": request, "fits": len(answer.fitting),
-            "reason": reason,
+            "reason": reason, "gang": gang or None,
         },
     )  # fmt: skip
 

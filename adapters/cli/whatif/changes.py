@@ -9,7 +9,9 @@ from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
 from adapters.cli.input.source import InputError
 from adapters.dialects import registry
 from adapters.wire.kube import Pod, PodStatus, full_name
+from adapters.wire.pod_group import PodGroupObject
 from core.ledger.node_ledger import NodeLedger
+from core.requests.gang import GangRef
 
 MOST = 1000
 """Nodes that one option adds, at most."""
@@ -80,8 +82,15 @@ def add(fleet: Fleet, additions: Sequence[Additional]) -> Fleet:
     return replace(fleet, nodes=nodes)
 
 
-def arrive(fleet: Fleet, pods: Mapping[str, Pod]) -> Fleet:
+def arrive(
+    fleet: Fleet, pods: Mapping[str, Pod], groups: Mapping[GangRef, PodGroupObject]
+) -> Fleet:
     """The cluster with further pods, after those that wait already.
+
+    Args:
+        fleet: the cluster.
+        pods: by ``namespace/name``.
+        groups: objects of their gangs; one that the cluster has is replaced.
 
     Raises:
         InputError: a pod has the name of an existing one, or is bound.
@@ -92,7 +101,9 @@ def arrive(fleet: Fleet, pods: Mapping[str, Pod]) -> Fleet:
         if pod.spec.node_name:
             raise InputError("--pods", f"pod {name} is bound to {pod.spec.node_name} already")
     return replace(
-        fleet, pods={**fleet.pods, **{name: with_uid(pod) for name, pod in pods.items()}}
+        fleet,
+        pods={**fleet.pods, **{name: with_uid(pod) for name, pod in pods.items()}},
+        groups={**fleet.groups, **groups},
     )
 
 

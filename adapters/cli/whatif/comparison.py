@@ -15,7 +15,7 @@ _COLUMNS = (
     Column("REASON"),
 )
 
-_KEYS = ("namespace", "pod", "dialect", "now", "then", "placed", "reason")
+_KEYS = ("namespace", "pod", "dialect", "now", "then", "placed", "reason", "gang")
 
 _WITHOUT = (PodResult.REJECTED, PodResult.INVALID)
 
@@ -60,6 +60,7 @@ class Comparison:
             {
                 "namespace": after.namespace, "pod": after.name, "dialect": after.dialect,
                 "now": now, "then": then, "placed": after.node is not None, "reason": reason,
+                "gang": None if after.gang is None else after.gang.name,
             },
         )  # fmt: skip
 

@@ -3,8 +3,17 @@
 import json
 
 import pytest
+from msgspec.structs import replace
 
-from adapters.dialects.gangs import GROUPS, MOST_GROUPS, gang_of, others, rule_of
+from adapters.dialects.gangs import (
+    GROUPS,
+    MOST_GROUPS,
+    any_gang_of,
+    gang_of,
+    others,
+    rule_of,
+    task_of,
+)
 from adapters.wire.kube import Metadata, Pod, PodSpec, SchedulingGroup
 from core.requests.gang import GangApi, GangRef, GangRule
 
@@ -71,3 +80,39 @@ def test_gangs_that_are_bound_together() -> None:
     assert len(others({GROUPS: json.dumps(names[1:])})) == MOST_GROUPS
     texts = {f"{KOORDINATOR}/min-available": "2", GROUPS: '["team/a", "team/b"]'}
     assert rule_of(pod(None, texts)) == GangRule(2, pair)
+
+
+@pytest.mark.parametrize(
+    ("texts", "scheduler", "expected"),
+    [
+        ({"scheduling.k8s.io/group-name": "g"}, "volcano", "g"),
+        ({"scheduling.volcano.sh/group-name": "g"}, "volcano", "g"),
+        ({"scheduling.k8s.io/group-name": "g"}, "vc-of-a-team", "g"),
+        ({"scheduling.k8s.io/group-name": "g"}, "default-scheduler", None),
+        ({"scheduling.k8s.io/group-name": "g"}, "koord-scheduler", None),
+        ({"scheduling.k8s.io/group-name": "g"}, None, None),
+        ({"scheduling.k8s.io/group-name": ""}, "volcano", None),
+        ({}, "volcano", None),
+    ],
+)
+def test_the_gang_of_a_pod_of_vc_scheduler(
+    texts: dict[str, str], scheduler: str | None, expected: str | None
+) -> None:
+    metadata = Metadata(name="p", annotations=texts)
+    named = Pod(metadata, PodSpec(scheduler_name=scheduler))
+
+    ref = None if expected is None else GangRef(GangApi.VOLCANO, "default", expected)
+    assert any_gang_of(named) == ref
+    assert gang_of(named) is None
+
+
+def test_a_gang_of_another_scheduler_comes_before_volcanos() -> None:
+    both = pod(None, {"scheduling.k8s.io/group-name": "v", f"{KOORDINATOR}/name": "k"})
+    both = replace(both, spec=PodSpec(scheduler_name="volcano"))
+
+    assert any_gang_of(both) == GangRef(GangApi.KOORDINATOR, "team", "k")
+
+
+def test_the_task_of_a_pod() -> None:
+    assert task_of(pod(None, {"volcano.sh/task-spec": "worker"})) == "worker"
+    assert task_of(pod()) == ""

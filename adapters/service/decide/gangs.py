@@ -23,15 +23,18 @@ from datetime import UTC, datetime
 from typing import TypeVar
 from weakref import WeakValueDictionary
 
-from adapters.accounting.gang_cache import Gang, GangPart
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import NONE, GangMembers, members_of
+from adapters.accounting.gang_texts import KINDS, incomplete, named, together, too_few, too_many
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.accounting.repairs import RELEASED
 from adapters.service.decide.advice.feasibility import Feasibility
+from adapters.service.decide.advice.recorded import GangPlanned
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock, GangSource
+from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod, annotations
@@ -60,9 +63,6 @@ REST = 60
 LOOK, LOOKS = 0.02, 50
 """Seconds between two looks, and how many there are, for what the watches will report: pods that
 the scheduler knows, and ledgers that another replica has just written."""
-
-KINDS = 32
-"""Different requests of the pods of a gang, at most: each takes a look at every class of nodes."""
 
 NOT_AGAIN = 20 * SECOND
 """Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
@@ -114,6 +114,7 @@ class Gangs:
         clock: Clock,
         source: GangSource,
         quotas: Quotas,
+        recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
         self._feasibility = feasibility
@@ -122,6 +123,7 @@ class Gangs:
         self._clock = clock
         self._source = source
         self._quotas = quotas
+        self._recorder = recorder
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
         self._committing: set[str] = set()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
@@ -183,7 +185,7 @@ class Gangs:
             gang = self._gang(pod_request) or gang
         else:
             held = len(self._members(gang).placed)
-            return GangRefusal(f"{_named(gang)}: cards of {held} of its pods are held")
+            return GangRefusal(f"{named(gang)}: cards of {held} of its pods are held")
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
             hold = self._holds.get(gang.key)
             if hold is not None and self._clock.now() - hold.since < FRESH:
@@ -239,20 +241,21 @@ class Gangs:
         A scheduler places no other pod meanwhile: not again for a while where it was in vain.
         """
         namespace = gang.ref.namespace
-        if not _incomplete(gang) or self._clock.now() < self._in_vain.get(namespace, 0):
+        if not incomplete(gang) or self._clock.now() < self._in_vain.get(namespace, 0):
             return gang
         for _ in range(LOOKS):
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
-            if not _incomplete(gang):
+            if not incomplete(gang):
                 return gang
         _remember(self._in_vain, namespace, self._clock.now() + NOT_AGAIN)
         return gang
 
     def _refusal(self, gang: Gang, names: NodeNames) -> GangRefusal | None:
         """Why no plan is made for a gang."""
-        for part in _incomplete(gang):
-            return GangRefusal(f"gang {part.ref}: {len(part.pods)} of {part.minimum} pods exist")
+        problem = too_few(gang)
+        if problem is not None:
+            return GangRefusal(problem)
         if self._rests(gang):
             return _rest(gang)
         known = self._refused.get(gang.key)
@@ -271,20 +274,21 @@ class Gangs:
         """
         kinds = self._members(gang, moving).kinds()
         if len(kinds) > KINDS:
-            return GangRefusal(
-                f"{_named(gang)}: its pods request more than {KINDS} different shares"
-            )
+            return GangRefusal(too_many(gang, KINDS))
         evaluated = await self._evaluated(kinds)
         members = self._members(gang, moving)
-        plan = self._plan(members, evaluated, self._may_go(pod_request, names))
+        may_go = self._may_go(pod_request, names)
+        plan = self._plan(members, evaluated, may_go)
+        where = {each.request.uid: may_go(each) for each in members.waiting}
+        self._recorder.record(GangPlanned(pod_request, members.waiting, where, plan))
         lacks = members.lacks(plan.placed)
         if lacks:
-            return self._refuse(gang, names, gang.minimum - lacks, plan)
+            return self._refuse(gang, names, lacks, plan)
         namespace = gang.ref.namespace
         planned = members.at_most(LARGEST - self._held_in(namespace), plan.placed)
         if members.lacks(planned):
             return GangRefusal(
-                f"{_named(gang)}: at most {LARGEST} pods of namespace {namespace} hold cards"
+                f"{named(gang)}: at most {LARGEST} pods of namespace {namespace} hold cards"
                 " before they are bound"
             )
         requests = {each.request.uid: each for each in members.waiting}
@@ -305,7 +309,7 @@ class Gangs:
                 if answer.new:
                     await self._release(uid, planned[uid].node, answer.since)
             why = next((each for each in committed if isinstance(each, str)), "ledgers changed")
-            return GangRefusal(f"{_named(gang)}: try again: {why}")
+            return GangRefusal(f"{named(gang)}: try again: {why}")
         hold = self._hold_of(gang, self._clock.now())
         for uid, answer in answers.items():
             if answer.new:
@@ -412,11 +416,10 @@ class Gangs:
         now = self._clock.wall() / SECOND
         return any(0 <= now - at < REST for pod in gang.pods for at in _released(pod))
 
-    def _refuse(self, gang: Gang, names: NodeNames, fit: int, plan: GangPlan) -> GangRefusal:
+    def _refuse(self, gang: Gang, names: NodeNames, lacks: int, plan: GangPlan) -> GangRefusal:
         for pod in gang.pods:
             self._limited.pop(pod.metadata.uid, None)  # it may be another node the next time
-        why = f"; no room for {plan.short}: {plan.reason}" if plan.short else ""
-        refusal = GangRefusal(f"{_named(gang)}: {fit} of {gang.minimum} fit together{why}")
+        refusal = GangRefusal(together(gang, lacks, plan))
         _remember(self._refused, gang.key, (self._state(gang, names), refusal))
         return refusal
 
@@ -436,9 +439,9 @@ class Gangs:
         try:
             kept = await asyncio.gather(*(self._committer.renew(uid, node) for uid, node in held))
         except (LedgerContended, OSError) as error:
-            return GangRefusal(f"{_named(gang)}: try again: {error}")
+            return GangRefusal(f"{named(gang)}: try again: {error}")
         if not all(kept):
-            return GangRefusal(f"{_named(gang)}: try again: cards were released")
+            return GangRefusal(f"{named(gang)}: try again: cards were released")
         now = self._clock.now()
         self._hold_of(gang, now).since = now
         return None
@@ -475,11 +478,6 @@ def _remember(known: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> Non
         known.popitem(last=False)
 
 
-def _incomplete(gang: Gang) -> list[GangPart]:
-    """The parts with fewer pods than are bound together."""
-    return [part for part in gang.parts if len(part.pods) < part.minimum]
-
-
 def _selection(pod: Pod) -> object:
     """What of a pod selects its nodes."""
     return pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations
@@ -487,13 +485,9 @@ def _selection(pod: Pod) -> object:
 
 def _rest(gang: Gang) -> GangRefusal:
     return GangRefusal(
-        f"{_named(gang)}: its cards were held and not used; it gets its next turn {REST} s after"
+        f"{named(gang)}: its cards were held and not used; it gets its next turn {REST} s after"
         " they were released"
     )
-
-
-def _named(gang: Gang) -> str:
-    return f"gang {gang.ref} of {gang.minimum}"
 
 
 def _released(pod: Pod) -> Iterator[float]:

@@ -235,6 +235,11 @@ class NoBudgets:
 class GangSource(Protocol):
     """The gangs of the cluster, as the watches report them."""
 
+    @property
+    def revision(self) -> int:
+        """Number of changes to any gang."""
+        ...
+
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods; None where it may be bound alone."""
         ...

@@ -116,13 +116,19 @@ class Service:
             ports.clock,
             ports.gangs,
             self.quotas,
+            ports.recorder,
         )
-        self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects)
+        self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
         self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
         self.waiting_answers = WaitingAnswers(
-            ServiceFacts(self.pod_requests, Feasibility(self.ledgers, self.quotas), ports.objects),
+            ServiceFacts(
+                self.pod_requests,
+                Feasibility(self.ledgers, self.quotas),
+                ports.objects,
+                ports.gangs,
+            ),
             ports.clock,
             self.readiness,
         )

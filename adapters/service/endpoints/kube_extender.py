@@ -62,6 +62,8 @@ class KubeExtender:
         self._service.check_ready()
         args = extender.read_args(content, self._answers)
         pod = _named(args.pod)
+        if pod.spec.node_name:
+            return self._stays(args, pod, pod.spec.node_name)
         names = args.names
         pod_request = read_request(self._service, "filter", pod)
         if isinstance(pod_request, DialectError):
@@ -81,7 +83,8 @@ class KubeExtender:
         if isinstance(held, GangRefusal):
             return self._refuse_gang(args, pod_request, held)
         if held is not None:
-            return self._fits_only(args, pod_request, held)
+            self._service.waiting_pods.discard(pod_request.request.uid)
+            return self._fits_only(args, _decision("filter", pod_request, Outcome.FITS), held)
         fits = await self._service.feasibility.fitting(pod_request, names)
         self._recorder.record(NodesFiltered(pod_request, names, fits))
         count = int(np.count_nonzero(fits))
@@ -130,6 +133,8 @@ class KubeExtender:
         self._service.check_ready()
         args = extender.read_preemption(content)
         pod = _named(args.pod)
+        if pod.spec.node_name:  # its resize lacks processors or memory, not cards
+            return extender_answer.preemption_result(args.proposals)
         pod_request = read_request(self._service, "preempt", pod)
         if isinstance(pod_request, DialectError):
             return extender_answer.preemption_result({})
@@ -173,11 +178,23 @@ class KubeExtender:
         outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
         return replace(decision, outcome=outcome)
 
-    def _fits_only(self, args: ExtenderArgs, pod_request: PodRequest, node: str) -> bytes:
-        """The node that is held for a pod of a gang."""
-        self._service.waiting_pods.discard(pod_request.request.uid)
+    def _stays(self, args: ExtenderArgs, pod: Pod, node: str) -> bytes:
+        """The node of a bound pod whose resize waits for room there: its cards are its own already.
+
+        No quota, gang or lost card concerns that. Source: k8s.io/kubernetes v1.37.1
+        pkg/scheduler/eventhandlers.go, ``updatePod``: an assigned pod is scheduled again only so
+        (gate InPlacePodVerticalScalingSchedulerPreemption), and is never bound again.
+        """
+        if node not in args.names.names:
+            return _fits_nowhere(args, f"the pod is bound to {node}")
+        uid = pod.metadata.uid
+        return self._fits_only(
+            args, DecisionRecord("filter", Outcome.FITS, full_name(pod), uid), node
+        )
+
+    def _fits_only(self, args: ExtenderArgs, decision: DecisionRecord, node: str) -> bytes:
+        """The one node to which a pod goes, or on which it is."""
         names = args.names.names
-        decision = _decision("filter", pod_request, Outcome.FITS)
         self._decision_log.record(
             replace(decision, node=node, nodes_fitting=1, nodes_evaluated=len(names))
         )

@@ -10,6 +10,7 @@ import msgspec
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import Defaults, Documents
 from adapters.service.decide.advice.recorded import (
+    GangPlanned,
     NodePredicted,
     NodesFiltered,
     NodesRanked,
@@ -91,6 +92,8 @@ class FileRecorder:
             case NodesRanked(pod, names, ranks):
                 key, time = self._known(pod, names)
                 return recording.Ranked(key, time, tuple(ranks.tolist()), self._refusal(pod))
+            case GangPlanned():
+                return self._gang(decision)
             case NodePredicted(pod, node, reason):
                 key, time = self._known(pod)
                 return recording.Predicted(key, time, node, reason, self._refusal(pod))
@@ -116,6 +119,25 @@ class FileRecorder:
                 )
             case _:
                 raise TypeError(f"{type(decision).__name__} has no line")
+
+    def _gang(self, decision: GangPlanned) -> recording.GangPlaced:
+        key, time = self._known(decision.pod)
+        lists: dict[int, NodeNames] = {id(each): each for each in decision.names.values()}
+        numbers = {known: number for number, known in enumerate(lists)}
+        pods: list[recording.PodChoice] = []
+        for each in decision.waiting:
+            uid = each.request.uid
+            to = decision.plan.placed.get(uid)
+            choice = recording.PodChoice(
+                self._seen(each),
+                numbers[id(decision.names[uid])],
+                "" if to is None else to.node,
+                self._refusal(each),
+                uid in decision.plan.over,
+            )
+            pods.append(choice)
+        names = tuple(each.names for each in lists.values())
+        return recording.GangPlaced(key, time, names, tuple(pods))
 
     def _victims(self, decision: VictimsSelected) -> recording.Preempted:
         key, time = self._known(decision.pod)
@@ -171,15 +193,20 @@ class FileRecorder:
     def _known(self, pod: PodRequest, names: NodeNames | None = None) -> tuple[str, str]:
         """Record what a decision depends on; the pod's key and the time."""
         self._turn_over()
-        key = pod.request.uid or full_name(pod.pod)
-        if self._pods.get(key) is not pod.pod:
-            self._pods[key] = pod.pod
-            self._file.write(recording.PodSeen(key, pod.pod))
+        key = self._seen(pod)
         if names is not None and names.names != self._names:
             self._names = names.names
             self._file.write(recording.NodesSeen(names.names))
         self._record_ledgers()
         return key, _now()
+
+    def _seen(self, pod: PodRequest) -> str:
+        """Record a pod that the file lacks; its key."""
+        key = pod.request.uid or full_name(pod.pod)
+        if self._pods.get(key) is not pod.pod:
+            self._pods[key] = pod.pod
+            self._file.write(recording.PodSeen(key, pod.pod))
+        return key
 
     def _record_ledgers(self) -> None:
         """Record each ledger that differs from the one that the file has."""

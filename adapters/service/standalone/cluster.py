@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 import orjson
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import Service
@@ -19,6 +20,8 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
+from adapters.wire.pod_group import PodGroupObject
+from core.requests.gang import GangRef
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
@@ -44,6 +47,7 @@ class LocalCluster:
     Attributes:
         revision: never changes: the nodes stay as they are.
         has_all_nodes: the store may have ledgers of nodes that are not in the files.
+        gangs: of the pods.
     """
 
     revision = 0
@@ -54,10 +58,16 @@ class LocalCluster:
         pods: Iterable[Pod] = (),
         nodes: Mapping[str, KubeNode] | None = None,
         claims: Mapping[str, Sequence[str]] | None = None,
+        groups: Mapping[GangRef, PodGroupObject] | None = None,
     ) -> None:
         self._nodes = nodes or {}
         self._claims = claims or {}
-        self._pods = {full_name(pod): with_uid(pod) for pod in pods}
+        self._pods: dict[str, Pod] = {}
+        self.gangs = GangCache()
+        for ref, group in (groups or {}).items():
+            self.gangs.put_group(ref.api, group)
+        for pod in pods:
+            self.put(pod)
         self.events: list[tuple[str, str, str]] = []
 
     def nodes(self) -> Mapping[str, KubeNode]:
@@ -84,12 +94,19 @@ class LocalCluster:
     def put(self, pod: Pod) -> Pod:
         """Create a pod, or replace the one of that name."""
         made = with_uid(pod)
+        replaced = self._pods.get(full_name(made))
+        if replaced is not None:
+            self.gangs.drop(replaced.metadata.uid)
         self._pods[full_name(made)] = made
+        self.gangs.put(made)
         return made
 
     def remove(self, name: str) -> Pod | None:
         """Delete a pod, by ``namespace/name``."""
-        return self._pods.pop(name, None)
+        removed = self._pods.pop(name, None)
+        if removed is not None:
+            self.gangs.drop(removed.metadata.uid)
+        return removed
 
     async def get(self, pod: PodRef) -> Pod | None:
         """A pod of the table, by namespace and name."""
@@ -123,6 +140,7 @@ class LocalCluster:
         if found.spec.node_name:
             raise BindError(409, f"pod {name} is already assigned to node {found.spec.node_name}")
         self._pods[name] = _bound(found, node, annotations, labels)
+        self.gangs.put(self._pods[name])
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
         """Keep the last hundred Events."""

@@ -6,11 +6,13 @@ from time import time_ns
 
 from adapters.stores.store import Conflict, Store
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
 from core.ledger.consumption import metered
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota
+from core.requests.gang import GangRef
 
 ATTEMPTS = 20
 """Writes of one ledger that may lose to another writer."""
@@ -27,6 +29,7 @@ class StaticInventory:
         claims: by uid of a pod, uids of the claims that are reserved for it.
         quotas: of namespaces; what their pods have is counted by the ledgers.
         problems: what could not be read or is inconsistent, as sentences.
+        groups: the objects of gangs.
     """
 
     ledgers: Sequence[NodeLedger] = ()
@@ -35,6 +38,7 @@ class StaticInventory:
     claims: Mapping[str, Sequence[str]] = field(default_factory=dict)
     quotas: Sequence[Quota] = ()
     problems: Sequence[str] = ()
+    groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
 
 
 async def seed(ledgers: Sequence[NodeLedger], store: Store) -> None:

@@ -29,10 +29,11 @@ class Began(Wire, tag="began", tag_field="record", frozen=True):
     time: str
 
 
-FORMAT = 2
+FORMAT = 3
 
-FORMATS = (1, FORMAT)
-"""Formats that are read; a recording of format 1 has no decisions about claims."""
+FORMATS = (1, 2, FORMAT)
+"""Formats that are read; a recording of format 1 has no decisions about claims, and one of format 2
+no plans of gangs."""
 
 
 class DocumentRecord(Wire, frozen=True):
@@ -111,6 +112,40 @@ class Ranked(Wire, tag="prioritize", tag_field="record", frozen=True, omit_defau
     time: str
     ranks: tuple[int, ...] = ()
     refusal: str | None = None
+
+
+class PodChoice(Wire, frozen=True, omit_defaults=True):
+    """A pod of a gang that needs cards.
+
+    Attributes:
+        pod: its key.
+        nodes: number of the list of ``GangPlaced`` on whose nodes it may go.
+        node: the answer; empty where it gets none.
+        refusal: that of its namespace's quota, for it alone.
+        over: whether its quota refuses it beside the others.
+    """
+
+    pod: str
+    nodes: int = 0
+    node: str = ""
+    refusal: str | None = None
+    over: bool = False
+
+
+class GangPlaced(Wire, tag="gang", tag_field="record", frozen=True, omit_defaults=True):
+    """Where the pods of a gang go that need cards, all of them or some.
+
+    Attributes:
+        pod: key of the pod that was asked about.
+        time: RFC 3339.
+        lists: names of nodes.
+        pods: all pods that need cards.
+    """
+
+    pod: str
+    time: str
+    lists: tuple[tuple[str, ...], ...] = ()
+    pods: tuple[PodChoice, ...] = ()
 
 
 class Predicted(Wire, tag="predicate", tag_field="record", frozen=True, omit_defaults=True):
@@ -221,7 +256,7 @@ Choice = Filtered | Rejected | Ranked | Predicted | Scored
 """A decision about nodes."""
 
 PodDecision = Choice | Preempted | Held | CardsCommitted | CardsReserved
-Decision = PodDecision | ClaimDecided
+Decision = PodDecision | GangPlaced | ClaimDecided
 Line = Began | PolicyInForce | PodSeen | NodesSeen | LedgerSeen | LedgerGone | Decision
 
 ENCODER = msgspec.json.Encoder()

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,6 +97,16 @@ def test_pods_that_spread_go_to_different_nodes() -> None:
     found = plan(ledgers, *alike(request, 3))
 
     assert sorted(to.node for to in found.placed.values()) == ["a", "a", "b"]
+
+
+@pytest.mark.parametrize("key", [NodeKey.FULLEST, NodeKey.CHOSEN_FULLEST])
+def test_pods_that_pack_go_to_one_node(key: NodeKey) -> None:
+    request = replace(a_request(a_container(memory=GIB)), ranking=Ranking(nodes=(key,)))
+    ledgers = [empty(*like_cards(2, name), name=name) for name in "ab"]
+
+    found = plan(ledgers, *alike(request, 2))
+
+    assert len({to.node for to in found.placed.values()}) == 1
 
 
 def test_the_first_pod_without_room_is_named_with_what_is_short() -> None:

@@ -10,6 +10,8 @@ from e2e.testbed import cache
 
 # kwok takes care of the nodes that have this annotation, and of their pods.
 FAKE = {"kwok.x-k8s.io/node": "fake"}
+ENDS = "pod-complete.yaml"
+"""The stage by which the pod of a Job ends as soon as it runs; here such pods run on."""
 
 
 def start_kwok(plane: ControlPlane) -> None:
@@ -32,6 +34,7 @@ def start_kwok(plane: ControlPlane) -> None:
         f"--config={file}"
         for folder in ("node", "pod")
         for file in sorted(cache.asset("kwok", folder).glob(f"{folder}-*.yaml"))
+        if file.name != ENDS
     ]
     plane.run.start("kwok", [cache.binary("kwok", "kwok"), *words(flags), *stages])
 

@@ -53,17 +53,24 @@ from e2e.testbed import cache
 OWN, NATIVE, EXTENDER, NONE = "own", "native", "extender", "none"
 """The scheduler's own plugin alone; the same with Dragoman as arbiter; Dragoman as extender; no
 choice of cards, the scheduler counts what nodes state."""
+STOCK = "stock"
+"""Neither an extender nor ``percentageOfNodesToScore``, which the extender needs."""
+
+PLAIN = "plain-pods"
+"""kube-scheduler with pods that request no card."""
 
 VOLCANO_SHARE = {NUMBER: "1", MEMORY: "8000", "volcano.sh/vgpu-cores": "10"}
 SHARES = {
     "vc-scheduler": VOLCANO_SHARE,
     "koord-scheduler": {CORE: "10", RATIO: "10"},
     "kube-scheduler": VOLCANO_SHARE,
+    PLAIN: {"cpu": "100m", "memory": "128Mi"},
 }
 MODES = {
     "vc-scheduler": (OWN, NATIVE, EXTENDER, NONE),
     "koord-scheduler": (OWN, NATIVE, EXTENDER, NONE),
     "kube-scheduler": (EXTENDER, NONE),
+    PLAIN: (STOCK, NONE, EXTENDER),
 }
 NAME = "pace"
 """By which pods name the scheduler."""
@@ -178,13 +185,14 @@ def _start(plane: ControlPlane, service: Service, scheduler: str, mode: str) -> 
     file = koord if scheduler == "koord-scheduler" else "kube-scheduler-config.yaml"
     configuration: Object = yaml.safe_load(kube_like(service, file, NAME))
     configuration["clientConnection"] |= {"qps": 2000, "burst": 2000}  # its own limit is 50
-    if mode in (OWN, NONE):
+    if mode in (OWN, NONE, STOCK):
         del configuration["extenders"]
-    starters = {
-        "koord-scheduler": start_koord_scheduler_alone,
-        "kube-scheduler": start_kube_scheduler,
-    }
-    starters[scheduler](plane, configuration)
+    if mode == STOCK:
+        del configuration["percentageOfNodesToScore"]
+    if scheduler == "koord-scheduler":
+        start_koord_scheduler_alone(plane, configuration)
+    else:
+        start_kube_scheduler(plane, configuration)
 
 
 def _show_nodes(api: Api) -> None:

@@ -4,6 +4,7 @@ Their webhook configurations name a Service of the cluster; here each URL on loo
 place. Both programs put their authority's certificate into the configuration themselves.
 """
 
+import base64
 import http.client
 import json
 import socket
@@ -50,9 +51,8 @@ def start_koord_manager(plane: ControlPlane, gates: str = "") -> None:
         f"/api/v1/namespaces/{KOORDINATOR}/configmaps",
         {"metadata": {"name": "slo-controller-config"}, "data": settings},
     )
-    kubectl = cache.binary("kubernetes", "kubectl")
-    manifests = _output([kubectl, "kustomize", cache.asset("koordinator", "webhook")])
-    _register(plane.api, manifests, f"https://127.0.0.1:{webhook_port}")
+    manifests = kustomized(cache.asset("koordinator", "webhook"))
+    register(plane.api, manifests, f"https://127.0.0.1:{webhook_port}")
     flags: Flags = {
         "kubeconfig": plane.kubeconfig("koord-manager", "system:masters"),
         "enable-leader-election": "false",
@@ -92,7 +92,7 @@ def start_volcano_webhooks(plane: ControlPlane) -> None:
     template: list[str | Path] = [helm, "template", "volcano", chart, f"--namespace={VOLCANO}"]
     template += ["--show-only=templates/webhooks.yaml", "--set", chosen]
     address = f"https://127.0.0.1:{port}"
-    _register(plane.api, _output(template), address)
+    register(plane.api, _output(template), address)
     serving = plane.authority.server("vc-webhook-manager")
     flags: Flags = {
         "kubeconfig": plane.kubeconfig("volcano", "system:masters"),
@@ -113,18 +113,35 @@ def start_volcano_webhooks(plane: ControlPlane) -> None:
         "vc-webhook-manager",
         [binary, *words(flags)],
         # It listens after it has seen to its configurations.
-        ready=lambda: _accepts(port),
+        ready=lambda: accepts(port),
     )
 
 
-def _register(api: Api, manifests: str, address: str) -> None:
-    """Create the webhook configurations among manifests, with URLs in the place of a service."""
+def register(
+    api: Api, manifests: str, address: str, *, prefix: str = "", authority: Path | None = None
+) -> None:
+    """Create the webhook configurations among manifests, with URLs in the place of a service.
+
+    Args:
+        api: that asks the webhooks.
+        manifests: YAML.
+        address: of the server, as a URL.
+        prefix: of the configurations' names.
+        authority: whose certificate the API server trusts; None where the program sees to it.
+    """
+    trust = {"caBundle": base64.b64encode(authority.read_bytes()).decode()} if authority else {}
     for document in yaml.safe_load_all(manifests):
         if document and document["kind"] in COLLECTIONS:
+            document["metadata"]["name"] = prefix + document["metadata"]["name"]
             for hook in document["webhooks"]:
                 path = hook["clientConfig"]["service"]["path"]
-                hook["clientConfig"] = {"url": f"{address}{path}"}
+                hook["clientConfig"] = {"url": f"{address}{path}", **trust}
             api.create(COLLECTIONS[document["kind"]], document)
+
+
+def kustomized(folder: Path) -> str:
+    """The manifests of a kustomization, as YAML."""
+    return _output([cache.binary("kubernetes", "kubectl"), "kustomize", folder])
 
 
 def _add_namespace(api: Api, name: str) -> None:
@@ -132,7 +149,8 @@ def _add_namespace(api: Api, name: str) -> None:
     api.create("/api/v1/namespaces", {"metadata": {"name": name, "labels": labels}})
 
 
-def _accepts(port: int) -> bool:
+def accepts(port: int) -> bool:
+    """Whether a server on this machine listens there."""
     with socket.create_connection(("127.0.0.1", port), timeout=5):
         return True
 

@@ -3,8 +3,10 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any
 
+from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.bulk import create_all
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.ready_cluster import PODS, pod
@@ -12,12 +14,19 @@ from e2e.harness.processes.flags import Flags
 from e2e.harness.processes.run import Run
 from e2e.harness.schedulers.full_stack import KOORD, KUBE, VOLCANO
 from e2e.harness.schedulers.native import GANG, GROUP
-from e2e.harness.schedulers.schedulers import start_kube_scheduler
+from e2e.harness.schedulers.schedulers import define, start_kube_scheduler
 from e2e.harness.schedulers.service import Service, kube_like
 from e2e.harness.schedulers.volcano import add_group
 
 GATE = "GenericWorkload=true"
+RESIZE_GATE = "InPlacePodVerticalScalingSchedulerPreemption=true"
 POD_GROUPS = "/apis/scheduling.k8s.io/v1beta1/namespaces/default/podgroups"
+
+PLUGINS = "scheduling.x-k8s.io/pod-group"
+PLUGINS_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/namespaces/default/podgroups"
+
+# Source: sigs.k8s.io/scheduler-plugins 0.33.5 config/crd/bases, without a change.
+PLUGINS_DEFINITION = Path(__file__).with_name("scheduler_plugins_podgroups.yaml")
 
 Share = dict[str, str]
 """Limits of a pod."""
@@ -26,14 +35,28 @@ _NUMBERS = count()
 
 
 def start_gang_plane(run: Run) -> ControlPlane:
-    """Start a control plane that serves the PodGroups of Kubernetes.
+    """Start a control plane that serves the PodGroups of Kubernetes and of scheduler-plugins.
 
     Raises:
         NotBuiltError: a binary is missing.
         StartError: a component does not start.
     """
-    flags: Flags = {"feature-gates": GATE, "runtime-config": "scheduling.k8s.io/v1beta1=true"}
-    return start_control_plane(run, flags)
+    gates = f"{GATE},{RESIZE_GATE}"
+    flags: Flags = {"feature-gates": gates, "runtime-config": "scheduling.k8s.io/v1beta1=true"}
+    plane = start_control_plane(run, flags)
+    define(plane, PLUGINS_DEFINITION)
+    return plane
+
+
+def add_plugins_group(api: Api, name: str, size: int) -> None:
+    """Add a group of scheduler-plugins; pods name it by the label ``PLUGINS``."""
+    made = {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": size},
+    }
+    api.create(PLUGINS_GROUPS, made)
 
 
 def gang_scheduler(service: Service) -> Callable[[], None]:

@@ -14,19 +14,31 @@ from e2e.harness.cluster.namespaces import namespace
 from e2e.harness.cluster.target import Target
 from e2e.harness.names import DEVICES
 from e2e.harness.processes.run import REPOSITORY
+from e2e.harness.schedulers.gang_workloads import JOB_SETS, WORKER_SETS
+from e2e.harness.schedulers.gangs import PLUGINS_DEFINITION, PLUGINS_GROUPS
 from e2e.harness.schedulers.schedulers import define
+from e2e.harness.schedulers.volcano import GROUPS
 from e2e.testbed import cache
 
-EXAMPLES = sorted((REPOSITORY / "configs" / "examples").glob("*.yaml"))
+# Whose PodGroup the API server has with a gate alone: test_gangs.py has such a server.
+GATED = "gang-kubernetes.yaml"
+EXAMPLES = sorted(
+    file for file in (REPOSITORY / "configs" / "examples").glob("*.yaml") if file.name != GATED
+)
 # Collection of each kind, and whether its objects live in a namespace.
 KINDS = {
-    "Node": ("/api/v1", "nodes", False),
-    "Pod": ("/api/v1", "pods", True),
-    "ConfigMap": ("/api/v1", "configmaps", True),
-    "ResourceSlice": ("/apis/resource.k8s.io/v1", "resourceslices", False),
-    "ResourceClaim": ("/apis/resource.k8s.io/v1", "resourceclaims", True),
-    "Device": ("/apis/scheduling.koordinator.sh/v1alpha1", "devices", False),
-    "ShareQuota": ("/apis/dragoman.dev/v1alpha1", "sharequotas", True),
+    "Node": ("nodes", False),
+    "Pod": ("pods", True),
+    "ConfigMap": ("configmaps", True),
+    "ResourceSlice": ("resourceslices", False),
+    "ResourceClaim": ("resourceclaims", True),
+    "Device": ("devices", False),
+    "ShareQuota": ("sharequotas", True),
+    "PodGroup": ("podgroups", True),
+    "JobSet": ("jobsets", True),
+    "LeaderWorkerSet": ("leaderworkersets", True),
+    "MutatingAdmissionPolicy": ("mutatingadmissionpolicies", False),
+    "MutatingAdmissionPolicyBinding": ("mutatingadmissionpolicybindings", False),
 }
 
 
@@ -41,17 +53,20 @@ def documents(file: Path) -> list[Object]:
 
 @pytest.fixture(scope="module")
 def api(target: Target) -> Iterator[Api]:
-    """A server that knows Device and ShareQuota, and has the namespaces of the examples.
+    """A server that knows the kinds of the examples, and has their namespaces.
 
     Other tests of the shared server need one that does not know NodeLedgers.
     """
     if isinstance(target, ControlPlane):
-        define(target, cache.asset("koordinator", "crd"))
+        for component in ("koordinator", "volcano", "jobset", "lws"):
+            define(target, cache.asset(component, "crd"))
+        define(target, PLUGINS_DEFINITION)
         define(target, REPOSITORY / "configs" / "crd" / "sharequotas.yaml")
     try:
-        target.api.get(DEVICES)
+        for collection in (DEVICES, GROUPS, PLUGINS_GROUPS, JOB_SETS, WORKER_SETS):
+            target.api.get(collection)
     except ApiError:
-        pytest.skip("Koordinator is not installed there")
+        pytest.skip("a definition of Koordinator, Volcano or another project is not there")
     wanted = {
         document["metadata"].get("namespace", "default")
         for file in EXAMPLES
@@ -68,7 +83,9 @@ def api(target: Target) -> Iterator[Api]:
 def test_every_document_is_accepted(api: Api, file: Path) -> None:
     found = documents(file)
     for document in found:
-        group, collection, is_in_namespace = KINDS[document["kind"]]
+        version = document["apiVersion"]
+        group = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        collection, is_in_namespace = KINDS[document["kind"]]
         metadata = document["metadata"]
         home = f"/namespaces/{metadata.get('namespace', 'default')}" if is_in_namespace else ""
         path = f"{group}{home}/{collection}/{metadata['name']}"

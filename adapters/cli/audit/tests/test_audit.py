@@ -18,6 +18,9 @@ from adapters.cli.tests.builders import (
     write,
 )
 from adapters.cli.tests.command import as_plain, command
+from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, group, member
+from adapters.cli.tests.gangs import bound as gang_bound
+from adapters.dialects.gangs import GROUPS
 from core.ledger.problem import ProblemKind
 
 
@@ -249,3 +252,59 @@ def test_every_finding_names_file_and_line(tmp_path: Path) -> None:
     (found,) = as_plain("audit", "-f", path)["findings"]
 
     assert (found["file"], found["line"]) == (str(path), 2)
+
+
+def test_a_gang_of_which_some_pods_are_bound_and_others_wait_is_named_with_what_it_needs() -> None:
+    things = [node(cards=1), group(KUBERNETES, 3), gang_bound("a", 0), member("b"), member("c")]
+
+    found = one(*things)
+
+    assert (found["rule"], found["level"], found["pod"]) == (
+        "gang-bound-in-part",
+        "warning",
+        "default/b",
+    )
+    assert found["text"] == "gang default/g of 3: 1 pod is bound; default/b, default/c wait"
+    assert findings(*things, options=("-n", "other")) == []
+    assert len(findings(*things, options=("-n", "default"))) == 1
+
+
+def test_a_gang_of_many_pods_names_some_and_counts_the_rest() -> None:
+    waiting = [member(f"p{number}") for number in range(7)]
+
+    found = one(node(), group(KUBERNETES, 9), gang_bound("a", 0), gang_bound("b", 1), *waiting)
+
+    assert found["text"] == (
+        "gang default/g of 9: 2 pods are bound; default/p0, default/p1, default/p2, default/p3,"
+        " default/p4 and 2 more wait"
+    )
+
+
+def test_gangs_that_are_bound_together_are_one_finding() -> None:
+    groups = [group(KOORDINATOR, 1, name) for name in "gh"]
+    for each in groups:
+        each["metadata"]["annotations"] = {GROUPS: '["default/g", "default/h"]'}
+    on = gang_bound("a", 0)
+    del on["spec"]["schedulingGroup"]
+    on["metadata"]["labels"] = member("a", KOORDINATOR)["metadata"]["labels"]
+
+    found = one(node(), *groups, on, member("b", KOORDINATOR, "h"))
+
+    assert found["text"] == "gang default/g of 2: 1 pod is bound; default/b waits"
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        [gang_bound("a", 0), gang_bound("b", 1)],
+        [gang_bound("a", 0), gang_bound("b", 1), member("c")],
+        [member("a"), member("b")],
+        [gang_bound("a", 0)],
+        [gang_bound("a", 0), member("b", limits={"cpu": 1})],
+        [gang_bound("a", 0), member("b", spec={"schedulingGates": [{"name": "wait"}]})],
+    ],
+)
+def test_a_gang_that_is_whole_waits_whole_or_waits_for_no_cards_is_no_finding(
+    things: list[Plain],
+) -> None:
+    assert findings(node(), group(KUBERNETES, 2), *things) == []

@@ -79,6 +79,31 @@ def test_a_pod_that_must_stay_is_not_moved(metadata: Plain) -> None:
     assert "a" not in moved_pods(**metadata)
 
 
+@pytest.mark.parametrize(("minimum", "moved"), [(1, ["a"]), (2, ["b"])])
+def test_a_member_of_a_podgroup_of_volcano_stays_where_others_need_it(
+    minimum: int, moved: list[str]
+) -> None:
+    group: Plain = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": minimum},
+    }
+    texts = {
+        "volcano.sh/vgpu-ids-new": "GPU-node-a-0,NVIDIA,5000,0:",
+        "scheduling.k8s.io/group-name": "g",
+    }
+
+    member = volcano_bound("a", 5000, **owned(), annotations=texts)
+    member["spec"]["schedulerName"] = "volcano"
+    other = volcano_bound("b", 5000, on="node-b", **owned("Custom"))
+    nodes = [node("node-a", cards=1), node("node-b", cards=1)]
+
+    plan = as_plain("defrag", things=[*nodes, group, member, other, pod("waits", volcano(9000))])
+
+    assert [move["pod"] for move in plan["moves"]] == moved
+
+
 def budget(name: str, allowed: int) -> Plain:
     return {
         "apiVersion": "policy/v1",

@@ -19,7 +19,9 @@ from adapters.cli.demo.schedulers import (
 )
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import sources
+from adapters.cli.tests.builders import node, stream, volcano, write
 from adapters.cli.tests.command import command
+from adapters.cli.tests.gangs import KUBERNETES, group, member
 from adapters.service.tests.builders import a_pod
 from adapters.service.tests.process import EXAMPLE, serving
 from adapters.wire.kube import Pod, full_name
@@ -187,13 +189,19 @@ MISTAKES = {
     "text": (b"hello\n", "FILE:1: is no line of a recording, which decisions.record makes"),
     "a part": (b'{"record":"nodes","names":[]}\n', "FILE:1: is not the first line of a recording"),
     "newer": (
-        b'{"record":"began","format":3,"version":"9","time":""}\n',
-        "FILE:1: has format 3, made by Dragoman 9; this program reads the formats 1 and 2",
+        b'{"record":"began","format":4,"version":"9","time":""}\n',
+        "FILE:1: has format 4, made by Dragoman 9; this program reads the formats 1, 2 and 3",
     ),
     "without its pod": (
         b'{"record":"began","format":1,"version":"9","time":""}\n'
         b'{"record":"filter","pod":"u","time":""}\n',
         "FILE: no line before it has the pod u",
+    ),
+    "without its nodes": (
+        b'{"record":"began","format":3,"version":"9","time":""}\n'
+        b'{"record":"pod","key":"u","pod":{}}\n'
+        b'{"record":"gang","pod":"u","time":"","pods":[{"pod":"u","nodes":1}]}\n',
+        "FILE: the pod u has no list of nodes 1",
     ),
 }
 
@@ -212,3 +220,64 @@ def test_a_file_that_is_no_recording(
     assert (result.exit_code, result.stdout) == (2, "")
     assert result.stderr.startswith(f"dragoman: {answer}")
     assert result.stderr.count("\n") == 1
+
+
+def test_the_plan_of_a_gang_and_its_commits_are_replayed(tmp_path: Path) -> None:
+    file, names = tmp_path / "decisions.jsonl", ("n1", "n2")
+    environment = os.environ | {
+        "DRAGOMAN_GRPC": "off",
+        "DRAGOMAN_DECISIONS_RECORD": str(file),
+        "DRAGOMAN_POLICY_NODE": "binpack",
+    }
+    quota = {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "ShareQuota",
+        "metadata": {"name": "quota", "namespace": "default"},
+        "spec": {"limits": {"memory": "3000Mi"}},
+    }
+    pods = [member(name, limits=volcano(1000)) for name in "abcd"]
+    things = [*map(node, names), group(KUBERNETES, 3), quota, *pods]
+    inventory = write(tmp_path, "things.yaml", stream(*things))
+    with (
+        serving(tmp_path, "--store", "memory", env=environment, inventory=inventory) as running,
+        closing(SchedulerClient(running.address)) as client,
+    ):
+        waiting = msgspec.convert(client.call("GET", "/local/pods"), list[Pod])
+        kube_scheduler(client, waiting[0], names)
+        assert running.stop() == 0
+    lines = [json.loads(line) for line in file.read_bytes().splitlines()]
+    (plan,) = [line for line in lines if line["record"] == "gang"]
+
+    same = command("replay", file)
+    spread = command("replay", file, "--node-policy", "spread", "-o", "json")
+
+    assert len([each for each in plan["pods"] if each.get("node")]) == 3
+    assert [each.get("over") for each in plan["pods"]].count(True) == 1
+    assert {line["pod"] for line in lines if line["record"] == "commit"} == {
+        each["pod"] for each in plan["pods"] if each.get("node")
+    }
+    assert same.exit_code == 0, same.output
+    assert same.stdout.endswith(" decisions replayed, 0 differ\n")
+    (row,) = [each for each in json.loads(spread.stdout)["items"] if each["decision"] == "gang"]
+    assert {each.partition(": ")[2] for each in row["recorded"].split("; ")} == {"n1"}
+    assert {each.partition(": ")[2] for each in row["replayed"].split("; ")} == {"n1", "n2"}
+
+
+def test_a_gang_that_did_not_fit_is_replayed(tmp_path: Path) -> None:
+    file = tmp_path / "decisions.jsonl"
+    environment = os.environ | {"DRAGOMAN_GRPC": "off", "DRAGOMAN_DECISIONS_RECORD": str(file)}
+    pods = [member(name, limits=volcano(90_000)) for name in "ab"]
+    things = [node("n1"), group(KUBERNETES, 2), *pods]
+    inventory = write(tmp_path, "things.yaml", stream(*things))
+    with (
+        serving(tmp_path, "--store", "memory", env=environment, inventory=inventory) as running,
+        closing(SchedulerClient(running.address)) as client,
+    ):
+        waiting = msgspec.convert(client.call("GET", "/local/pods"), list[Pod])
+        with pytest.raises(RejectionError, match="0 of 2 fit together"):
+            kube_scheduler(client, waiting[0], ["n1"])
+        assert running.stop() == 0
+
+    result = command("replay", file)
+
+    assert result.stdout.endswith("\n1 decisions replayed, 0 differ\n")

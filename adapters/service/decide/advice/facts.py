@@ -2,13 +2,16 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
+from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.dialects.dialect import Dialect
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.ports import ClusterObjects
+from adapters.service.decide.ports import ClusterObjects, GangSource
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
+from core.quota.amounts import QuotaAmounts
+from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
 
@@ -16,11 +19,16 @@ class ServiceFacts:
     """Implements ``ClusterFacts``."""
 
     def __init__(
-        self, pod_requests: PodRequestCache, feasibility: Feasibility, objects: ClusterObjects
+        self,
+        pod_requests: PodRequestCache,
+        feasibility: Feasibility,
+        objects: ClusterObjects,
+        gangs: GangSource,
     ) -> None:
         self._pod_requests = pod_requests
         self._feasibility = feasibility
         self._objects = objects
+        self._gangs = gangs
 
     @property
     def dialects(self) -> Sequence[Dialect]:
@@ -34,8 +42,8 @@ class ServiceFacts:
 
     @property
     def revision(self) -> Hashable:
-        """Changes whenever a ledger, a quota or what an answer reads of a node does."""
-        return *self._feasibility.revision, self._objects.revision
+        """Changes whenever a ledger, a quota, a gang or what an answer reads of a node does."""
+        return *self._feasibility.revision, self._objects.revision, self._gangs.revision
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """The nodes; without an API server also those of the ledgers, which keep no pod away."""
@@ -70,3 +78,11 @@ class ServiceFacts:
     def evaluate(self, request: Request) -> NodeEvaluation:
         """A request against all ledgers, and the quota of its namespace."""
         return self._feasibility.evaluate_request(request)
+
+    def gang(self, pod: Pod) -> Gang | None:
+        """The gang of a pod with all its pods; None where it may be bound alone."""
+        return self._gangs.gang(pod)
+
+    def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        return self._feasibility.over_quota(holder, amounts)

@@ -12,6 +12,8 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.columns import Mask, Numbers
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
+from core.quota.amounts import QuotaAmounts
+from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
 EVALUATIONS = 16
@@ -69,6 +71,10 @@ class Feasibility:
             self.ledgers.problems().keys(),
             self._quotas.refusal(request),
         )
+
+    def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
+        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        return self._quotas.refusal_of(holder, amounts)
 
     def fits_any(self, pod: PodRequest) -> bool:
         """Whether a pod fits any node now."""

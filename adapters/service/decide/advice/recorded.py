@@ -7,6 +7,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.recorder import RecordedDecision
 from core.feasibility.columns import Mask, Numbers
+from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
@@ -41,6 +42,23 @@ class NodesRanked(RecordedDecision):
     pod: PodRequest
     names: NodeNames
     ranks: Numbers
+
+
+@dataclass(frozen=True, slots=True)
+class GangPlanned(RecordedDecision):
+    """Where the pods of a gang go that need cards, all of them or some.
+
+    Attributes:
+        pod: the one that its scheduler asks about.
+        waiting: all of them.
+        names: where each of them may go, by uid.
+        plan: the answer.
+    """
+
+    pod: PodRequest
+    waiting: Sequence[PodRequest]
+    names: Mapping[str, NodeNames]
+    plan: GangPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.accounting.answer.answer import NodeGroup, PodAnswer, joined
+from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.answer.judge import Judge
 from adapters.accounting.answer.scheduler_message import scheduler_message
 from adapters.accounting.pod_requests import template_of
@@ -68,6 +69,13 @@ class _Known:
     groups: tuple[NodeGroup, ...]
     revision: object
     is_plain: bool
+    gang: GangAnswer | None
+
+    def of(self, uid: str) -> tuple[str, str | None]:
+        """The text and the best node of one of these pods: those of a gang go to several nodes."""
+        if self.gang is None:
+            return self.text, self.best
+        return self.gang.text_of(uid), self.gang.node_of(uid)
 
 
 class WaitingAnswers:
@@ -138,12 +146,14 @@ class WaitingAnswers:
             answer.groups(),
             revision,
             answer.devices is not None,
+            answer.gang if answer.gang is not None and answer.gang.decides else None,
         )
 
     def _note(self, pod: Pod, known: _Known) -> None:
         message = scheduler_message(pod) if known.waits else ""
+        text, best = known.of(pod.metadata.uid)
         self._by_uid[pod.metadata.uid] = WaitingAnswer(
-            joined(known.text, message), known.best, known.fitting, known.groups, self._clock.wall()
+            joined(text, message), best, known.fitting, known.groups, self._clock.wall()
         )
 
     async def _slowly(self, steps: Generator[None, None, PodAnswer]) -> PodAnswer:

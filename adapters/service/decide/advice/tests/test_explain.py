@@ -6,9 +6,15 @@ import sys
 import pytest
 
 from adapters.accounting.answer.judge import CLASSES
+from adapters.accounting.gang_cache import GangCache
+from adapters.dialects.gangs import MIN_AVAILABLE
 from adapters.service.decide.advice.explain import Explanation
+from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.endpoints.tests.kube_bodies import names
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
+from adapters.wire.kube import Pod, annotations
+from core.durations import SECOND
 from core.hardware.quantity import GIB, MIB
 
 
@@ -126,3 +132,68 @@ def test_other_calls_run_while_many_classes_of_nodes_are_evaluated(classes: int)
         return turns
 
     assert run(work()) >= classes // CLASSES - 1
+
+
+def member(name: str, memory: int = 6000) -> Pod:
+    texts = {"gang.scheduling.koordinator.sh/name": "g", MIN_AVAILABLE: "3"}
+    return read_pod(a_pod(name, memory=memory, annotations=texts))
+
+
+async def a_bench_with_a_gang(cards: int, names: str = "abc") -> tuple[Bench, GangCache]:
+    cache = GangCache()
+    for name in names:
+        cache.put(member(name))
+    return await a_service(a_node("n1", cards=cards), a_node("n2", cards=1), gangs=cache), cache
+
+
+def test_a_pod_of_a_gang_that_does_not_fit_has_the_reason_of_the_filter() -> None:
+    async def work() -> tuple[Explanation, str]:
+        bench, _ = await a_bench_with_a_gang(1)
+        filtered = await KubeExtender(bench.service).filter(
+            names(a_pod("a", memory=6000, annotations=dict(annotations(member("a")))), "n1", "n2")
+        )
+        return await bench.service.explain(member("a")), filtered.decode()
+
+    found, filtered = run(work())
+
+    assert found.answer.summary() == (
+        "gang default/g of 3: 2 of 3 fit together; no room for default/c:"
+        " n1: 1 of 1 cards: memory 3808 MiB short"
+    )
+    assert found.answer.summary() in filtered
+    assert (found.answer.best, found.answer.placement) == (None, None)
+    assert found.answer.fitting == ("n1", "n2")
+
+
+def test_each_pod_of_a_gang_that_fits_has_its_own_node() -> None:
+    async def work() -> list[Explanation]:
+        bench, _ = await a_bench_with_a_gang(2)
+        return [await bench.service.explain(member(name)) for name in "abc"]
+
+    found = run(work())
+
+    assert sorted(each.answer.best or "" for each in found) == ["n1", "n1", "n2"]
+    assert {each.answer.summary() for each in found} == {"gang default/g of 3: 3 of 3 fit together"}
+
+
+def test_an_answer_about_waiting_pods_is_made_again_when_their_gang_changes() -> None:
+    async def work() -> list[set[str]]:
+        bench, cache = await a_bench_with_a_gang(2, "ab")
+        answers, clock = bench.service.waiting_answers, bench.service.ports.clock
+        seen: list[set[str]] = []
+        for pods in ("ab", "abc"):
+            for name in pods:
+                cache.put(member(name))
+            await clock.sleep(5 * SECOND)
+            await answers.round([member(name) for name in pods])
+            found = [answers.get(member(name).metadata.uid) for name in pods]
+            seen.append({each.summary for each in found if each is not None})
+            seen.append({each.best or "" for each in found if each is not None})
+        return seen
+
+    few, nowhere, whole, somewhere = run(work())
+
+    assert few == {"gang default/g: 2 of 3 pods exist"}
+    assert nowhere == {""}
+    assert whole == {"gang default/g of 3: 3 of 3 fit together"}
+    assert somewhere == {"n1", "n2"}

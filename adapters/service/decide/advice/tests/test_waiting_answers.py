@@ -101,9 +101,9 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     evaluated: list[str] = []
 
     class Counting(Judge):
-        def steps(self, pod: Pod, *, explain: bool = True) -> Any:
+        def steps(self, pod: Pod) -> Any:
             evaluated.append(pod.metadata.name)
-            return super().steps(pod, explain=explain)
+            return super().steps(pod)
 
     monkeypatch.setattr(module, "Judge", Counting)
     return evaluated
