@@ -78,6 +78,19 @@ class Gang:
         return sum(part.lacks(uids) for part in self.parts)
 
 
+@dataclass(frozen=True, slots=True)
+class DisruptedTogether:
+    """Pods of a group that may only be evicted all or not at all.
+
+    Attributes:
+        priority: of the group.
+        pods: those that are bound, of all nodes, and are not being deleted.
+    """
+
+    priority: int
+    pods: tuple[Pod, ...]
+
+
 class GangCache:
     """Pods that name a gang, and the objects that describe gangs, as the watches report them.
 
@@ -94,6 +107,7 @@ class GangCache:
         self.revision = 0
         self._gang_of = gang_of
         self._rules: dict[GangRef, GangRule] = {}
+        self._together: dict[GangRef, int] = {}
         self._pods: dict[GangRef, dict[str, Pod]] = {}
         self._ref_of: dict[str, GangRef] = {}
         self._rule_of: dict[str, GangRule] = {}
@@ -136,11 +150,16 @@ class GangCache:
             self._rules[ref] = GangRule(group.minimum, others_of, group.tasks)
         else:
             self._rules.pop(ref, None)
+        if group.disrupted_together:
+            self._together[ref] = group.spec.priority or 0
+        else:
+            self._together.pop(ref, None)
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
         self._change()
         self._rules.pop(ref, None)
+        self._together.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods; None where it may be bound alone.
@@ -170,13 +189,28 @@ class GangCache:
         Those that are bound together are one.
         """
         known: set[GangRef] = set()
-        for pods in [*self._pods.values()]:
+        for ref, pods in [*self._pods.items()]:
+            if self._key(ref, pods) in known:
+                continue
             gang = self.gang(next(iter(pods.values())))
-            if gang is not None and gang.key not in known:
+            if gang is not None:
                 known.add(gang.key)
                 bound = frozenset(pod.metadata.uid for pod in gang.pods if pod.spec.node_name)
                 if bound and gang.lacks(bound):
                     yield gang
+
+    def disrupted_with(self, uid: str) -> DisruptedTogether | None:
+        """Return the pods that are evicted with a pod, itself included; None where it goes alone.
+
+        Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/types.go; the mode of a
+        CompositePodGroup, which is alpha, is not read.
+        """
+        ref = self._ref_of.get(uid)
+        priority = None if ref is None else self._together.get(ref)
+        if ref is None or priority is None:
+            return None
+        bound = (pod for pod in self._pods[ref].values() if pod.spec.node_name and not _ended(pod))
+        return DisruptedTogether(priority, tuple(bound))
 
     def unbound(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of a namespace that name a gang and are not bound."""
@@ -186,17 +220,32 @@ class GangCache:
 
     def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:
         """The gang of a name, with its pods."""
+        rules = self._rules_of(ref, pods)
+        if not rules:
+            return None
+        all_pods = {each: self._pods.get(each, NO_POD) for each in rules} | {ref: pods}
+        parts = tuple(
+            GangPart(each, rule.minimum, _going_on(all_pods[each].values()), rule.tasks)
+            for each, rule in sorted(rules.items(), key=lambda item: str(item[0]))
+        )
+        gang = Gang(ref, parts)
+        return gang if gang.minimum > 1 else None
+
+    def _rules_of(self, ref: GangRef, pods: Mapping[str, Pod]) -> Mapping[GangRef, GangRule]:
+        """The rules of all gangs that are bound together with one; none where it is none."""
         rule = self._rule(ref, pods)
         if rule is None:
-            return None
-        parts = [GangPart(ref, rule.minimum, _going_on(pods.values()), rule.tasks)]
+            return {}
+        found = {ref: rule}
         for other in rule.others - {ref}:
-            theirs = self._pods.get(other, NO_POD)
-            mutual = self._rule(other, theirs)
+            mutual = self._rule(other, self._pods.get(other, NO_POD))
             if mutual is not None and ref in mutual.others:
-                parts.append(GangPart(other, mutual.minimum, _going_on(theirs.values())))
-        gang = Gang(ref, tuple(sorted(parts, key=lambda part: str(part.ref))))
-        return gang if gang.minimum > 1 else None
+                found[other] = mutual
+        return found
+
+    def _key(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRef:
+        """The key of the gang of a name."""
+        return min(self._rules_of(ref, pods), key=str, default=ref)
 
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
         """What the object of a gang says, or else one of its pods."""

@@ -1,7 +1,7 @@
 """The pods of a gang at one moment: what they have, and a plan for those that need cards."""
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest
@@ -96,6 +96,18 @@ class GangMembers:
                 short = request.pod
                 reason = f"the gang is over the quota of namespace {holder.namespace}"
         return GangPlan(placed, short, reason, frozenset(plan.placed.keys() - placed.keys()))
+
+    def at_first(self, number: int) -> "GangMembers":
+        """Return this with the first pods only that wait, those that the gang needs before others.
+
+        Args:
+            number: of pods, beside those of ``moving``.
+        """
+        if len(self.waiting) <= number:
+            return self
+        waiting = {each.request.uid: each for each in self.waiting}
+        kept = self.moving.union(self._needed_first(waiting)[:number])
+        return replace(self, waiting=tuple(waiting[uid] for uid in waiting if uid in kept))
 
     def at_most(self, number: int, planned: Mapping[str, Placement]) -> Mapping[str, Placement]:
         """Return a part of a plan, those pods first without which the gang cannot be bound.

@@ -14,6 +14,9 @@ RELEASED = "dragoman.dev/released"
 """Annotation of a pod that was not bound in time, or its label where it has no room for one: when
 the cards were released that it had, or may have had in a ledger that was deleted."""
 
+RELEASED_LABEL = "%Y-%m-%dT%H.%M.%S.%f"
+"""How the label has the time."""
+
 
 class ReleaseCause(Enum):
     """Why an allocation is released; the value is part of an Event."""

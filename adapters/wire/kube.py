@@ -160,6 +160,7 @@ class PodSpec(Wire, frozen=True, gc=False):
     tolerations: tuple[Toleration, ...] | None = None
     scheduler_name: str | None = None
     priority: Int64 | None = None
+    preemption_policy: str | None = None
     scheduling_group: SchedulingGroup | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodClaim, ...] | None = None
@@ -204,6 +205,7 @@ class PodStatus(Wire, frozen=True, gc=False):
     """The status of a pod."""
 
     phase: str | None = None
+    nominated_node_name: str | None = None
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[InitContainerStatus, ...] | None = None

@@ -1,6 +1,7 @@
 """PodGroups of four APIs, with only the fields that are read.
 
-Sources: k8s.io/api 0.37 scheduling/v1beta1 types.go (``schedulingPolicy.gang.minCount``);
+Sources: k8s.io/api 0.37 scheduling/v1beta1 types.go (``schedulingPolicy.gang.minCount``,
+``disruptionMode``, ``priority``);
 koordinator 1.8.0 apis/thirdparty/scheduler-plugins and sigs.k8s.io/scheduler-plugins 0.33.5
 apis/scheduling/v1alpha1 types.go (``minMember``); volcano.sh/apis 1.15
 pkg/apis/scheduling/v1beta1 types.go (``minMember``, ``minTaskMember``).
@@ -24,12 +25,24 @@ class GroupPolicy(Wire, frozen=True, gc=False):
     gang: GangPolicy | None = None
 
 
+class TogetherMode(Wire, frozen=True, gc=False):
+    """The mode in which pods are disrupted together; it has no fields."""
+
+
+class DisruptionMode(Wire, frozen=True, gc=False):
+    """How pods of a group are disrupted: each alone, unless ``all`` is there."""
+
+    all: TogetherMode | None = None
+
+
 class PodGroupSpec(Wire, frozen=True, gc=False):
     """The spec of a group."""
 
     min_member: Int64 | None = None
     min_task_member: dict[str, Int64] | None = None
     scheduling_policy: GroupPolicy | None = None
+    disruption_mode: DisruptionMode | None = None
+    priority: Int64 | None = None
 
 
 class PodGroupObject(Wire, frozen=True, gc=False):
@@ -45,6 +58,12 @@ class PodGroupObject(Wire, frozen=True, gc=False):
         if policy is not None and policy.gang is not None:
             return max(policy.gang.min_count or 0, 0)
         return max(self.spec.min_member or 0, 0)
+
+    @property
+    def disrupted_together(self) -> bool:
+        """Whether its pods may only be evicted all or not at all."""
+        mode = self.spec.disruption_mode
+        return mode is not None and mode.all is not None
 
     @property
     def tasks(self) -> Mapping[str, int]:

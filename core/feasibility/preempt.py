@@ -1,6 +1,7 @@
 """Which allocations a request of higher priority evicts from a node: as few as possible."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 
 from core.feasibility.fit import fit
@@ -11,7 +12,22 @@ from core.requests.reason import Reason
 from core.requests.request import Request
 
 EXACT = 12
-"""Up to this many allocations that may go or stay, all their sets are compared."""
+"""Up to this many units that may go or stay, all their sets are compared."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictedTogether:
+    """Pods of a group that are evicted all or not at all.
+
+    Attributes:
+        uids: those that have an allocation on the node.
+        pods: how many pods of the group are bound, on all nodes; at least one for each uid.
+        priority: of the group.
+    """
+
+    uids: frozenset[str]
+    pods: int
+    priority: int
 
 
 def victims(
@@ -19,18 +35,19 @@ def victims(
     ledger: NodeLedger,
     candidates: Collection[str] | None = None,
     protected: Collection[str] = (),
+    groups: Sequence[EvictedTogether] = (),
 ) -> tuple[Allocation, ...] | Reason:
     """The allocations without which the request fits on the node; none where it fits already.
 
-    Only allocations of strictly lower priority are victims. Of all sets that make room, the one
-    with the fewest protected allocations; then with the lowest priority of its highest; then the
-    smallest; then the one with allocations of lower priority, and of these the younger ones. The
-    answer is in that order.
+    Only allocations of strictly lower priority are victims. A unit of eviction is one allocation,
+    or all of a group. Of all sets that make room, the one with the fewest protected units; then
+    with the lowest priority of its highest; then the fewest pods; then the one with units of lower
+    priority, and of these the smaller, then the younger ones. The answer is in that order.
 
-    Beyond ``EXACT`` allocations that may go or stay it is the set that is left when each, in turn,
+    Beyond ``EXACT`` units that may go or stay it is the set that is left when each, in turn,
     stays if the request still fits: protected ones first, then those of higher priority, then the
-    older ones. kube-scheduler reprieves victims in this order. None of that set can stay, but a
-    smaller set may exist.
+    larger, then the older ones. kube-scheduler reprieves victims in this order. None of that set
+    can stay, but a smaller set may exist.
 
     Args:
         request: what is to fit.
@@ -38,79 +55,110 @@ def victims(
         candidates: uids of the pods that may be evicted; None for all.
         protected: uids of pods that are evicted only where nothing else helps (a disruption
             budget).
+        groups: pods that are evicted together; where one of them may not be evicted, none is.
 
     Returns:
         The victims, or why the request does not fit even without all candidates.
     """
     if isinstance(fit(request, ledger), Placement):
         return ()
-    search = _Search(
-        request, ledger, _expendable(request, ledger, candidates), frozenset(protected)
-    )
+    search = _Search(request, ledger, _pool(request, ledger, candidates, protected, groups))
     answer = fit(request, search.without(search.pool))
     return answer if isinstance(answer, Reason) else search.run()
 
 
-def _expendable(
-    request: Request, ledger: NodeLedger, candidates: Collection[str] | None
-) -> list[Allocation]:
-    """Allocations that may go and hold a card that suits: lower priority first, then younger."""
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Allocations that go together.
+
+    Attributes:
+        allocations: one or more, the younger ones first.
+        priority: of the unit.
+        pods: that are evicted with it, on all nodes.
+        protected: whether one of them is.
+    """
+
+    allocations: tuple[Allocation, ...]
+    priority: int
+    pods: int
+    protected: bool
+
+
+def _pool(
+    request: Request,
+    ledger: NodeLedger,
+    candidates: Collection[str] | None,
+    protected: Collection[str],
+    groups: Sequence[EvictedTogether],
+) -> tuple[_Unit, ...]:
+    """Units that may go and hold a card that suits: lower priority first, then younger."""
     suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
+    group_of = {uid: group for group in groups for uid in group.uids}
     youngest_first = [*ledger.allocations.values()][::-1]
-    expendable = [
-        allocation
-        for allocation in youngest_first
-        if allocation.priority < request.priority
-        and (candidates is None or allocation.uid in candidates)
-        and not suitable.isdisjoint((*allocation.blocked, *(g.card for g in allocation.grants)))
-    ]
-    return sorted(expendable, key=lambda allocation: allocation.priority)
+    units: list[_Unit] = []
+    known: set[str] = set()
+    for first in youngest_first:
+        if first.uid in known:
+            continue
+        group = group_of.get(first.uid)
+        members: tuple[Allocation, ...] = (first,)
+        priority, pods = first.priority, 1
+        if group is not None:
+            members = tuple(one for one in youngest_first if one.uid in group.uids)
+            priority = max(group.priority, *(one.priority for one in members))
+            pods = group.pods
+        known |= {one.uid for one in members}
+        unit = _Unit(members, priority, pods, any(one.uid in protected for one in members))
+        may_go = candidates is None or all(one.uid in candidates for one in members)
+        if may_go and unit.priority < request.priority and not suitable.isdisjoint(_cards(unit)):
+            units.append(unit)
+    return tuple(sorted(units, key=lambda unit: (unit.priority, unit.pods)))
+
+
+def _cards(unit: _Unit) -> Iterator[str]:
+    for allocation in unit.allocations:
+        yield from allocation.blocked
+        yield from (grant.card for grant in allocation.grants)
 
 
 class _Search:
     """The search for the victims; the request fits once the whole pool is evicted."""
 
-    def __init__(
-        self,
-        request: Request,
-        ledger: NodeLedger,
-        pool: Sequence[Allocation],
-        protected: frozenset[str],
-    ) -> None:
+    def __init__(self, request: Request, ledger: NodeLedger, pool: Sequence[_Unit]) -> None:
         self.request = request
         self.ledger = ledger
         self.pool = tuple(pool)
-        self.protected = protected
 
     def run(self) -> tuple[Allocation, ...]:
         """The victims, in the order of the pool."""
         needed = self._needed()
         optional = [one for one in self.pool if one not in needed]
         evicted = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
-        return tuple(one for one in self.pool if one in evicted)
+        return tuple(
+            allocation for one in self.pool if one in evicted for allocation in one.allocations
+        )
 
-    def without(self, evicted: Collection[Allocation]) -> NodeLedger:
+    def without(self, evicted: Collection[_Unit]) -> NodeLedger:
         """The ledger after some are evicted."""
         ledger = self.ledger
-        for allocation in evicted:
-            ledger = ledger.release(allocation.uid)
+        for unit in evicted:
+            for allocation in unit.allocations:
+                ledger = ledger.release(allocation.uid)
         return ledger
 
-    def _fits(self, evicted: Collection[Allocation]) -> bool:
+    def _fits(self, evicted: Collection[_Unit]) -> bool:
         return isinstance(fit(self.request, self.without(evicted)), Placement)
 
-    def _needed(self) -> list[Allocation]:
-        """Allocations that every set of victims has: without one, all others do not suffice."""
+    def _needed(self) -> list[_Unit]:
+        """Units that every set of victims has: without one, all others do not suffice."""
         return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
 
-    def _least(
-        self, needed: Sequence[Allocation], optional: Sequence[Allocation]
-    ) -> Sequence[Allocation]:
+    def _least(self, needed: Sequence[_Unit], optional: Sequence[_Unit]) -> Sequence[_Unit]:
         """The needed ones, and the least of the optional ones that make the request fit."""
         for count in range(len(optional) + 1):
             for highest in _highest_priorities(needed, optional):
                 low = [one for one in optional if one.priority <= highest]
-                unprotected = [one for one in low if one.uid not in self.protected]
+                unprotected = [one for one in low if not one.protected]
                 helpful = self._protected_sets(needed, low, unprotected, count)
                 if helpful:
                     return [*needed, *self._smallest(needed, helpful, unprotected)]
@@ -118,13 +166,13 @@ class _Search:
 
     def _protected_sets(
         self,
-        needed: Sequence[Allocation],
-        low: Sequence[Allocation],
-        unprotected: Sequence[Allocation],
+        needed: Sequence[_Unit],
+        low: Sequence[_Unit],
+        unprotected: Sequence[_Unit],
         count: int,
-    ) -> list[tuple[Allocation, ...]]:
-        """Sets of ``count`` protected allocations that, with all unprotected ones, make room."""
-        protected = [one for one in low if one.uid in self.protected]
+    ) -> list[tuple[_Unit, ...]]:
+        """Sets of ``count`` protected units that, with all unprotected ones, make room."""
+        protected = [one for one in low if one.protected]
         return [
             some
             for some in combinations(protected, count)
@@ -133,39 +181,63 @@ class _Search:
 
     def _smallest(
         self,
-        needed: Sequence[Allocation],
-        helpful: Sequence[tuple[Allocation, ...]],
-        unprotected: Sequence[Allocation],
-    ) -> list[Allocation]:
-        """One of the protected sets with as few unprotected ones as make room.
+        needed: Sequence[_Unit],
+        helpful: Sequence[tuple[_Unit, ...]],
+        unprotected: Sequence[_Unit],
+    ) -> list[_Unit]:
+        """One of the protected sets with as few pods in unprotected ones as make room.
 
-        Of sets of one size, the one whose allocations are earliest in the pool.
+        Of sets of as many pods, the one whose units are earliest in the pool.
         """
-        position_of = {one.uid: position for position, one in enumerate(self.pool)}
+        position_of = {one.allocations[0].uid: at for at, one in enumerate(self.pool)}
+        sizes = sorted({_pods(some) + more for some in helpful for more in _sums(unprotected)})
         by_size = (
             sorted(
-                ((*some, *more) for some in helpful for more in combinations(unprotected, count)),
-                key=lambda victims: sorted(position_of[one.uid] for one in victims),
+                (
+                    (*some, *more)
+                    for some in helpful
+                    for more in _sets(unprotected, size - _pods(some))
+                ),
+                key=lambda victims: sorted(position_of[one.allocations[0].uid] for one in victims),
             )
-            for count in range(len(unprotected) + 1)
+            for size in sizes
         )
         return next(
             [*victims] for sets in by_size for victims in sets if self._fits([*needed, *victims])
         )
 
-    def _reprieve(self) -> Sequence[Allocation]:
+    def _reprieve(self) -> Sequence[_Unit]:
         evicted = list(self.pool)
-        oldest_first = self.pool[::-1]
-        for one in sorted(
-            oldest_first, key=lambda one: (one.uid not in self.protected, -one.priority)
-        ):
+        last_first = self.pool[::-1]
+        for one in sorted(last_first, key=lambda one: (not one.protected, -one.priority)):
             rest = [other for other in evicted if other != one]
             if self._fits(rest):
                 evicted = rest
         return evicted
 
 
-def _highest_priorities(needed: Sequence[Allocation], optional: Sequence[Allocation]) -> list[int]:
+def _highest_priorities(needed: Sequence[_Unit], optional: Sequence[_Unit]) -> list[int]:
     """The highest priority that a set of victims can have, ascending."""
     floor = [one.priority for one in needed]
     return sorted({max([*floor, one.priority]) for one in optional})
+
+
+def _pods(units: Sequence[_Unit]) -> int:
+    return sum(unit.pods for unit in units)
+
+
+def _sums(units: Sequence[_Unit]) -> set[int]:
+    """How many pods sets of some units have."""
+    sums = {0}
+    for unit in units:
+        sums |= {size + unit.pods for size in sums}
+    return sums
+
+
+def _sets(units: Sequence[_Unit], pods: int) -> Iterator[tuple[_Unit, ...]]:
+    """The sets of some units that have a number of pods."""
+    if pods == 0:
+        yield ()
+    for place, unit in enumerate(units):
+        if unit.pods <= pods:
+            yield from ((unit, *more) for more in _sets(units[place + 1 :], pods - unit.pods))

@@ -1,10 +1,13 @@
 """Which pods a gang has, by what the watches report."""
 
+import json
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from adapters.accounting.gang_cache import GangCache
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK, any_gang_of
 from adapters.wire.kube import (
     Container,
@@ -15,8 +18,9 @@ from adapters.wire.kube import (
     PodStatus,
     Resources,
     SchedulingGate,
+    SchedulingGroup,
 )
-from adapters.wire.pod_group import PodGroupObject, PodGroupSpec
+from adapters.wire.pod_group import DisruptionMode, PodGroupObject, PodGroupSpec, TogetherMode
 from core.requests.gang import GangApi, GangRef
 
 NAME = "gang.scheduling.koordinator.sh/name"
@@ -125,6 +129,56 @@ def test_gangs_that_are_bound_in_part() -> None:
     assert [*cache.bound_in_part()] == []
 
 
+def in_group(name: str, node: str = "", group: str = "g") -> Pod:
+    metadata = Metadata(name=name, namespace="team", uid=f"u-{name}")
+    spec = PodSpec(node_name=node or None, scheduling_group=SchedulingGroup(group))
+    return Pod(metadata, spec)
+
+
+def all_at_once(name: str = "g", priority: int | None = 3) -> PodGroupObject:
+    spec = PodGroupSpec(disruption_mode=DisruptionMode(all=TogetherMode()), priority=priority)
+    return PodGroupObject(Metadata(name=name, namespace="team"), spec)
+
+
+def test_bound_pods_of_a_group_are_disrupted_together_where_it_says_so() -> None:
+    cache = GangCache()
+    cache.put_group(GangApi.KUBERNETES, all_at_once())
+    for each in (in_group("a", "n1"), in_group("b", "n2"), in_group("waits")):
+        cache.put(each)
+    ended = in_group("ended", "n2")
+    cache.put(replace(ended, status=PodStatus(phase="Succeeded")))
+    cache.put(in_group("other", "n1", group="single"))
+    cache.put(pod("koordinator", node="n1"))
+
+    found = cache.disrupted_with("u-a")
+
+    assert found is not None
+    assert (found.priority, [each.metadata.name for each in found.pods]) == (3, ["a", "b"])
+    assert cache.disrupted_with("u-other") is None
+    assert cache.disrupted_with("u-koordinator") is None
+    assert cache.disrupted_with("unknown") is None
+
+
+def test_the_mode_of_a_group_goes_with_its_object() -> None:
+    cache = GangCache()
+    cache.put(in_group("a", "n1"))
+    cache.put_group(GangApi.KUBERNETES, all_at_once(priority=None))
+    found = cache.disrupted_with("u-a")
+    assert found is not None
+    assert found.priority == 0
+
+    cache.put_group(
+        GangApi.KUBERNETES,
+        PodGroupObject(
+            Metadata(name="g", namespace="team"), PodGroupSpec(disruption_mode=DisruptionMode())
+        ),
+    )
+    assert cache.disrupted_with("u-a") is None
+    cache.put_group(GangApi.KUBERNETES, all_at_once())
+    cache.drop_group(GangRef(GangApi.KUBERNETES, "team", "g"))
+    assert cache.disrupted_with("u-a") is None
+
+
 def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
     cache = GangCache()
     names = ("cpu", "volcano.sh/vgpu-number")
@@ -203,3 +257,22 @@ def test_a_pod_with_a_scheduling_gate_is_none_of_its_gang() -> None:
     cache.put(gated)
 
     assert uids(cache, pod("a")) == uids(cache, gated) == ["u-a"]
+
+
+def test_gangs_that_are_bound_together_are_built_once_for_a_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cache, built, real = GangCache(), list[object](), GangCache._gang
+    names = [f"g{number}" for number in range(8)]
+    groups = json.dumps([f"team/{name}" for name in names])
+    for name in names:
+        cache.put(pod(f"{name}-0", name, groups=groups, node="n"))
+
+    def counted(*args: Any) -> Gang | None:
+        built.append(args)
+        return real(*args)
+
+    monkeypatch.setattr(GangCache, "_gang", counted)
+
+    assert len([*cache.bound_in_part()]) == 1
+    assert len(built) == 1

@@ -23,7 +23,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_names import NodeNames
-from core.feasibility.preempt import victims
+from core.feasibility.preempt import EvictedTogether, victims
 from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangApi, GangRef
 from core.requests.grant import Allocation, AllocationState, Placement
@@ -203,7 +203,11 @@ class Replayer:
             case recording.Preempted():
                 request = replace(pod.request, priority=line.priority)
                 ledger = self._ledger(line.node)
-                found = victims(request, ledger, line.candidates, line.protected)
+                groups = [
+                    EvictedTogether(frozenset(each.uids), each.pods, each.priority)
+                    for each in line.groups
+                ]
+                found = victims(request, ledger, line.candidates, line.protected, groups)
                 return self._evicting(
                     line.node,
                     found.text() if isinstance(found, Reason) else [each.uid for each in found],

@@ -107,6 +107,7 @@ class KubeClient:
         query: Query | None = None,
         *,
         metadata_only: bool = False,
+        repeat_refused: bool = True,
     ) -> bytes:
         """Post an object to its collection, or to a subresource.
 
@@ -115,8 +116,11 @@ class KubeClient:
             body: the object.
             query: further parameters.
             metadata_only: whether the answer may leave out all of the object but its metadata.
+            repeat_refused: whether it is repeated after 429.
         """
-        return await self._write("POST", path, body, query, metadata_only=metadata_only)
+        return await self._write(
+            "POST", path, body, query, metadata_only=metadata_only, repeat_refused=repeat_refused
+        )
 
     async def replace(
         self,
@@ -165,9 +169,12 @@ class KubeClient:
         kind: str = _JSON,
         *,
         metadata_only: bool = False,
+        repeat_refused: bool = True,
     ) -> bytes:
         query, accept = {**(query or {}), **_LENIENT}, _METADATA if metadata_only else _JSON
-        return await self._call(verb, path, query, _encoded(body), kind, accept)
+        return await self._call(
+            verb, path, query, _encoded(body), kind, accept, repeat_refused=repeat_refused
+        )
 
     async def _call(
         self,
@@ -177,6 +184,8 @@ class KubeClient:
         body: bytes | None = None,
         kind: str = _JSON,
         accept: str = _JSON,
+        *,
+        repeat_refused: bool = True,
     ) -> bytes:
         deadline = time.monotonic() + self.patience.total
         failures = 0
@@ -190,7 +199,9 @@ class KubeClient:
                 if error.status == UNAUTHORIZED and failures == 1:
                     await self.renew()
                     wait = 0.0
-                elif failures >= self.patience.attempts or not _may_repeat(verb, error):
+                elif failures >= self.patience.attempts or not (
+                    _may_repeat(verb, error) and (repeat_refused or error.status != TOO_MANY)
+                ):
                     raise
                 if time.monotonic() + wait >= deadline:
                     raise

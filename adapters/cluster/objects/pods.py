@@ -34,17 +34,29 @@ class PodClient:
         pod: PodRef,
         annotations: Mapping[str, str | None],
         labels: Mapping[str, str | None] | None = None,
+        version: str = "",
     ) -> Pod:
         """Set annotations and labels of the pod with this uid; None removes one.
+
+        Args:
+            pod: the pod.
+            annotations: to set.
+            labels: to set.
+            version: the resourceVersion that the pod must have still; empty for any.
 
         Returns:
             the pod after the write.
 
         Raises:
-            ClusterError: status 409 where the pod of this name has another uid, 404 where there
-                is none.
+            ClusterError: status 409 where the pod of this name has another uid or version, 404
+                where there is none.
         """
-        metadata = {"uid": pod.uid, "annotations": dict(annotations), "labels": dict(labels or {})}
+        metadata = {
+            "uid": pod.uid,
+            **({"resourceVersion": version} if version else {}),
+            "annotations": dict(annotations),
+            "labels": dict(labels or {}),
+        }
         try:
             path = PODS.path(pod.name, pod.namespace)
             return read(_POD, await self._client.patch(path, {"metadata": metadata}))

@@ -17,7 +17,8 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TypeVar
@@ -27,7 +28,7 @@ from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import NONE, GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, incomplete, named, together, too_few, too_many
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.accounting.repairs import RELEASED
+from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.advice.recorded import GangPlanned
 from adapters.service.decide.commit.card_choice import Committed
@@ -37,7 +38,7 @@ from adapters.service.decide.ports import Clock, GangSource
 from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.wire.kube import Pod, annotations
+from adapters.wire.kube import Pod, annotations, labels
 from core.durations import SECOND
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
@@ -60,12 +61,19 @@ back: a scheduler binds a gang after one answer for each pod, unless it lacks so
 REST = 60
 """Seconds in which a gang holds nothing after it held cards that it did not use."""
 
+LEFT = 180
+"""Seconds in which a gang rests that could not give all cards back: the leader releases the others
+in that time, because no pod of the gang is bound meanwhile."""
+
 LOOK, LOOKS = 0.02, 50
 """Seconds between two looks, and how many there are, for what the watches will report: pods that
 the scheduler knows, and ledgers that another replica has just written."""
 
 NOT_AGAIN = 20 * SECOND
 """Nanoseconds in which no filter of a namespace waits for pods, after one did in vain."""
+
+IN_VAIN = 4
+"""Namespaces of which a filter waited in vain a moment ago; no further one waits then."""
 
 FRESH = 30 * SECOND
 """Nanoseconds after which cards that are held are renewed before a bind."""
@@ -93,13 +101,37 @@ class _Hold:
     Attributes:
         since: when the oldest of them were committed, in nanoseconds of the clock.
         asked: by uid of a pod, how often its scheduler was answered since.
-        written: by uid and node, ``since`` of the allocation that was committed for the gang. Each
-            attempt to bind the pod, in any replica, gives the allocation another one.
+        written: by uid and node, ``since`` of the allocation, of which it is sure that no Binding
+            is on its way. Each attempt to bind the pod, in any replica, gives it another one.
     """
 
     since: int
     asked: Counter[str] = field(default_factory=Counter)
     written: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def forget_except(self, uids: Collection[str]) -> None:
+        """Forget the pods that are no more."""
+        self.asked = Counter({uid: times for uid, times in self.asked.items() if uid in uids})
+        self.written = {key: since for key, since in self.written.items() if key[0] in uids}
+
+
+@dataclass(frozen=True, slots=True)
+class _Fitting:
+    """Which pods of a gang fit.
+
+    Attributes:
+        gang: as it was then; the same object as long as nothing changes.
+        revision: of the ledgers.
+        state: what it depends on; equal also where another pod of the cluster has changed.
+        placeable: the pods that fit or are placed, if they are enough; None for each alone.
+        marked_until: until when the gang rests by the leader's marks, in seconds since 1970.
+    """
+
+    gang: Gang
+    revision: object
+    state: object
+    placeable: frozenset[str] | None
+    marked_until: float
 
 
 class Gangs:
@@ -126,12 +158,14 @@ class Gangs:
         self._recorder = recorder
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
         self._committing: set[str] = set()
+        self._binding: Counter[GangRef] = Counter()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
         self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
         self._refused: OrderedDict[GangRef, tuple[object, GangRefusal]] = OrderedDict()
-        self._in_vain: OrderedDict[str, int] = OrderedDict()
-        self._fitting: OrderedDict[GangRef, tuple[object, frozenset[str]]] = OrderedDict()
+        self._rested_at: int | None = None
+        self._in_vain: dict[str, int] = {}
+        self._fitting: OrderedDict[GangRef, _Fitting] = OrderedDict()
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
         """Return the node that is held for a pod of a gang, after all its gang's cards are held.
@@ -152,9 +186,12 @@ class Gangs:
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
             gang = self._gang(pod_request) or gang
             node = self._node_of(uid, names)
-            if node is not None and not self._members(gang).lacks():
+            is_complete = self._is_complete(gang)
+            if node is not None and is_complete:
                 return await self._given_back(gang, uid) or node
             elsewhere = [node for node, _ in self._ledgers.committed(uid)] if node is None else []
+            if is_complete and not elsewhere:
+                return None
             if elsewhere:
                 _remember(self._limited, uid, names)
             moving = frozenset((uid,)) if elsewhere else NONE
@@ -184,28 +221,68 @@ class Gangs:
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
         else:
-            held = len(self._members(gang).placed)
-            return GangRefusal(f"{named(gang)}: cards of {held} of its pods are held")
+            return _unheld(gang, self._members(gang))
         async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            gang = self._gang(pod_request) or gang
+            members = self._members(gang)
+            if members.lacks(own):  # they were given back while this bind waited
+                return _unheld(gang, members)
             hold = self._holds.get(gang.key)
             if hold is not None and self._clock.now() - hold.since < FRESH:
                 return None
             refusal = await self._renew(gang)
-        return None if any(pod.spec.node_name for pod in gang.pods) else refusal
+        return None if _is_begun(gang) else refusal
+
+    @contextmanager
+    def binding(self, pod_request: PodRequest) -> Iterator[None]:
+        """Keep what the gang of a pod holds while the pod is bound."""
+        gang = self._gang(pod_request)
+        if gang is None:
+            yield
+            return
+        self._binding[gang.key] += 1
+        try:
+            yield
+        finally:
+            self._binding[gang.key] -= 1
+            if not self._binding[gang.key]:
+                del self._binding[gang.key]
+
+    def not_bound(self, pod_request: PodRequest, node: str, attempt: Committed) -> None:
+        """Note that a Binding was refused for good: what its gang holds can be given back.
+
+        Not where an earlier Binding may be on its way.
+        """
+        gang = self._gang(pod_request)
+        if gang is not None:
+            change = attempt.earlier, attempt.since
+            self._note_change(gang, pod_request.request.uid, node, change)
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""
         gang = self._gang(pod_request)
         if gang is None:
             return self._feasibility.fits_any(pod_request)
-        if self._rests(gang):
-            return False
-        state = self._state(gang)
-        known = self._fitting.get(gang.key)
-        if known is None or known[0] != state:
-            known = state, self._placeable(self._members(gang))
+        revision, known = self._feasibility.revision, self._fitting.get(gang.key)
+        if known is None or known.gang is not gang or known.revision != revision:
+            state = self._state(gang)
+            same = known is not None and known.state == state
+            placeable = known.placeable if known and same else self._placeable(gang)
+            known = _Fitting(gang, revision, state, placeable, self._marked_until(gang))
             _remember(self._fitting, gang.key, known)
-        return pod_request.request.uid in known[1]
+        if self._rests(gang, known.marked_until):
+            self._rested_at = self._rested_at or self._clock.now() + REST * SECOND
+            return False
+        if known.placeable is None:
+            return self._feasibility.fits_any(pod_request)
+        return pod_request.request.uid in known.placeable
+
+    def has_rested(self) -> bool:
+        """Whether a gang that did not fit because it rested may fit now; once each time."""
+        if self._rested_at is None or self._clock.now() < self._rested_at:
+            return False
+        self._rested_at = None
+        return True
 
     def waiting(self, pod: Pod) -> Sequence[Pod]:
         """Return the pods that are to be tried together with a pod, which is one of them.
@@ -222,12 +299,15 @@ class Gangs:
         others = (each for each in gang.pods if not each.spec.node_name)
         return [pod, *(each for each in others if each.metadata.uid != pod.metadata.uid)][:LARGEST]
 
-    def _placeable(self, members: GangMembers) -> frozenset[str]:
-        """The pods that have room now or are placed, if they are enough."""
-        if len(members.kinds()) > KINDS:
+    def _placeable(self, gang: Gang) -> frozenset[str] | None:
+        """The pods that have room now or are placed, if they are enough; None for each alone."""
+        if self._is_complete(gang):
+            return None
+        members = self._members(gang)
+        if members.lacks() > LARGEST or len(members.kinds()) > KINDS:
             return NONE
         every = self._every()
-        planned = self._plan(members, {}, lambda _: every).placed
+        planned = self._plan(members.at_first(LARGEST), {}, lambda _: every).placed
         return NONE if members.lacks(planned) else members.placed.union(planned)
 
     def _gang(self, pod_request: PodRequest) -> Gang | None:
@@ -240,15 +320,18 @@ class Gangs:
 
         A scheduler places no other pod meanwhile: not again for a while where it was in vain.
         """
-        namespace = gang.ref.namespace
-        if not incomplete(gang) or self._clock.now() < self._in_vain.get(namespace, 0):
+        if not incomplete(gang):
+            return gang
+        namespace, now = gang.ref.namespace, self._clock.now()
+        self._in_vain = {name: until for name, until in self._in_vain.items() if now < until}
+        if namespace in self._in_vain or len(self._in_vain) >= IN_VAIN:
             return gang
         for _ in range(LOOKS):
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
             if not incomplete(gang):
                 return gang
-        _remember(self._in_vain, namespace, self._clock.now() + NOT_AGAIN)
+        self._in_vain[namespace] = self._clock.now() + NOT_AGAIN
         return gang
 
     def _refusal(self, gang: Gang, names: NodeNames) -> GangRefusal | None:
@@ -272,11 +355,14 @@ class Gangs:
             names: where it may go.
             moving: as of ``GangMembers``: their scheduler names their nodes no more.
         """
-        kinds = self._members(gang, moving).kinds()
+        members, namespace = self._members(gang, moving), gang.ref.namespace
+        if members.lacks(moving) > LARGEST - self._held_in(namespace):
+            return _full(gang)
+        kinds = members.kinds()
         if len(kinds) > KINDS:
             return GangRefusal(too_many(gang, KINDS))
         evaluated = await self._evaluated(kinds)
-        members = self._members(gang, moving)
+        members = self._members(gang, moving).at_first(LARGEST)
         may_go = self._may_go(pod_request, names)
         plan = self._plan(members, evaluated, may_go)
         where = {each.request.uid: may_go(each) for each in members.waiting}
@@ -284,13 +370,9 @@ class Gangs:
         lacks = members.lacks(plan.placed)
         if lacks:
             return self._refuse(gang, names, lacks, plan)
-        namespace = gang.ref.namespace
         planned = members.at_most(LARGEST - self._held_in(namespace), plan.placed)
         if members.lacks(planned):
-            return GangRefusal(
-                f"{named(gang)}: at most {LARGEST} pods of namespace {namespace} hold cards"
-                " before they are bound"
-            )
+            return _full(gang)
         requests = {each.request.uid: each for each in members.waiting}
         self._committing |= planned.keys()
         try:
@@ -310,7 +392,10 @@ class Gangs:
                     await self._release(uid, planned[uid].node, answer.since)
             why = next((each for each in committed if isinstance(each, str)), "ledgers changed")
             return GangRefusal(f"{named(gang)}: try again: {why}")
-        hold = self._hold_of(gang, self._clock.now())
+        uids = {pod.metadata.uid for pod in gang.pods}
+        is_first = not any(self._ledgers.has_committed(uid) for uid in uids - answers.keys())
+        hold = self._hold_of(gang, self._clock.now() - (0 if is_first else FRESH))
+        hold.forget_except(uids)
         for uid, answer in answers.items():
             if answer.new:
                 hold.written[uid, planned[uid].node] = answer.since
@@ -341,9 +426,11 @@ class Gangs:
             gang: of which all pods have cards.
             uid: of the pod that its scheduler asks about again.
         """
+        if self._rests(gang):
+            return _rest(gang)
         hold = self._hold_of(gang, self._clock.now() - FRESH)
         hold.asked[uid] += 1
-        if hold.asked[uid] <= ROUNDS or any(pod.spec.node_name for pod in gang.pods):
+        if hold.asked[uid] <= ROUNDS or _is_begun(gang) or gang.key in self._binding:
             return None
         for other, node in [*hold.written]:
             await self._release_held(gang, other, node)
@@ -396,6 +483,15 @@ class Gangs:
         """What the pods of a gang have now."""
         return members_of(gang, self._ledgers.has_committed, self._pod_requests.read, moving)
 
+    def _is_complete(self, gang: Gang) -> bool:
+        """Whether enough pods of a gang are placed; requests are read only where that matters."""
+        return not gang.lacks(self._with_cards(gang)) or not self._members(gang).lacks()
+
+    def _with_cards(self, gang: Gang) -> frozenset[str]:
+        """The pods that are bound or have cards; others may need none."""
+        uids = ((pod.metadata.uid, pod.spec.node_name) for pod in gang.pods)
+        return frozenset(uid for uid, node in uids if node or self._ledgers.has_committed(uid))
+
     def _node_of(self, uid: str, names: NodeNames) -> str | None:
         """The node on which a pod has cards, if it is one of these."""
         inventory = self._ledgers.inventory
@@ -408,13 +504,31 @@ class Gangs:
         uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
         return sum(uid in self._committing or self._ledgers.has_committed(uid) for uid in uids)
 
-    def _rests(self, gang: Gang) -> bool:
-        """Whether cards of a gang were released a moment ago because they were not used."""
+    def _rests(self, gang: Gang, marked_until: float | None = None) -> bool:
+        """Whether cards of a gang were released a moment ago because they were not used.
+
+        Args:
+            gang: with all its pods.
+            marked_until: as ``_marked_until`` returns it, where that is known.
+        """
+        until = self._marked_until(gang) if marked_until is None else marked_until
+        if self._clock.wall() / SECOND >= until and not self._gave_back(gang):
+            return False
+        return not _is_begun(gang)  # the rest of it must be bound
+
+    def _gave_back(self, gang: Gang) -> bool:
+        """Whether this process released cards of a gang a moment ago, or the leader must do so."""
         given_back = self._given_back_at.get(gang.key)
-        if given_back is not None and self._clock.now() - given_back < REST * SECOND:
-            return True
+        if given_back is None:
+            return False
+        seconds = (self._clock.now() - given_back) / SECOND
+        return seconds < REST or (seconds < LEFT and bool(self._with_cards(gang)))
+
+    def _marked_until(self, gang: Gang) -> float:
+        """Until when a gang rests by the marks of the leader: seconds since 1970; 0 without one."""
         now = self._clock.wall() / SECOND
-        return any(0 <= now - at < REST for pod in gang.pods for at in _released(pod))
+        marks = (at for pod in gang.pods for at in _released(pod) if at <= now)
+        return max(marks, default=-REST) + REST
 
     def _refuse(self, gang: Gang, names: NodeNames, lacks: int, plan: GangPlan) -> GangRefusal:
         for pod in gang.pods:
@@ -440,11 +554,20 @@ class Gangs:
             kept = await asyncio.gather(*(self._committer.renew(uid, node) for uid, node in held))
         except (LedgerContended, OSError) as error:
             return GangRefusal(f"{named(gang)}: try again: {error}")
+        for (uid, node), change in zip(held, kept, strict=True):
+            if change is not None:
+                self._note_change(gang, uid, node, change)
         if not all(kept):
             return GangRefusal(f"{named(gang)}: try again: cards were released")
         now = self._clock.now()
         self._hold_of(gang, now).since = now
         return None
+
+    def _note_change(self, gang: Gang, uid: str, node: str, change: tuple[int, int]) -> None:
+        """Note that an allocation that this process holds has another ``since`` now."""
+        hold, (before, after) = self._holds.get(gang.key), change
+        if hold is not None and hold.written.get((uid, node)) == before:
+            hold.written[uid, node] = after
 
     async def _commit(self, pod_request: PodRequest, to: Placement) -> Committed | str:
         """Commit the cards of a plan to one pod, or others that fit; the text says why neither."""
@@ -478,6 +601,11 @@ def _remember(known: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> Non
         known.popitem(last=False)
 
 
+def _is_begun(gang: Gang) -> bool:
+    """Whether a pod of a gang is bound."""
+    return any(pod.spec.node_name for pod in gang.pods)
+
+
 def _selection(pod: Pod) -> object:
     """What of a pod selects its nodes."""
     return pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations
@@ -490,12 +618,23 @@ def _rest(gang: Gang) -> GangRefusal:
     )
 
 
+def _unheld(gang: Gang, members: GangMembers) -> GangRefusal:
+    return GangRefusal(f"{named(gang)}: cards of {len(members.placed)} of its pods are held")
+
+
+def _full(gang: Gang) -> GangRefusal:
+    return GangRefusal(
+        f"{named(gang)}: at most {LARGEST} pods of namespace {gang.ref.namespace} hold cards"
+        " before they are bound"
+    )
+
+
 def _released(pod: Pod) -> Iterator[float]:
     """When the leader released cards of a pod that were not used: seconds since 1970."""
-    text = annotations(pod).get(RELEASED)
-    if text is None:
-        return
-    try:
-        yield datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    except ValueError:
-        return
+    text, label = annotations(pod).get(RELEASED), labels(pod).get(RELEASED)
+    with suppress(ValueError):
+        if text is not None:
+            yield datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
+    with suppress(ValueError):
+        if label is not None:
+            yield datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC).timestamp()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from adapters.accounting.gang_cache import Gang, GangCache
+from adapters.accounting.gang_cache import DisruptedTogether, Gang, GangCache
 from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
@@ -248,6 +248,14 @@ class GangSource(Protocol):
         """Return the pods of a namespace that name a gang and are not bound."""
         ...
 
+    def disrupted_with(self, uid: str) -> DisruptedTogether | None:
+        """Return the pods that are evicted with a pod, itself included; None where it goes alone.
+
+        Args:
+            uid: of the pod.
+        """
+        ...
+
 
 class EndedPods(Protocol):
     """Pods whose end is known before their cards are free in the ledger."""
@@ -322,6 +330,7 @@ class Outcome(Enum):
     BOUND = "bound"
     HELD = "held"
     RELEASED = "released"
+    EVICTED = "evicted"
     ADOPTED = "adopted"
     CORRECTED = "corrected"
     ERROR = "error"

@@ -1,10 +1,14 @@
 """Selects preemption victims: the fewest pods whose eviction frees enough cards.
 
-Pods that a PodDisruptionBudget protects are chosen last.
+Pods that a PodDisruptionBudget protects are chosen last. Pods of a group that may only be disrupted
+together are victims all or not at all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 
+from adapters.accounting.gang_cache import DisruptedTogether
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.advice.recorded import Victims, VictimsSelected
@@ -12,9 +16,44 @@ from adapters.service.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal
 from adapters.wire.kube import Pod
-from core.feasibility.preempt import victims
+from core.durations import SECOND
+from core.feasibility.fit import fit
+from core.feasibility.preempt import EvictedTogether, victims
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Reason
+
+LATE = 60 * SECOND
+"""Nanoseconds after its grace period for which a pod that is being deleted may still go by itself:
+one on a node that is away never does."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeVictims:
+    """Pods whose eviction frees the cards of a node that a pod needs.
+
+    Attributes:
+        node: whose cards.
+        pods: to evict, on all nodes, the lowest priority first; none where pods that are being
+            deleted free enough.
+        priorities: of the allocations that they have on the node, descending.
+        grants: what the pod gets then.
+    """
+
+    node: str
+    pods: tuple[Pod, ...]
+    priorities: tuple[int, ...]
+    grants: tuple[Grant, ...]
+
+    @property
+    def cost(self) -> tuple[object, ...]:
+        """Less is better; in the order in which kube-scheduler compares nodes.
+
+        Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/preemption.go,
+        pickOneNodeForPreemption.
+        """
+        total = sum(priority + 2**31 for priority in self.priorities)
+        return self.priorities[:1], total, len(self.pods), self.node
 
 
 async def choose(
@@ -33,7 +72,9 @@ async def choose(
 
     Returns:
         by node; nodes where no eviction is needed, or where it does not help, are left out. So are
-        those where the pod's quota would refuse it after the evictions.
+        those where the pod's quota would refuse it after the evictions, and those from which pods
+        would go that are only disrupted with pods of other nodes: kube-scheduler accepts no victim
+        that is not on the node.
     """
     try:
         budgets: Sequence[Budget] | None = await service.ports.budgets.all()
@@ -46,29 +87,132 @@ async def choose(
             if proposal[0]:
                 chosen[node] = proposal
         elif ledger is not None:
-            candidates = await _candidates(service, pod_request, ledger)
-            protected = _protected(proposal, candidates, budgets)
-            request = pod_request.request
-            fewest = victims(request, ledger, candidates.keys(), protected)
-            service.ports.recorder.record(
-                VictimsSelected(
-                    pod_request, ledger, request.priority, candidates, protected, fewest
-                )
-            )
-            evicted = _evicted(ledger, proposal, candidates, budgets, fewest)
-            if evicted[0] and service.quotas.refusal_after(request, ledger, evicted[0]) is None:
+            evicted = await _evicted(service, pod_request, ledger, proposal, budgets)
+            if (
+                evicted[0]
+                and service.quotas.refusal_after(pod_request.request, ledger, evicted[0]) is None
+            ):
                 chosen[node] = evicted
     return chosen
 
 
-async def _candidates(
-    service: Service, pod_request: PodRequest, ledger: NodeLedger
-) -> dict[str, Pod]:
-    """Pods that may be evicted, by uid, in the order of eviction: low priority first, then young.
+async def node_victims(
+    service: Service, pod_request: PodRequest, node: str, budgets: Sequence[Budget]
+) -> NodeVictims | None:
+    """The fewest pods, none of which a budget protects, without which a pod fits on a node.
+
+    Args:
+        service: the service, with the ledgers.
+        pod_request: the pod that is to fit; everything but cards it has on the node.
+        node: its name.
+        budgets: of the cluster.
+
+    Returns:
+        None where evictions do not help, or where its quota would refuse the pod after them.
+    """
+    ledger = service.ledgers.ledger(node)
+    if ledger is None:
+        return None
+    request = pod_request.request
+    leaving = await _leaving(service, ledger)
+    for uid in leaving:
+        ledger = ledger.release(uid)
+    if isinstance(fit(request, ledger), Placement):
+        return NodeVictims(node, (), (), ())
+    candidates = await _candidates(service, pod_request, ledger)
+    protected = candidates.protected(budgets)
+    fewest = _fewest(service, pod_request, ledger, candidates, protected)
+    if isinstance(fewest, Reason):
+        return None
+    pods = candidates.with_groups(fewest)
+    on_node = [one.uid for one in fewest]
+    refused = service.quotas.refusal_after(request, ledger, on_node) is not None
+    if refused or any(violations(pods, budgets)):
+        return None
+    for uid in on_node:
+        ledger = ledger.release(uid)
+    placement = fit(request, ledger)
+    grants = placement.grants if isinstance(placement, Placement) else ()
+    priorities = sorted((one.priority for one in fewest), reverse=True)
+    return NodeVictims(node, pods, tuple(priorities), grants)
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidates:
+    """Pods of a node that may be evicted.
+
+    Attributes:
+        pods: by uid, in the order of eviction: low priority first, then young.
+        groups: those that are only disrupted together with others, by the uid of each.
+    """
+
+    pods: Mapping[str, Pod]
+    groups: Mapping[str, DisruptedTogether]
+
+    def together(self, ledger: NodeLedger) -> tuple[EvictedTogether, ...]:
+        """The groups, each once, with what they have of a node."""
+        uids_of = {_uids(group): group for group in self.groups.values()}
+        return tuple(
+            EvictedTogether(uids & ledger.allocations.keys(), len(uids), group.priority)
+            for uids, group in uids_of.items()
+        )
+
+    def with_groups(self, chosen: Sequence[Allocation]) -> tuple[Pod, ...]:
+        """Some of the pods, and those with which they are disrupted, on all nodes."""
+        found: dict[str, Pod] = {}
+        for each in chosen:
+            found[each.uid] = self.pods[each.uid]
+            found |= {pod.metadata.uid: pod for pod in self._group(each.uid)}
+        return tuple(found.values())
+
+    def protected(self, budgets: Sequence[Budget]) -> frozenset[str]:
+        """The pods that break a budget, or are disrupted with one that does."""
+        known = {**self.pods}
+        for group in self.groups.values():
+            known |= {pod.metadata.uid: pod for pod in group.pods}
+        violating = zip(known, violations([*known.values()], budgets), strict=True)
+        breaking = {uid for uid, breaks in violating if breaks}
+        return frozenset(
+            uid
+            for uid in self.pods
+            if uid in breaking
+            or not breaking.isdisjoint(pod.metadata.uid for pod in self._group(uid))
+        )
+
+    def _group(self, uid: str) -> Iterator[Pod]:
+        group = self.groups.get(uid)
+        if group is not None:
+            yield from group.pods
+
+
+def _uids(group: DisruptedTogether) -> frozenset[str]:
+    return frozenset(pod.metadata.uid for pod in group.pods)
+
+
+def _fewest(
+    service: Service,
+    pod_request: PodRequest,
+    ledger: NodeLedger,
+    candidates: _Candidates,
+    protected: Collection[str],
+) -> Victims:
+    """The victims among some candidates; recorded."""
+    request, groups = pod_request.request, candidates.together(ledger)
+    uids = candidates.pods.keys()
+    fewest = victims(request, ledger, uids, protected, groups)
+    service.ports.recorder.record(
+        VictimsSelected(pod_request, ledger, request.priority, uids, protected, fewest, groups)
+    )
+    return fewest
+
+
+async def _candidates(service: Service, pod_request: PodRequest, ledger: NodeLedger) -> _Candidates:
+    """Pods that may be evicted.
 
     Cards that are only planned for a pod that is not bound here are not freed by evicting it.
     """
     candidates: dict[str, Pod] = {}
+    groups: dict[str, DisruptedTogether] = {}
     youngest_first = [*ledger.allocations.values()][::-1]
     for allocation in sorted(youngest_first, key=lambda each: each.priority):
         if allocation.priority >= pod_request.request.priority:
@@ -81,36 +225,72 @@ async def _candidates(
             continue
         if pod.spec.node_name == ledger.node.name and may_use_cards(pod):
             candidates[allocation.uid] = pod
-    return candidates
+            group = service.ports.gangs.disrupted_with(allocation.uid)
+            if group is not None:
+                groups[allocation.uid] = group
+    return _Candidates(candidates, groups)
 
 
-def _protected(
-    proposal: Proposal, candidates: Mapping[str, Pod], budgets: Sequence[Budget] | None
-) -> frozenset[str]:
-    proposed, violated = proposal
-    if budgets is None:  # only the scheduler's count is known
-        return frozenset(proposed if violated >= len(proposed) else ())
-    violating = violations([*candidates.values()], budgets)
-    return frozenset(uid for uid, violates in zip(candidates, violating, strict=True) if violates)
+async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
+    """The pods of a node that are being deleted, or are gone, and whose cards will be free soon."""
+    leaving: list[str] = []
+    for allocation in ledger.allocations.values():
+        try:
+            pod = await service.ports.pods.get(allocation.pod_ref)
+        except OSError:
+            continue
+        if pod is not None and pod.metadata.uid == allocation.uid and _leaves(service, pod):
+            leaving.append(allocation.uid)
+    return leaving
 
 
-def _evicted(
+def _leaves(service: Service, pod: Pod) -> bool:
+    """Whether a pod is being deleted, and not much later than its grace period."""
+    try:
+        end = datetime.fromisoformat(pod.metadata.deletion_timestamp or "").timestamp()
+    except (ValueError, OverflowError):
+        return False
+    return service.ports.clock.wall() < int(end * SECOND) + LATE
+
+
+async def _evicted(
+    service: Service,
+    pod_request: PodRequest,
     ledger: NodeLedger,
     proposal: Proposal,
-    candidates: Mapping[str, Pod],
     budgets: Sequence[Budget] | None,
-    fewest: Victims,
 ) -> Proposal:
+    """What to evict from a node in place of a proposal; no pod where that does not help."""
     proposed, violated = proposal
-    without_cards = [uid for uid in proposed if uid not in ledger.allocations]
+    gangs, node = service.ports.gangs, ledger.node.name
+    if any(_is_elsewhere(gangs.disrupted_with(uid), node) for uid in proposed):
+        return (), 0
+    found = await _candidates(service, pod_request, ledger)
+    here = {
+        uid: pod
+        for uid, pod in found.pods.items()
+        if not _is_elsewhere(found.groups.get(uid), node)
+    }
+    candidates = _Candidates(here, found.groups)
+    if budgets is not None:
+        protected = candidates.protected(budgets)
+    else:  # only the scheduler's count is known
+        protected = frozenset(proposed if violated >= len(proposed) else ())
+    fewest = _fewest(service, pod_request, ledger, candidates, protected)
     if isinstance(fewest, Reason):
         return (), 0
     if not fewest:  # the pod does not lack cards
         return proposed, violated
-    evicted = [*without_cards, *(victim.uid for victim in reversed(fewest))]
+    pods = {pod.metadata.uid: pod for pod in candidates.with_groups(fewest)}
+    without_cards = [uid for uid in proposed if uid not in ledger.allocations and uid not in pods]
+    evicted = [*without_cards, *reversed(pods)]
     if budgets is None:
-        protected = _protected(proposal, candidates, budgets)
-        most = len(without_cards) + sum(victim.uid in protected for victim in fewest)
+        most = len(without_cards) + sum(uid in protected for uid in pods)
         return evicted, min(violated, most)
-    violated_now = sum(violations([candidates[victim.uid] for victim in fewest], budgets))
+    violated_now = sum(violations([*pods.values()], budgets))
     return evicted, violated_now + min(violated, len(without_cards))
+
+
+def _is_elsewhere(group: DisruptedTogether | None, node: str) -> bool:
+    """Whether pods of a group are on other nodes."""
+    return group is not None and any(pod.spec.node_name != node for pod in group.pods)

@@ -29,6 +29,7 @@ from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.decide.state.readiness import Readiness
+from adapters.service.decide.state.rejected_pods import RejectedPods
 from adapters.service.decide.state.waiting_pods import WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
@@ -77,6 +78,7 @@ class Service:
         gangs: plans pods that are bound together.
         readiness: what decisions wait for.
         waiting_pods: pods that fitted no node.
+        rejected_pods: those of them that an eviction may help.
         expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
         hold_seconds: after how many seconds the reservation for a planned pod expires.
     """
@@ -121,6 +123,7 @@ class Service:
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()
         self.waiting_pods = WaitingPods()
+        self.rejected_pods = RejectedPods()
         self.expected_pods = ExpectedPods(self.ledgers, ports.clock)
         self.waiting_answers = WaitingAnswers(
             ServiceFacts(
@@ -285,6 +288,8 @@ class Service:
         except BindError as error:
             if error.definite and committed.new:
                 await self._release_unbound(pod_request, node, committed.since)
+            elif error.definite:
+                self.gangs.not_bound(pod_request, node, committed)
             if error.definite and locked:
                 await self.ports.locks.release(pod, node)
             raise
@@ -347,6 +352,7 @@ class Service:
     def forget(self, uid: str) -> None:
         """Drop what is cached of a pod that was deleted."""
         self.waiting_pods.discard(uid)
+        self.rejected_pods.discard(uid)
         self.expected_pods.discard(uid)
         self.pod_requests.forget(uid)
 

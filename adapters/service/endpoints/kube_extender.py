@@ -91,6 +91,7 @@ class KubeExtender:
         if not count:
             return _none_fits(args, await self._reject_all(pod_request, names))
         self._service.waiting_pods.discard(pod_request.request.uid)
+        self._service.rejected_pods.discard(pod_request.request.uid)
         decision = _decision("filter", pod_request, Outcome.FITS)
         self._decision_log.record(
             replace(decision, nodes_fitting=count, nodes_evaluated=len(names))
@@ -141,6 +142,9 @@ class KubeExtender:
         if pod_request is None:
             return extender_answer.preemption_result(args.proposals)
         victims = await choose(self._service, pod_request, args.proposals)
+        if victims:
+            now = self._service.ports.clock.now()
+            self._service.rejected_pods.named_victims(pod_request.request.uid, now)
         outcome = Outcome.FITS if victims else Outcome.REFUSED
         self._decision_log.record(
             replace(
@@ -168,7 +172,8 @@ class KubeExtender:
             refusal = await self._service.gangs.check_bind(pod_request)
             if refusal is not None:
                 return replace(decision, outcome=Outcome.REFUSED, cause="gang", text=refusal.text)
-            committed = await self._service.bind(pod_request, args.node)
+            with self._service.gangs.binding(pod_request):
+                committed = await self._service.bind(pod_request, args.node)
         except ERRORS as error:
             return failed(decision, error)[0]
         if isinstance(committed, Reason):
@@ -238,6 +243,8 @@ class KubeExtender:
         texts = [rejection.reason.text() for rejection in rejections.distinct]
         resolvable = rejections.where(unresolvable=False)
         unresolvable = rejections.where(unresolvable=True)
+        now = self._service.ports.clock.now()
+        self._service.rejected_pods.rejected(pod_request, resolvable.names, now)
         return (
             extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
             extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),

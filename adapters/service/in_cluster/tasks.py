@@ -15,6 +15,7 @@ from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
 from adapters.cluster.objects.claims import ClaimClient
 from adapters.cluster.objects.events import EventRecorder
+from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.node_lock import NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
@@ -51,6 +52,7 @@ from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
 from adapters.service.reconcile.nodes.unbound import UnboundScanner
 from adapters.service.reconcile.ports import RepairReporter
+from adapters.service.reconcile.preemptor import Preemptor
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
@@ -192,6 +194,7 @@ class InCluster:
             _until_adopted(service, self._cache),
             unbound.run(),
             requeuer.run(),
+            *([self._preemptor(runtime).run()] if self._settings.preemption.enabled else ()),
         ]
 
     def routes(self, service: Service) -> Routes:
@@ -288,6 +291,17 @@ class InCluster:
             "Gangs of which fewer pods are bound than are bound together; 0 where it does not"
             " lead.",
             lambda: made.count,
+        )
+        return made
+
+    def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
+        made = Preemptor(runtime.service, EvictionClient(self._client), self._pods)
+        runtime.ledger_written.subscribe(made.changed)
+        self._cache.subscribe_to_ends(made.changed)
+        runtime.metrics.gauge(
+            "dragoman_preemptions_waiting",
+            "Pods for which this process evicted others and that have no cards yet.",
+            lambda: made.waiting,
         )
         return made
 

@@ -155,6 +155,10 @@ class FileRecorder:
             tuple(decision.protected),
             () if isinstance(answer, Reason) else tuple(each.uid for each in answer),
             answer.text() if isinstance(answer, Reason) else "",
+            tuple(
+                recording.GroupRecord(tuple(sorted(each.uids)), each.pods, each.priority)
+                for each in decision.groups
+            ),
         )
 
     def _cards(self, decision: CardsChosen) -> recording.CardsCommitted:

@@ -2,10 +2,10 @@
 
 kube-scheduler and koord-scheduler retry an unschedulable pod when the pod changes. They do not see
 what a ledger has free, and would otherwise retry after minutes; vc-scheduler retries every second.
-After a change of ledgers or quotas each waiting pod is evaluated once, in the order of the
-rejections; after a start first those that wait already. Only a few are woken at a time: the first
-of them may take the room of all. A gang is woken as a whole: koord-scheduler asks about one pod of
-it, and rejects the others with that one.
+After a change of ledgers or quotas, and after a gang's rest, each waiting pod is evaluated once, in
+the order of the rejections; after a start first those that wait already. Only a few are woken at a
+time: the first of them may take the room of all. A gang is woken as a whole, and evaluated once:
+koord-scheduler asks about one pod of it, and rejects the others with that one.
 """
 
 import asyncio
@@ -22,13 +22,10 @@ EVERY = 0.5
 """Seconds between two rounds."""
 
 WOKEN = 20
-"""Pods woken in a round; up to ``STEP`` more."""
+"""Pods woken in a round, and the others of the last one's gang."""
 
 EVALUATED = 200
 """Pods evaluated in a round."""
-
-STEP = 10
-"""Pods evaluated before the event loop gets its turn."""
 
 Wake = Callable[[Pod, str], Awaitable[None]]
 """Changes a pod; the text is a new one each time, whichever process wakes it."""
@@ -79,20 +76,21 @@ class PodRequeuer:
         if not self._began:
             self._began = True
             self._learn()
-        if service.revision != self._revision:
+        if service.revision != self._revision or service.gangs.has_rested():
             self._revision, self._to_evaluate = service.revision, len(service.waiting_pods)
-        woken: list[Pod] = []
+        woken: dict[str, Pod] = {}
         evaluated = 0
         while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
-            woken += service.waiting_pods.pop_fitting(STEP, service.gangs.fits)
-            evaluated += STEP
-            self._to_evaluate = max(0, self._to_evaluate - STEP)
+            for pod in service.waiting_pods.pop_fitting(1, service.gangs.fits):
+                for each in service.gangs.waiting(pod):
+                    service.waiting_pods.discard(each.metadata.uid)
+                    woken[each.metadata.uid] = each
+            evaluated += 1
+            self._to_evaluate -= 1
             await asyncio.sleep(0)
-        together = {each.metadata.uid: each for pod in woken for each in service.gangs.waiting(pod)}
-        for uid, pod in together.items():
-            service.waiting_pods.discard(uid)
+        for pod in woken.values():
             await self._one(pod)
-        return len(together)
+        return len(woken)
 
     def _learn(self) -> None:
         """Let the pods wait that request a share and that their scheduler could not place.

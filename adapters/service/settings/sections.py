@@ -136,6 +136,17 @@ class GrpcTls(Section):
     client_authorities: Path
 
 
+class PreemptionSettings(Section):
+    """Evictions by the service, for pods that kube-scheduler evicts none for.
+
+    Attributes:
+        enabled: whether a pod of higher priority gets cards by the eviction of others, where its
+            scheduler's own sums are not short.
+    """
+
+    enabled: bool = False
+
+
 class DraSettings(Section):
     """Dynamic Resource Allocation.
 

@@ -29,6 +29,7 @@ from adapters.service.settings.sections import (
     DraSettings,
     GrpcTls,
     LimitSettings,
+    PreemptionSettings,
     Section,
     Tls,
 )
@@ -154,6 +155,7 @@ class Settings(Section):
             have them; addresses, and names that no public name server knows, are not.
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
+        preemption: evictions by the service.
         decisions: the recording of decisions.
         log: the log on standard error.
     """
@@ -185,6 +187,7 @@ class Settings(Section):
     hosts: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()
+    preemption: PreemptionSettings = PreemptionSettings()
     decisions: DecisionSettings = DecisionSettings()
     log: Log = Log()
 

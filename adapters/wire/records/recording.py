@@ -168,6 +168,14 @@ class Scored(Wire, tag="score", tag_field="record", frozen=True, omit_defaults=T
     refusal: str | None = None
 
 
+class GroupRecord(Wire, frozen=True, omit_defaults=True):
+    """Pods of a group that are evicted together; see ``core.feasibility.preempt``."""
+
+    uids: tuple[str, ...] = ()
+    pods: int = 0
+    priority: int = 0
+
+
 class Preempted(Wire, tag="preempt", tag_field="record", frozen=True, omit_defaults=True):
     """The pods to evict from a node so that a pod fits, or why that does not help.
 
@@ -180,6 +188,7 @@ class Preempted(Wire, tag="preempt", tag_field="record", frozen=True, omit_defau
         protected: uids of those that a budget protects.
         victims: the answer, uids; none where the pod fits already.
         reason: the answer, where evictions do not help.
+        groups: pods that are evicted together.
     """
 
     pod: str
@@ -190,6 +199,7 @@ class Preempted(Wire, tag="preempt", tag_field="record", frozen=True, omit_defau
     protected: tuple[str, ...] = ()
     victims: tuple[str, ...] = ()
     reason: str = ""
+    groups: tuple[GroupRecord, ...] = ()
 
 
 class Held(Wire, tag="allocate", tag_field="record", frozen=True, omit_defaults=True):

@@ -59,6 +59,9 @@ store: kubernetes
 grpc: "off"
 namespace: {{ .Release.Namespace }}
 {{ toYaml .Values.service.settings }}
+{{- if .Values.preemption.enabled }}
+preemption: {enabled: true}
+{{- end }}
 {{- if .Values.dra.enabled }}
 dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}, conditions: {{ .Values.dra.conditions.enabled }}
   {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}

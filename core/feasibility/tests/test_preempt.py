@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.feasibility.fit import fit
-from core.feasibility.preempt import EXACT, victims
+from core.feasibility.preempt import EXACT, EvictedTogether, victims
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
@@ -132,8 +132,47 @@ def test_of_many_pods_the_important_ones_are_reprieved() -> None:
     assert names(victims(important_gib(8, 2), ledger, protected=["p0", "p1", "p2"])) == ["p3", "p4"]
 
 
+def a_group(*uids: str, pods: int = 0, priority: int = 0) -> EvictedTogether:
+    return EvictedTogether(frozenset(uids), max(pods, len(uids)), priority)
+
+
+def test_a_group_goes_as_a_whole() -> None:
+    ledger = with_pods(empty(*like_cards(2)), of_gib("a", 9, 0, "c0"), of_gib("b", 9, 0, "c1"))
+
+    assert names(victims(important_gib(8), ledger, groups=[a_group("a", "b")])) == ["b", "a"]
+
+
+def test_two_pods_go_rather_than_a_group_of_three() -> None:
+    ledger = with_pods(empty(a_card()), of_gib("member", 8), of_gib("a", 4), of_gib("b", 4))
+
+    found = victims(important_gib(8), ledger, groups=[a_group("member", pods=3)])
+
+    assert names(found) == ["b", "a"]
+
+
+def test_no_pod_of_a_group_goes_that_may_not_go_as_a_whole() -> None:
+    ledger = with_pods(empty(a_card()), of_gib("a", 8), of_gib("b", 8, 20))
+
+    for one in ([a_group("a", "b")], [a_group("a", priority=20)]):
+        assert isinstance(victims(important_gib(4), ledger, groups=one), Reason)
+    both = [a_group("a", "b")]
+    assert isinstance(victims(important_gib(4, 1), ledger, ["a"], groups=both), Reason)
+
+
+def test_a_group_with_one_protected_pod_is_protected() -> None:
+    ledger = with_pods(empty(a_card()), of_gib("a", 4), of_gib("b", 4), of_gib("c", 8, 5))
+
+    found = victims(important_gib(8), ledger, protected=["a"], groups=[a_group("a", "b")])
+
+    assert names(found) == ["c"]
+
+
 pods = st.tuples(
-    st.sampled_from(["c0", "c1"]), st.sampled_from([3, 5, 8, 11]), st.integers(0, 3), st.booleans()
+    st.sampled_from(["c0", "c1"]),
+    st.sampled_from([3, 5, 8, 11]),
+    st.integers(0, 3),
+    st.booleans(),
+    st.sampled_from([0, 0, 1, 2]),
 )
 
 
@@ -143,40 +182,66 @@ def fits(request: Request, ledger: NodeLedger, gone: Iterable[Allocation]) -> bo
     return isinstance(fit(request, ledger), Placement)
 
 
-@given(st.lists(pods, max_size=7), st.sampled_from([6, 9, 16]), st.integers(1, 2))
+@given(
+    st.lists(pods, max_size=7),
+    st.sampled_from([6, 9, 16]),
+    st.integers(1, 2),
+    st.tuples(st.integers(0, 3), st.integers(0, 3)),
+)
 def test_the_victims_are_the_best_of_all_sets(
-    wanted: list[tuple[str, int, int, bool]], gib: int, count: int
+    wanted: list[tuple[str, int, int, bool, int]], gib: int, count: int, elsewhere: tuple[int, int]
 ) -> None:
     ledger = empty(*like_cards(2, slots=8))
     protected: set[str] = set()
-    for number, (card, size, priority, safe) in enumerate(wanted):
+    members: dict[int, set[str]] = {1: set(), 2: set()}
+    for number, (card, size, priority, safe, group) in enumerate(wanted):
         if ledger.usages[int(card[1])].memory + size * GIB <= 16 * GIB:
             ledger = ledger.reserve(of_gib(f"p{number}", size, priority, card))
             protected |= {f"p{number}"} if safe else set()
+            members.get(group, set()).add(f"p{number}")
     request = replace(important_gib(gib, count), priority=3)
+    groups = [
+        EvictedTogether(frozenset(uids), len(uids) + more, 0)
+        for uids, more in zip(members.values(), elsewhere, strict=True)
+    ]
+    youngest_first = [*ledger.allocations.values()][::-1]
+    single = [(one,) for one in youngest_first if not any(one.uid in g.uids for g in groups)]
+    whole = [tuple(o for o in youngest_first if o.uid in g.uids) for g in groups if g.uids]
+    size_of = {g.uids: g.pods for g in groups}
+
+    def pods_of(unit: tuple[Allocation, ...]) -> int:
+        return size_of.get(frozenset(one.uid for one in unit), 1)
+
+    def priority_of(unit: tuple[Allocation, ...]) -> int:
+        return max(one.priority for one in unit)
+
+    units = sorted((*single, *whole), key=lambda unit: youngest_first.index(unit[0]))
     rows = sorted(
-        (one for one in [*ledger.allocations.values()][::-1] if one.priority < 3),
-        key=lambda one: one.priority,
+        (unit for unit in units if priority_of(unit) < 3),
+        key=lambda unit: (priority_of(unit), pods_of(unit)),
     )
 
     def cost(places: tuple[int, ...]) -> tuple[object, ...]:
         chosen = [rows[place] for place in places]
         return (
-            sum(one.uid in protected for one in chosen),
-            max((one.priority for one in chosen), default=-1),
-            len(chosen),
+            sum(any(one.uid in protected for one in unit) for unit in chosen),
+            max(map(priority_of, chosen), default=-1),
+            sum(map(pods_of, chosen)),
             places,
         )
 
-    sets = chain.from_iterable(combinations(range(len(rows)), n) for n in range(len(rows) + 1))
-    helpful = [s for s in sets if fits(request, ledger, [rows[place] for place in s])]
+    def gone(places: tuple[int, ...]) -> list[Allocation]:
+        return [one for place in places for one in rows[place]]
 
-    result = victims(request, ledger, protected=protected)
+    sets = chain.from_iterable(combinations(range(len(rows)), n) for n in range(len(rows) + 1))
+    helpful = [places for places in sets if fits(request, ledger, gone(places))]
+
+    result = victims(request, ledger, protected=protected, groups=groups)
 
     if not helpful:
         assert isinstance(result, Reason)
     else:
-        assert result == tuple(rows[place] for place in min(helpful, key=cost))
+        assert result == tuple(gone(min(helpful, key=cost)))
 
 
 @given(requests(), ledgers(pods=6), st.sets(st.integers(0, 5)))

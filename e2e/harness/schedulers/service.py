@@ -155,7 +155,8 @@ def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     """Give the service the rights that the chart gives it with these settings."""
     known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
     role = f"{RELEASE}-service"
-    objects = chart.render({**plane.values, "service": {"settings": known}})
+    rest = {key: settings[key] for key in ("preemption",) if key in settings}
+    objects = chart.render({**plane.values, **rest, "service": {"settings": known}})
     chart.apply(
         plane,
         [e for e in objects if (e["kind"], e["metadata"]["name"]) == ("ClusterRole", role)],
@@ -179,7 +180,7 @@ def start_service(
         program: Python that runs the command.
         more: settings, besides those that every test needs; with the rights that they need.
     """
-    if "publish" in more:
+    if "publish" in more or "preemption" in more:
         grant(plane, more)
     clear, secure = free_ports(2)
     made = Service(

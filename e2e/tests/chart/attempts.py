@@ -395,6 +395,7 @@ SERVICE = [
     denied("service", "PATCH", f"{NODES}/n22/status", annotated()),
     denied("service", "PATCH", f"{PODS}/placed/status", {"status": {"phase": "Failed"}}),
     denied("service", "DELETE", f"{PODS}/placed"),
+    denied("service", "POST", f"{PODS}/placed/eviction", {"metadata": {"name": "placed"}}),
     denied("service", "GET", f"{OWN}/secrets/another"),
     denied("service", "PUT", f"{QUOTAS}/quota", {
         "apiVersion": "dragoman.dev/v1alpha1", "kind": "ShareQuota",

@@ -120,7 +120,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
             "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
-            "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
+            "pods/eviction", "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
             "sharequotas", "sharequotas/status",
         },
     }  # fmt: skip
@@ -143,6 +143,7 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
     writable = [rule["resources"] for rule in role["rules"] if "patch" in rule["verbs"]]
 
     assert writable == [["pods"], ["events"]]
+    assert not any("pods/eviction" in rule["resources"] for rule in role["rules"])
 
 
 def test_images_come_from_the_mirror_and_nowhere_else() -> None:

@@ -76,6 +76,9 @@ def _of_service(release: Installation) -> Iterator[Permission]:
         yield Permission("patch", "", "nodes")
     if release.settings.get("publish"):
         yield Permission("patch", "", "nodes/status")
+    preemption = release.settings.get("preemption")
+    if isinstance(preemption, Mapping) and preemption.get("enabled"):
+        yield Permission("create", "", "pods/eviction")
     yield from _of_claims(release)
     tls = release.settings.get("tls")
     if isinstance(tls, Mapping) and tls.get("managed"):

@@ -336,6 +336,19 @@ def test_a_right_that_both_accounts_lack_is_a_finding_for_each() -> None:
     ]
 
 
+def test_the_right_to_evict_is_asked_for_where_preemption_is_enabled() -> None:
+    cluster = a_sound_cluster()
+    cluster.forbidden.add(("create", "pods/eviction"))
+    assert cluster.problems() == []
+    data = cluster.find("configmaps")["data"]
+    (file,) = (name for name in data if name.endswith("sidecar.yaml"))
+    data[file] = yaml.safe_dump({**yaml.safe_load(data[file]), "preemption": {"enabled": True}})
+
+    (found,) = cluster.problems()
+
+    assert "may not create pods/eviction" in found.text
+
+
 def test_without_an_installation_the_remedy_is_to_install() -> None:
     cluster = SoundCluster()
 

@@ -164,6 +164,20 @@ def test_other_victims_and_scores_are_found(recording: Path, tmp_path: Path) -> 
     assert rows["score"]["recorded"].startswith("best: ")
 
 
+def test_pods_that_are_evicted_together_are_so_again(recording: Path, tmp_path: Path) -> None:
+    lines = [json.loads(line) for line in recording.read_bytes().splitlines()]
+    for each in lines:
+        if each["record"] == "preempt" and len(each.get("candidates", ())) > 1:
+            each["groups"] = [{"uids": each["candidates"], "pods": len(each["candidates"])}]
+    (tmp_path / "file").write_bytes(b"".join(json.dumps(each).encode() + b"\n" for each in lines))
+
+    result = command("replay", tmp_path / "file", "-o", "json")
+
+    rows = json.loads(result.stdout)["items"]
+    assert {row["decision"] for row in rows} == {"preempt"}
+    assert all(len(row["replayed"]) > len(row["recorded"]) for row in rows)
+
+
 def test_the_recording_may_be_an_option_as_in_other_commands(recording: Path) -> None:
     one = command("replay", str(recording), "-n", "nosuch", "--device-policy", "spread")
     other = command("replay", "-f", recording, "-n", "nosuch", "--device-policy", "spread")

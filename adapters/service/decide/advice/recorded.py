@@ -9,6 +9,7 @@ from adapters.service.decide.recorder import RecordedDecision
 from core.feasibility.columns import Mask, Numbers
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
+from core.feasibility.preempt import EvictedTogether
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement
 from core.requests.reason import Reason
@@ -90,6 +91,7 @@ class VictimsSelected(RecordedDecision):
         candidates: uids of the pods that may be evicted.
         protected: uids of those that a disruption budget protects.
         answer: the victims.
+        groups: pods that are evicted together.
     """
 
     pod: PodRequest
@@ -98,6 +100,7 @@ class VictimsSelected(RecordedDecision):
     candidates: Collection[str]
     protected: Collection[str]
     answer: Victims
+    groups: Sequence[EvictedTogether] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class Committed:
         new: False where the store had the allocation before.
         choice_accepted: it is the choice of cards that came with the request.
         since: of the allocation: it identifies this attempt to bind.
+        earlier: of the attempt before; 0 where there was none.
     """
 
     placement: Placement
@@ -31,6 +32,7 @@ class Committed:
     new: bool
     choice_accepted: bool = False
     since: int = 0
+    earlier: int = 0
 
     @property
     def is_untouched(self) -> bool:
@@ -68,7 +70,12 @@ class PodAttempt:
         # An allocation that is there already is written too: the store must still have it when the
         # Binding is sent, and a reconciler that is about to release it must lose the race.
         after = stored.renew(request.uid) if allocation is None else stored.allocate(allocation)
-        answer = replace(answer, since=after.allocations[request.uid].since)
+        before = stored.allocations.get(request.uid)
+        answer = replace(
+            answer,
+            since=after.allocations[request.uid].since,
+            earlier=0 if before is None else before.since,
+        )
         return Decided(view, answer, after, allocation)
 
 

@@ -326,22 +326,25 @@ class Committer:
 
         return bool(await self._writer.change(node, without))
 
-    async def renew(self, uid: str, node: str) -> bool:
+    async def renew(self, uid: str, node: str) -> tuple[int, int] | None:
         """Keep what a pod has on a node for as long as after a commit.
 
         Returns:
-            whether the store has the allocation still.
+            ``since`` of the allocation before and after; None where the store has it no more.
 
         Raises:
             LedgerContended: as ``commit``.
             OSError: as ``commit``.
         """
 
-        def renewed(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
-            has = uid in ledger.allocations
-            return (ledger.renew(uid) if has else ledger), has
+        def renewed(ledger: NodeLedger) -> tuple[NodeLedger, tuple[int, int] | None]:
+            found = ledger.allocations.get(uid)
+            if found is None:
+                return ledger, None
+            after = ledger.renew(uid)
+            return after, (found.since, after.allocations[uid].since)
 
-        return bool(await self._writer.change(node, renewed))
+        return await self._writer.change(node, renewed)
 
     def close(self) -> None:
         """Cancel all writes in progress."""

@@ -1,6 +1,7 @@
 """Pods that fitted no node, until the requeuer makes their scheduler try again."""
 
 from collections.abc import Callable
+from itertools import islice
 
 from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of
 from adapters.wire.kube import Pod
@@ -42,7 +43,7 @@ class WaitingPods:
             fits: whether a pod fits any node.
         """
         fitting: list[Pod] = []
-        for uid, pod_request in [*self._by_uid.items()][:most]:
+        for uid, pod_request in [*islice(self._by_uid.items(), most)]:
             self.discard(uid)
             if fits(pod_request):
                 fitting.append(pod_request.pod)

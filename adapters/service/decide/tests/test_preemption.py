@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from adapters.accounting.gang_cache import GangCache
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.tests.builders import (
     Bench,
@@ -18,6 +19,8 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.store import StoreError
 from adapters.wire.budget import Budget
+from adapters.wire.pod_group import PodGroupObject
+from core.requests.gang import GangApi
 
 
 class FakeBudgets:
@@ -144,3 +147,68 @@ def test_a_pod_that_is_not_bound_is_no_victim() -> None:
         return await chosen(bench)
 
     assert uids(run(work())["n1"]) == ["uid-a"]
+
+
+def grouped(pod: Json) -> Json:
+    return {**pod, "spec": {**pod["spec"], "schedulingGroup": {"podGroupName": "g"}}}
+
+
+async def with_a_group(*names: str, elsewhere: str = "") -> Bench:
+    """Pods on both cards of a node, some of which are only disrupted together with the others.
+
+    Args:
+        names: of the members of the group.
+        elsewhere: name of a member that is bound to another node.
+    """
+    gangs = GangCache()
+    group = {
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"disruptionMode": {"all": {}}},
+    }
+    gangs.put_group(GangApi.KUBERNETES, msgspec.convert(group, PodGroupObject))
+    pods = [grouped(each) if each["metadata"]["name"] in names else each for each in (A, B)]
+    bench = await a_service(a_node("n1", cards=2), pods=pods, gangs=gangs)
+    for pod in pods:
+        name = pod["metadata"]["name"]
+        request = {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}"}
+        await KubeExtender(bench.service).bind(body({**request, "Node": "n1"}))
+    if elsewhere:
+        other = grouped(a_pod(elsewhere))
+        bench.cluster.put(read_pod({**other, "spec": {**other["spec"], "nodeName": "n2"}}))
+    for each in bench.cluster.pods():
+        gangs.put(each)
+    return bench
+
+
+def test_a_group_that_is_only_disrupted_as_a_whole_is_named_as_a_whole() -> None:
+    async def work() -> Mapping[str, Json]:
+        return await chosen(await with_a_group("a", "b"))
+
+    assert uids(run(work())["n1"]) == ["uid-a", "uid-b"]
+
+
+def test_a_single_pod_goes_rather_than_a_group() -> None:
+    async def work() -> Mapping[str, Json]:
+        bench = await with_a_group("a", "b")
+        bench.service.ports.gangs.drop("uid-a")  # type: ignore[attr-defined]
+        return await chosen(bench)
+
+    assert uids(run(work())["n1"]) == ["uid-b"]
+
+
+def test_no_pod_is_named_that_goes_only_with_pods_of_other_nodes() -> None:
+    async def work() -> tuple[Mapping[str, Json], Mapping[str, Json]]:
+        bench = await with_a_group("b", elsewhere="c")
+        return await chosen(bench), await chosen(bench, named=["uid-b", "uid-c"])
+
+    alone, proposed = run(work())
+
+    assert uids(alone["n1"]) == ["uid-a"]
+    assert proposed == {}  # kube-scheduler fails where a victim is not on the node
+
+
+def test_where_only_such_pods_could_go_the_node_is_left_out() -> None:
+    async def work() -> Mapping[str, Json]:
+        return await chosen(await with_a_group("a", "b", elsewhere="c"))
+
+    assert run(work()) == {}

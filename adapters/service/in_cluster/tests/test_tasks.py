@@ -13,13 +13,16 @@ from structlog.testing import LogCapture
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
 from adapters.dialects.allocation_record import MARK
+from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.in_cluster.readiness import WATCHED, Sync
 from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.observe.decision_log import logger
+from adapters.service.reconcile.preemptor import DELAY
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.sections import DraSettings
+from adapters.service.settings.sections import DraSettings, PreemptionSettings
 from adapters.service.settings.settings import Settings, SettingsError
 from adapters.wire.records.ledger import encode
+from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 
@@ -108,10 +111,16 @@ class WatchedObjects(Objects):
 
 
 @asynccontextmanager
-async def following(objects: Objects, folder: Path) -> AsyncIterator[ServiceRuntime]:
+async def following(
+    objects: Objects, folder: Path, *, preempts: bool = False
+) -> AsyncIterator[ServiceRuntime]:
     """Run all tasks of a service in the cluster of these objects."""
     async with serving(objects) as server:
-        settings = Settings(store="kubernetes", kubeconfig=kubeconfig(folder, server.server))
+        settings = Settings(
+            store="kubernetes",
+            kubeconfig=kubeconfig(folder, server.server),
+            preemption=PreemptionSettings(enabled=preempts),
+        )
         log = logger("error", "json")
         in_cluster = InCluster(settings, log)
         runtime = ServiceRuntime(settings, {}, in_cluster.store, in_cluster.cluster(), log)
@@ -221,3 +230,55 @@ def test_the_tasks_write_ledgers_adopt_bound_pods_and_make_the_service_ready(
     assert 'dragoman_watch_staleness_seconds{watch="devices"}' in metrics
     assert "dragoman_reconciler_drift 1.0" in metrics
     assert 'dragoman_reconciler_repairs_total{kind="never_bound"} 0.0' in metrics
+
+
+@pytest.mark.parametrize("preempts", [False, True])
+def test_pods_are_evicted_only_where_preemption_is_enabled(tmp_path: Path, preempts: bool) -> None:
+    register = {"volcano.sh/node-vgpu-register": "GPU-0,10,8192,NVIDIA-A100,true,hami-core:"}
+    limits = {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "5000"}
+    containers = [{"name": "main", "resources": {"limits": limits}}]
+
+    def a_pod(name: str, priority: int, **more: object) -> dict[str, object]:
+        spec = {"containers": containers, "priority": priority}
+        rejected = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        return {
+            "metadata": {"name": name, "namespace": "default", "uid": name},
+            "spec": {**spec, **more},
+            "status": {"phase": "Pending", "conditions": [rejected]},
+        }
+
+    class Evicting(WatchedObjects):
+        async def __call__(self, request: Request, reply: Reply) -> None:
+            if request.path.endswith("/eviction"):
+                evicted.append((request.path.split("/")[-2], "dryRun" in request.query))
+                await reply.answer(201, {"kind": "Status", "status": "Success"})
+                return
+            await super().__call__(request, reply)
+
+    evicted: list[tuple[str, bool]] = []
+    objects = Evicting()
+    objects.put("/apis/policy/v1/poddisruptionbudgets", {"items": []})
+    objects.put("/api/v1/nodes/n1", {"metadata": {"name": "n1", "annotations": register}})
+    objects.put("/api/v1/namespaces/default/pods/low", a_pod("low", 0, nodeName="n1"))
+    objects.put("/api/v1/namespaces/default/pods/high", a_pod("high", 10))
+
+    async def main() -> str:
+        async with (
+            following(objects, tmp_path, preempts=preempts) as runtime,
+            asyncio.timeout(20),
+        ):
+            service = runtime.service
+            while service.readiness.awaited or not service.ledgers.inventory.get("n1"):
+                await asyncio.sleep(0.01)
+            ask = {"Pod": objects.at["/api/v1/namespaces/default/pods/high"], "NodeNames": ["n1"]}
+            answer = await KubeExtender(service).filter(json.dumps(ask).encode())
+            assert json.loads(answer)["NodeNames"] == []
+            await asyncio.sleep(DELAY / SECOND + 0.2)
+            while preempts and len(evicted) < 2:
+                await asyncio.sleep(0.01)
+            return runtime.metrics.text().decode()
+
+    metrics = asyncio.run(main())
+
+    assert evicted == ([("low", True), ("low", False)] if preempts else [])
+    assert ("dragoman_preemptions_waiting" in metrics) is preempts

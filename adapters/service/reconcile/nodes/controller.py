@@ -16,6 +16,7 @@ from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import drift, reconcile
 from adapters.accounting.repairs import (
     RELEASED,
+    RELEASED_LABEL,
     Adopt,
     Allocate,
     Annotate,
@@ -340,7 +341,7 @@ class Reconciler:
         except OSError as error:
             if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
                 raise
-            return await self._live.annotate(pod, {}, {RELEASED: f"{now:%Y-%m-%dT%H.%M.%S.%f}"})
+            return await self._live.annotate(pod, {}, {RELEASED: now.strftime(RELEASED_LABEL)})
 
     async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
         if stored is None or ledger is not stored.ledger:

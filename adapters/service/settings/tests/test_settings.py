@@ -130,6 +130,7 @@ EVERY = {
     "DRA_UNUSEDSECONDS": "5",
     "DRA_CONDITIONS": "true",
     "DRA_CONVERT": "true",
+    "PREEMPTION_ENABLED": "true",
     "DRA_CONVERTNAMESPACES": "ml",
     "DRA_CONVERTSCHEDULERS": "volcano",
     "DECISIONS_RECORD": "i",

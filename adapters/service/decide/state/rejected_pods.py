@@ -1,0 +1,83 @@
+"""Pods for which no node had cards, and nodes on which they have everything else."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from adapters.accounting.pod_requests import PodRequest
+from core.durations import SECOND
+
+KEPT = 256
+"""Rejected pods that are kept: those of the highest priority."""
+
+NODES = 64
+"""Nodes that are kept of a rejection; the next one of the pod keeps others."""
+
+ASKED = 60 * SECOND
+"""Nanoseconds after which a scheduler that was given victims for a pod has evicted them."""
+
+
+@dataclass(slots=True)
+class RejectedPod:
+    """A pod that was rejected, since its scheduler asked for the first time.
+
+    Attributes:
+        pod: as its scheduler sent it last.
+        since: when it was rejected for the first time, in nanoseconds of the clock.
+        nodes: some of those that its scheduler named last and where evictions may help. On all of
+            them the pod has everything but cards.
+        named: when its scheduler was given victims last; None where it was not.
+    """
+
+    pod: PodRequest
+    since: int
+    nodes: tuple[str, ...] = ()
+    named: int | None = field(default=None)
+
+    def is_preempting(self, now: int) -> bool:
+        """Whether its scheduler evicts pods for it itself."""
+        return self.named is not None and now - self.named < ASKED
+
+
+class RejectedPods:
+    """What this process has rejected: another replica answers for what it was asked."""
+
+    def __init__(self) -> None:
+        self._by_uid: dict[str, RejectedPod] = {}
+        self._offset = 0
+
+    def rejected(self, pod: PodRequest, nodes: Sequence[str], now: int) -> None:
+        """No node has cards for a pod.
+
+        Args:
+            pod: the pod.
+            nodes: where evictions may help.
+            now: in nanoseconds of the clock.
+        """
+        uid = pod.request.uid
+        known = self._by_uid.get(uid) or RejectedPod(pod, now)
+        self._by_uid[uid] = known
+        known.pod, known.nodes = pod, self._some(nodes)
+        if len(self._by_uid) > KEPT:
+            del self._by_uid[self.all()[-1].pod.request.uid]
+
+    def named_victims(self, uid: str, now: int) -> None:
+        """The scheduler of a pod was given victims."""
+        known = self._by_uid.get(uid)
+        if known is not None:
+            known.named = now
+
+    def discard(self, uid: str) -> None:
+        """The pod fits, or was deleted."""
+        self._by_uid.pop(uid, None)
+
+    def all(self) -> list[RejectedPod]:
+        """Return all: the highest priority first, and of equal ones the oldest rejection."""
+        each = self._by_uid.values()
+        return sorted(each, key=lambda one: (-one.pod.request.priority, one.since))
+
+    def _some(self, nodes: Sequence[str]) -> tuple[str, ...]:
+        """Some of many nodes, others at each call."""
+        if len(nodes) <= NODES:
+            return tuple(nodes)
+        self._offset = (self._offset + NODES) % len(nodes)
+        return tuple((*nodes[self._offset :], *nodes[: self._offset])[:NODES])

@@ -1,0 +1,479 @@
+"""Evicts pods of lower priority for pods that fit a node in sum, but no card of it.
+
+kube-scheduler does not preempt there: its own sums are not short, so it finds no victim, and asks
+no extender for one (kubernetes 1.37.1 pkg/scheduler/framework/preemption/preemption.go:489).
+
+A pod is helped by the process that its scheduler asked: only that knows on which nodes the pod has
+everything but cards. An attempt goes through these steps; whatever dies in between leaves what the
+next process finds:
+
+    planned    the fewest victims; no pod that a disruption budget protects is among them
+    asked      the API server would evict each (dry run)
+    marked     the annotation ``MARK`` of the pod, by compare-and-swap: no other process attempts
+               it now, and how many attempts there were outlives this one
+    evicted    by the Eviction API, each victim once
+    held       the cards are committed to the pod, in the write that releases those of the victims
+               where this process writes it, else at once after it: other pods find no hole
+
+The hold is an allocation of a pod that is not bound, as after every commit: the requeue wakes the
+pod, its bind finds it, and the leader releases it if no bind comes.
+"""
+
+import asyncio
+from collections import OrderedDict, deque
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import islice
+from typing import NoReturn, Protocol
+
+import msgspec
+
+from adapters.accounting.pod_requests import PodRequest
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.decide.preemption import NodeVictims, node_victims
+from adapters.service.decide.service import Service
+from adapters.service.decide.state.rejected_pods import RejectedPod
+from adapters.wire.budget import Budget
+from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
+from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
+from core.durations import SECOND
+from core.feasibility.fit import fit
+from core.ledger.node_ledger import LedgerError
+from core.requests.grant import Allocation, Placement
+from core.requests.pod_ref import PodRef
+
+MARK = "dragoman.dev/preemption"
+"""Annotation of a pod for which pods were evicted: attempts, and time and node of the last one."""
+
+EVERY = 0.5
+"""Seconds between two rounds, if no ledger changes."""
+
+DELAY = 2 * SECOND
+"""Nanoseconds after the first rejection in which a scheduler may preempt itself."""
+
+ATTEMPTS = 3
+"""Attempts for one pod, as long as it exists. A victim that is made again may take the cards."""
+
+REST = 120
+"""Seconds after an attempt, doubled by each, until the next one for the pod."""
+
+REFUSED = 60 * SECOND
+"""Nanoseconds after a refused eviction until the next attempt for the pod."""
+
+AGAIN, LONGEST = 5 * SECOND, 80 * SECOND
+"""Nanoseconds after a look for victims until the next one: doubled by each look in vain."""
+
+LOOKS = 2
+"""Pods for which victims are looked for in a round."""
+
+AT_ONCE = 16
+"""Attempts of this process that wait for cards."""
+
+MOST_EVICTED = 20
+"""Pods that are evicted in a minute for the pods of one namespace, by this process."""
+
+MARGIN = 60
+"""Seconds beyond the longest grace period of the victims until an attempt has failed."""
+
+DEFAULT_GRACE = 30
+"""Seconds. Source: k8s.io/api/core/v1/types.go, terminationGracePeriodSeconds."""
+
+REMEMBERED = 1024
+"""Pods of which the last look is remembered."""
+
+
+class Evictions(Protocol):
+    """Evicts pods, as disruption budgets allow."""
+
+    async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
+        """Evict a pod; whether there was one.
+
+        Raises:
+            OSError: it was not evicted.
+        """
+        ...
+
+
+class PodMarks(Protocol):
+    """Annotates pods."""
+
+    async def annotate(
+        self,
+        pod: PodRef,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+        version: str = "",
+    ) -> Pod:
+        """Set annotations of the pod with this uid and resourceVersion.
+
+        Raises:
+            OSError: the pod has changed, is gone, or the API server did not answer.
+        """
+        ...
+
+
+class Mark(Wire, frozen=True, gc=False):
+    """The value of ``MARK``.
+
+    Attributes:
+        attempts: how many there were, with the last one.
+        at: when that began, RFC 3339.
+        node: of which its victims had cards.
+    """
+
+    attempts: Int64 = 0
+    at: str = ""
+    node: str = ""
+
+
+_MARK = Decoder(Mark)
+
+
+@dataclass(frozen=True, slots=True)
+class _Attempt:
+    """Victims of a pod are evicted, and their cards are not free yet.
+
+    Attributes:
+        pod: the pod that needs the cards.
+        victims: that are evicted.
+        until: when it has failed, in nanoseconds of the clock.
+    """
+
+    pod: PodRequest
+    victims: NodeVictims
+    until: int
+
+
+@dataclass(slots=True)
+class _Memory:
+    """What this process remembers of a pod.
+
+    Attributes:
+        attempts: that it began; the pod's owner may remove the annotation.
+        looks: for victims.
+        not_before: when the next look may be, in nanoseconds of the clock.
+    """
+
+    attempts: int = 0
+    looks: int = 0
+    not_before: int = 0
+
+
+class Preemptor:
+    """Makes the attempts of one process."""
+
+    def __init__(self, service: Service, evictions: Evictions, marks: PodMarks) -> None:
+        """Evict nothing yet.
+
+        Args:
+            service: has the rejected pods.
+            evictions: evicts pods.
+            marks: annotates pods.
+        """
+        self._service = service
+        self._evictions = evictions
+        self._marks = marks
+        self._attempts: dict[str, _Attempt] = {}
+        self._memory: OrderedDict[str, _Memory] = OrderedDict()
+        self._evicted: deque[tuple[int, str]] = deque()
+        self._changed = asyncio.Event()
+
+    @property
+    def waiting(self) -> int:
+        """The pods for which others were evicted and that have no cards yet."""
+        return len(self._attempts)
+
+    def changed(self, node: str) -> None:
+        """The ledger of a node was written, or a pod of it has ended."""
+        if any(each.victims.node == node for each in self._attempts.values()):
+            self._changed.set()
+
+    async def run(self) -> NoReturn:
+        """Run rounds until cancelled."""
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(EVERY):
+                    await self._changed.wait()
+            self._changed.clear()
+            await self.round()
+
+    async def round(self) -> None:
+        """Hold what is free now, then begin attempts for rejected pods."""
+        if self._service.readiness.awaited:
+            return
+        for uid, attempt in [*self._attempts.items()]:
+            if await self._is_over(attempt):
+                del self._attempts[uid]
+                self._service.ledgers.unreserve(uid, attempt.victims.node)
+        due = (each for each in self._service.rejected_pods.all() if self._is_due(each))
+        candidates = [each for each in islice(due, LOOKS) if self._may_help(each)]
+        if not candidates:
+            return
+        try:
+            budgets = await self._service.ports.budgets.all()
+        except OSError:
+            return
+        for rejected in candidates:
+            if len(self._attempts) < AT_ONCE:
+                await self._begin(rejected, budgets)
+
+    def _is_due(self, rejected: RejectedPod) -> bool:
+        """Whether the service may look for victims of a pod now."""
+        now, request = self._service.ports.clock.now(), rejected.pod.request
+        if request.uid in self._attempts or request.plugin is not None:
+            return False
+        if now - rejected.since < DELAY or rejected.is_preempting(now):
+            return False
+        memory = self._memory.get(request.uid)
+        return memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
+
+    def _may_help(self, rejected: RejectedPod) -> bool:
+        """Whether a pod of lower priority has cards of a node where the pod may go."""
+        memory = self._memory_of(rejected.pod.request.uid)
+        pause = min(AGAIN << min(memory.looks, 8), LONGEST)
+        memory.not_before = self._service.ports.clock.now() + pause
+        memory.looks += 1
+        ledgers = map(self._service.ledgers.ledger, rejected.nodes)
+        return any(
+            allocation.priority < rejected.pod.request.priority
+            for ledger in ledgers
+            if ledger is not None
+            for allocation in ledger.allocations.values()
+        )
+
+    async def _begin(self, rejected: RejectedPod, budgets: Sequence[Budget]) -> None:
+        """Begin an attempt for a pod, if evictions help it."""
+        service, uid = self._service, rejected.pod.request.uid
+        clock, memory = service.ports.clock, self._memory_of(uid)
+        best = await self._best(rejected, budgets)
+        if best is None:
+            return
+        version = _version(service, best.node)
+        try:
+            pod = await service.ports.pods.newest(pod_ref(rejected.pod.pod))
+            pod_request = None if pod is None else service.pod_requests.read(pod)
+        except (OSError, DialectError):
+            return
+        if pod is None or pod_request is None or pod_request.request != rejected.pod.request:
+            service.rejected_pods.discard(uid)
+            return
+        mark = _mark(pod)
+        number = max(mark.attempts, memory.attempts) + 1
+        if not _may_preempt(pod) or number > ATTEMPTS or clock.wall() < _rested(mark):
+            return
+        if not self._is_within_rate(pod_request, len(best.pods)):
+            why = f"{MOST_EVICTED} pods a minute are evicted for namespace {pod_ref(pod).namespace}"
+            self._record(pod_request, Outcome.REFUSED, best.node, "rate", why)
+        elif await self._would_evict(pod_request, best):
+            if _version(service, best.node) == version:
+                await self._evict(pod_request, best, number)
+            else:
+                memory.not_before = clock.now()
+
+    async def _best(self, rejected: RejectedPod, budgets: Sequence[Budget]) -> NodeVictims | None:
+        """The victims that cost least; None where none helps, or none is needed."""
+        busy = {each.victims.node for each in self._attempts.values()}
+        found: list[NodeVictims] = []
+        for node in rejected.nodes:
+            if node not in busy:
+                each = await node_victims(self._service, rejected.pod, node, budgets)
+                if each is not None and not each.pods:
+                    return None  # pods that are being deleted free enough
+                found += [] if each is None else [each]
+                await asyncio.sleep(0)
+        return min(found, key=lambda each: each.cost, default=None)
+
+    async def _would_evict(self, pod_request: PodRequest, best: NodeVictims) -> bool:
+        """Whether the API server would evict each victim."""
+        for victim in best.pods:
+            try:
+                await self._evictions.evict(pod_ref(victim), dry_run=True)
+            except OSError as error:
+                later = self._service.ports.clock.now() + REFUSED
+                self._memory_of(pod_request.request.uid).not_before = later
+                why = f"{best.node}: the API server would not evict each pod: {error}"
+                self._record(pod_request, Outcome.REFUSED, best.node, "eviction", why)
+                events = self._service.ports.events
+                events.emit(pod_request.pod, "PreemptionFailed", why, warning=True)
+                return False
+        return True
+
+    async def _evict(self, pod_request: PodRequest, best: NodeVictims, number: int) -> None:
+        """Mark the pod, then evict; the attempt waits for cards then."""
+        pod, clock = pod_request.pod, self._service.ports.clock
+        uid, ref = pod_request.request.uid, pod_ref(pod)
+        memory = self._memory_of(uid)
+        at = datetime.fromtimestamp(clock.wall() / SECOND, UTC).isoformat(timespec="seconds")
+        text = msgspec.json.encode(Mark(number, at, best.node)).decode()
+        try:
+            await self._marks.annotate(ref, {MARK: text}, version=pod.metadata.resource_version)
+        except OSError:
+            return  # its scheduler has changed it, or another process attempts it
+        memory.attempts = number
+        memory.not_before = clock.now() + (REST << number - 1) * SECOND
+        if await self._evict_all(pod_request, best):
+            grace = max(_grace(victim) for victim in best.pods)
+            until = clock.now() + (grace + MARGIN) * SECOND
+            self._attempts[uid] = _Attempt(pod_request, best, until)
+            self._changed.set()
+
+    async def _evict_all(self, pod_request: PodRequest, best: NodeVictims) -> bool:
+        """Evict the victims, the lowest priority first, until one is refused; whether none was."""
+        pod, ports = pod_request.pod, self._service.ports
+        request, namespace = pod_request.request, pod_ref(pod).namespace
+        for count, victim in enumerate(best.pods):
+            decision = DecisionRecord(
+                "evict",
+                Outcome.EVICTED,
+                full_name(victim),
+                victim.metadata.uid,
+                pod_request.dialect.name,
+                best.node,
+                text=f"for pod {request.uid} of priority {request.priority}",
+            )
+            try:
+                if not await self._evictions.evict(pod_ref(victim)):
+                    continue  # it is gone
+            except OSError as error:
+                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted: {error}"
+                self._record(pod_request, Outcome.ERROR, best.node, "eviction", why)
+                ports.events.emit(pod, "PreemptionFailed", why, warning=True)
+                return False
+            self._evicted.append((ports.clock.now(), namespace))
+            ports.decision_log.record(decision)
+            why = f"Evicted for pod {request.uid} of priority {request.priority} on {best.node}"
+            ports.events.emit(victim, "Preempted", why, warning=False)
+        why = f"{len(best.pods)} pods of lower priority are evicted to free cards of {best.node}"
+        self._record(pod_request, Outcome.EVICTED, best.node, "", why)
+        ports.events.emit(pod, "Preempting", why, warning=False)
+        return True
+
+    async def _is_over(self, attempt: _Attempt) -> bool:
+        """Hold the cards of an attempt if they are free; whether nothing is left to do."""
+        service, node = self._service, attempt.victims.node
+        ports, request = service.ports, attempt.pod.request
+        with suppress(LedgerContended, OSError):
+            pod = await ports.pods.get(pod_ref(attempt.pod.pod))
+            if pod is None or pod.metadata.uid != request.uid or pod.metadata.deletion_timestamp:
+                return True
+            if pod.spec.node_name or await self._hold(attempt):
+                return True
+        if ports.clock.now() < attempt.until:
+            return False
+        why = f"the cards of {node} were not free in time, or another pod has them"
+        self._record(attempt.pod, Outcome.REFUSED, node, "late", why)
+        ports.events.emit(attempt.pod.pod, "PreemptionFailed", why, warning=True)
+        return True
+
+    async def _hold(self, attempt: _Attempt) -> bool:
+        """Commit the cards to the pod, and release those of pods that have ended in one write.
+
+        Raises:
+            LedgerContended: the ledger could not be written.
+            OSError: the store or the cluster did not answer.
+        """
+        service, node = self._service, attempt.victims.node
+        ledger = service.ledgers.ledger(node)
+        if ledger is None:
+            return False
+        ended = await service.ports.ended.among(ledger)
+        for each in ended:
+            ledger = ledger.release(each.uid)
+        if not isinstance(fit(attempt.pod.request, ledger), Placement):
+            self._reserve(attempt)
+            return False
+        committer = service.committer
+        *_, committed = await asyncio.gather(
+            *(committer.release(each.uid, node) for each in ended),
+            committer.commit(attempt.pod, node),
+        )
+        if not isinstance(committed, Committed):
+            return False
+        why = f"the cards of {node} are held until it is bound"
+        self._record(attempt.pod, Outcome.HELD, node, "", why)
+        return True
+
+    def _reserve(self, attempt: _Attempt) -> None:
+        """Reserve the cards of an attempt that are free before all of its victims have ended.
+
+        Decisions of this process count a reservation, those of other replicas do not.
+        """
+        ledgers, node, request = self._service.ledgers, attempt.victims.node, attempt.pod.request
+        earlier = ledgers.reservation(request.uid)
+        free = [] if earlier is None or earlier.node != node else [*earlier.grants]
+        for grant in attempt.victims.grants:
+            if grant not in free:
+                part = Placement(node, (*free, grant))
+                with suppress(LedgerError):
+                    ledgers.reserve(Allocation.of(request, part), attempt.until)
+                    free.append(grant)
+
+    def _is_within_rate(self, pod_request: PodRequest, more: int) -> bool:
+        """Whether some more pods may be evicted for pods of a namespace now."""
+        now, namespace = self._service.ports.clock.now(), pod_ref(pod_request.pod).namespace
+        while self._evicted and now - self._evicted[0][0] > 60 * SECOND:
+            self._evicted.popleft()
+        count = sum(each == namespace for _, each in self._evicted)
+        return not count or count + more <= MOST_EVICTED
+
+    def _memory_of(self, uid: str) -> _Memory:
+        memory = self._memory.setdefault(uid, _Memory())
+        self._memory.move_to_end(uid)
+        if len(self._memory) > REMEMBERED:
+            self._memory.popitem(last=False)
+        return memory
+
+    def _record(
+        self, pod_request: PodRequest, outcome: Outcome, node: str, cause: str, text: str
+    ) -> None:
+        pod, dialect = pod_request.pod, pod_request.dialect.name
+        name, uid = full_name(pod), pod.metadata.uid
+        self._service.ports.decision_log.record(
+            DecisionRecord("preempt", outcome, name, uid, dialect, node, cause, text)
+        )
+
+
+def _version(service: Service, node: str) -> str | None:
+    """The version of a node's record in the store, as it is cached."""
+    stored = service.ledgers.stored(node)
+    return None if stored is None else stored.version
+
+
+def _may_preempt(pod: Pod) -> bool:
+    """Whether a pod was rejected, and its scheduler evicts nothing for it itself."""
+    rejection = rejection_of(pod)
+    return (
+        not pod.spec.node_name
+        and rejection is not None
+        and rejection.reason == "Unschedulable"
+        and not pod.metadata.deletion_timestamp
+        and not pod.status.nominated_node_name
+        and pod.spec.preemption_policy != "Never"
+    )
+
+
+def _mark(pod: Pod) -> Mark:
+    """What the annotation of a pod says; nothing where it cannot be read."""
+    try:
+        return _MARK.decode(msgspec.Raw(annotations(pod).get(MARK, "{}").encode()))
+    except UnreadableError:
+        return Mark()
+
+
+def _rested(mark: Mark) -> int:
+    """When the next attempt may begin, in nanoseconds since 1970."""
+    try:
+        at = datetime.fromisoformat(mark.at).timestamp()
+    except (ValueError, OverflowError):
+        return 0
+    return int((at + (REST << max(0, min(mark.attempts, ATTEMPTS) - 1))) * SECOND)
+
+
+def _grace(pod: Pod) -> int:
+    seconds = pod.spec.termination_grace_period_seconds
+    return DEFAULT_GRACE if seconds is None else max(0, seconds)
