@@ -14,24 +14,30 @@ def cluster(nodes: int, pods: int) -> Manifest:
     Half of the nodes have NVIDIA cards that Volcano and Koordinator describe, half MetaX cards
     that MetaX and Koordinator describe.
     """
-    items = [item for number in range(nodes) for item in _node(number)]
+    items = [item for number in range(nodes) for item in node(number)]
     items += [_pod(number) for number in range(pods)]
     return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
-def _node(number: int) -> list[Manifest]:
+def node(number: int) -> list[Manifest]:
+    """A node and its Device: NVIDIA's cards where the number is even, else MetaX's."""
     name = f"node-{number:05}"
-    uuids = [f"GPU-{number:08x}-0000-4000-8000-{card:012x}" for card in range(CARDS)]
+    cards = uuids(number)
     nvidia = number % 2 == 0
-    key, text = _volcano(uuids) if nvidia else _metax(uuids)
+    key, text = _volcano(cards) if nvidia else _metax(cards)
     labels = {"koordinator.sh/gpu-isolation-provider": "HAMi-core"} if nvidia else {}
-    node = {
+    found = {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels, "annotations": {key: text}},
         "status": {},
     }
-    return [node, _device(name, uuids, "nvidia" if nvidia else "metax")]
+    return [found, _device(name, cards, "nvidia" if nvidia else "metax")]
+
+
+def uuids(number: int) -> list[str]:
+    """The cards of the node with this number."""
+    return [f"GPU-{number:08x}-0000-4000-8000-{card:012x}" for card in range(CARDS)]
 
 
 def _volcano(uuids: list[str]) -> tuple[str, str]:

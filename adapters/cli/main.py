@@ -9,6 +9,7 @@ import typer
 
 from adapters.cli.commands.audit import audit
 from adapters.cli.commands.configure import configure
+from adapters.cli.commands.defrag import defrag
 from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
@@ -138,5 +139,8 @@ app.command("translate", cls=ShellCommand, short_help="Translate a manifest to a
 )
 app.command("whatif", cls=ShellCommand, short_help="Place waiting pods on a changed cluster.")(
     whatif
+)
+app.command("defrag", cls=ShellCommand, short_help="Plan which pods to move so that others fit.")(
+    defrag
 )
 app.command("replay", cls=ShellCommand)(replay)

@@ -65,7 +65,7 @@ def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ..
 
 def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
     for number, budget in enumerate(budgets):
-        if not _concerns(budget, pod):
+        if not concerns(budget, pod):
             continue
         allowed[number] -= 1
         if allowed[number] < 0:
@@ -73,7 +73,8 @@ def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
     return False
 
 
-def _concerns(budget: Budget, pod: Pod) -> bool:
+def concerns(budget: Budget, pod: Pod) -> bool:
+    """Whether a budget counts the eviction of a pod."""
     return (
         budget.metadata.namespace == (pod.metadata.namespace or "default")
         and pod.metadata.name not in (budget.status.disrupted_pods or {})

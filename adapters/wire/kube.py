@@ -22,9 +22,11 @@ class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class OwnerReference(Wire, frozen=True, gc=False):
-    """What created an object."""
+    """What created an object; the controller is the one that creates it again."""
 
     kind: str = ""
+    name: str = ""
+    controller: bool | None = None
 
 
 class Metadata(Wire, frozen=True, gc=False):

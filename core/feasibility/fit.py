@@ -7,7 +7,7 @@ for each container in turn, and others only where that one fails.
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
-from itertools import product
+from itertools import combinations, product
 
 from core.feasibility.plugin import kubelet_chooses, kubelet_placement
 from core.feasibility.suitability import node_rejection, slice_obstacle, unsuitable
@@ -46,10 +46,31 @@ def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
     return _Search(request, ledger.release(request.uid)).run()
 
 
+def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:
+    """Every choice of cards and slices that a node has for a request, the preferred ones first.
+
+    Choices past ``TRIES`` of one container's cards are left out. What the pod of the request holds
+    there already counts as free.
+
+    Args:
+        request: what the pod asks for.
+        ledger: the node and its allocations.
+    """
+    ledger = ledger.release(request.uid)
+    if kubelet_chooses(request, ledger.node.cards):
+        answer = kubelet_placement(request, ledger)
+        if isinstance(answer, Placement):
+            yield answer
+    elif node_rejection(request, ledger.node) is None:
+        for grants in _Search(request, ledger, every=True).all():
+            yield Placement(ledger.node.name, grants)
+
+
 class _Search:
     """Depth first over the containers; the state is what they got of each card so far.
 
     Attributes:
+        every: all choices count, also those that are as good as an earlier one.
         uses: by card, what other pods hold of it.
         never: by card, why it never suits the request; None where it suits.
         own: by card, the grants that earlier containers got in the current assignment.
@@ -59,8 +80,9 @@ class _Search:
         failure: the first reason for which a container got no cards.
     """
 
-    def __init__(self, request: Request, ledger: NodeLedger) -> None:
+    def __init__(self, request: Request, ledger: NodeLedger, *, every: bool = False) -> None:
         self.request = request
+        self.every = every
         self.node = ledger.node
         self.uses = ledger.usages
         self.never = [unsuitable(request, card) for card in ledger.node.cards]
@@ -102,6 +124,23 @@ class _Search:
                 self.own[position] = grants
         self.failed.add(state)
         return None
+
+    def all(self, turn: int = 0) -> Iterator[tuple[Grant, ...]]:
+        """Every assignment of cards to this container and all later ones."""
+        if turn > self.last:
+            yield ()
+            return
+        for chosen in self._choices(turn):
+            self.tries += 1
+            if self.tries > TRIES:
+                return
+            before = {position: self.own[position] for position, _ in chosen}
+            for position, grant in chosen:
+                self.own[position] = (*self.own[position], grant)
+            for rest in self.all(turn + 1):
+                yield (*(grant for _, grant in chosen), *rest)
+            for position, grants in before.items():
+                self.own[position] = grants
 
     def _choices(self, turn: int) -> Iterator[ContainerGrants]:
         """What one container can get now, best first; notes the first failure."""
@@ -310,6 +349,8 @@ class _Search:
         order = order_cards(self.request, container, candidates, tuple(offers))
         if container.linked:
             return linked_groups(self._link_query(container, candidates, order))
+        if self.every:
+            return combinations(order, container.count)
         if turn == self.last:
             return iter((order[: container.count],))
         return distinct_choices(order, container.count, self._labels())

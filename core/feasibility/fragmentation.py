@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from core.feasibility.fit import fit
 from core.feasibility.free_capacity import free_capacity
 from core.hardware.card import Card, Mode
+from core.hardware.quantity import percent
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.requests.grant import Placement
@@ -27,6 +28,7 @@ class FreeShares:
         stranded: free bytes that no request can use: the card has no slot or no compute left, is
             unhealthy, exclusive, or blocked by a record that cannot be read.
         stranded_compute: free percent on cards of which no request can use any memory.
+        fragmentation: as ``fragmentation``, of these cards.
     """
 
     model: str
@@ -36,12 +38,33 @@ class FreeShares:
     largest: int
     stranded: int
     stranded_compute: int
+    fragmentation: int
 
 
 def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
     """What is left of a node, by model in the order of its cards."""
     models = dict.fromkeys(card.model for card in ledger.node.cards)
     return tuple(_of_model(model, ledger) for model in models)
+
+
+def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
+    """How fragmented the free memory of healthy cards is, 0 to 99 percent.
+
+    For each free byte, how much of its card is in use, on average: 0 where all free memory is on
+    idle cards, or none is free.
+    """
+    return _fragmentation(
+        pair for ledger in ledgers for pair in zip(ledger.node.cards, ledger.usages, strict=True)
+    )
+
+
+def _fragmentation(cards: Iterable[tuple[Card, CardUsage]]) -> int:
+    free = lost = 0
+    for card, use in cards:
+        left = max(card.memory - use.memory, 0) if card.healthy else 0
+        free += left
+        lost += left * (card.memory - left) // card.memory
+    return percent(lost, free)
 
 
 def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
@@ -61,6 +84,7 @@ def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
             for (card, use), share in zip(members, usable, strict=True)
             if not share
         ),
+        fragmentation=_fragmentation(members),
     )
 
 

@@ -18,6 +18,7 @@ from adapters.cluster.api.kubeconfig import KubeContext, choose, files_of
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,
+    DISRUPTION_BUDGETS,
     KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
     NODES,
@@ -36,6 +37,7 @@ from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
+from adapters.wire.budget import Budget
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.pod_group import PodGroupObject
@@ -98,17 +100,22 @@ def call(
         raise InputError(f"cluster {context.name}", str(error)) from error
 
 
-def read_cluster(context: KubeContext, progress: Progress) -> Manifests:
+def read_cluster(context: KubeContext, progress: Progress, *, budgets: bool = False) -> Manifests:
     """Read nodes, Devices, pods, PodGroups, NodeLedgers, quotas and the schedulers' settings.
 
     Devices, PodGroups, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read
     before and after the pods: an allocation that was committed in between belongs to a pod that is
     just being bound.
 
+    Args:
+        context: of the kubeconfig.
+        progress: is called while a list is read.
+        budgets: read PodDisruptionBudgets too.
+
     Raises:
         InputError: a list cannot be read.
     """
-    return call(context, lambda client: _Reader(client, context, progress).run())
+    return call(context, lambda client: _Reader(client, context, progress).run(budgets=budgets))
 
 
 async def _connected(
@@ -124,7 +131,7 @@ class _Reader:
         self._place = InputLocation(f"cluster {context.name}", 0)
         self._progress = progress
 
-    async def run(self) -> Manifests:
+    async def run(self, *, budgets: bool) -> Manifests:
         before = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         nodes = await self._list(Selection(NODES), KubeNode)
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
@@ -134,6 +141,7 @@ class _Reader:
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         quotas, unread = await self._quotas(SHARE_QUOTAS, ShareQuotaObject)
         host_quotas, host_unread = await self._quotas(RESOURCE_QUOTAS, ResourceQuotaObject)
+        disruptions = await self._list(Selection(DISRUPTION_BUDGETS), Budget) if budgets else []
         settings = [
             config
             for name in sorted({name for name, _ in registry.documents()})
@@ -161,6 +169,7 @@ class _Reader:
             groups=groups,
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),
             resource_quotas=[(each, self._place) for each in host_quotas],
+            budgets=[(each, self._place) for each in disruptions],
             newer_ledgers={each.metadata.name: each for each in after},
         )
 

@@ -9,6 +9,7 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
 from adapters.wire.pod_group import PodGroupObject
@@ -32,6 +33,7 @@ _FORMS = (
     "ResourceSlice",
     "ShareQuota",
     "ResourceQuota",
+    "PodDisruptionBudget",
     "PodGroup",
 )
 
@@ -42,6 +44,7 @@ _GROUPS = {
     "ResourceClaim": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "ShareQuota": "dragoman.dev",
+    "PodDisruptionBudget": "policy",
 }
 
 GANG_APIS = {
@@ -72,6 +75,7 @@ class Manifests:
         slices: by name.
         quotas: by namespace.
         resource_quotas: all; a namespace may have several.
+        budgets: all PodDisruptionBudgets; of a live cluster only where they were asked for.
         groups: the objects of gangs.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
@@ -87,6 +91,7 @@ class Manifests:
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
+    budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
     groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = field(default_factory=dict)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -236,6 +241,8 @@ def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, Pod
             _put(found.quotas, namespace, found_quota, "ShareQuota of", document.location)
         case "ResourceQuota":
             found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
+        case "PodDisruptionBudget":
+            found.budgets.append((document.read(Budget), document.location))
         case "PodGroup":
             _put_group(found.groups, document)
         case _:

@@ -49,8 +49,11 @@ class Origin:
             return None
         return self._context().namespace
 
-    def read(self) -> Manifests:
+    def read(self, *, budgets: bool = False) -> Manifests:
         """Read all objects; a terminal shows the progress.
+
+        Args:
+            budgets: of a cluster, read PodDisruptionBudgets too; files give all that they have.
 
         Raises:
             InputError: the input cannot be read.
@@ -66,6 +69,7 @@ class Origin:
                 lambda plural, count: status.update(
                     escape(visible(f"reading {plural} of {context.name}: {count:,}"))
                 ),
+                budgets=budgets,
             )
 
     def history(self, pod: "Pod") -> "Sequence[PodEvent]":

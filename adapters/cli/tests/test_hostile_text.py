@@ -52,6 +52,8 @@ COMMANDS = {
     ("explain", "pod", f"@{POD}"): ("text", "json", "yaml"),
     ("whatif", "--add", f"{NODE}=1"): LISTED,
     ("whatif", "--remove", f"missing{ACTS}"): ("wide",),
+    ("defrag",): ("table", "json", "yaml"),
+    ("defrag", "--free-nodes", "1"): ("table", "json", "yaml"),
 }
 
 

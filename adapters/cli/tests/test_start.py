@@ -116,6 +116,7 @@ def test_completion_imports_signatures_only() -> None:
         ("schedule -f - -o yaml", PLACES),
         ("schedule -f -", PLACES),
         ("whatif -f - --remove node-b", LISTS | PLACES | {"adapters.cli.whatif"}),
+        ("defrag -f -", LISTS | PLACES | {"adapters.cli.defrag"}),
         ("top -f -", LISTS),
         ("who node-a -f -", LISTS),
         ("pending -f -", LISTS),

@@ -28,13 +28,15 @@ _NODES = (
     Column("USED(GiB)", wide=True, right=True),
     Column("USED-COMPUTE", wide=True, right=True),
     Column("STRANDED-COMPUTE", wide=True, right=True),
+    Column("FRAGMENTED", wide=True, right=True),
     Column("UNHEALTHY", wide=True, right=True),
     Column("DIALECTS", wide=True),
 )
 
 _NODE_KEYS = (
     "node", "model", "cards", "idle", "pods", "grantedMiB", "memoryMiB", "compute", "largestMiB",
-    "strandedMiB", "strandedCompute", "unhealthy", "dialects", "usedMiB", "usedCompute",
+    "strandedMiB", "strandedCompute", "fragmentation", "unhealthy", "dialects", "usedMiB",
+    "usedCompute",
 )  # fmt: skip
 
 _CARDS = (
@@ -114,13 +116,15 @@ def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReport
         (
             name, left.model, str(left.cards), str(left.idle), str(pods), gib(granted), gib(memory),
             f"{compute}/{of_compute}%", gib(left.largest), gib(left.stranded),
-            *used(in_use), percent(left.stranded_compute), str(unhealthy), ",".join(dialects),
+            *used(in_use), percent(left.stranded_compute), percent(left.fragmentation),
+            str(unhealthy), ",".join(dialects),
         ),
         {
             "node": name, "model": left.model, "cards": left.cards, "idle": left.idle, "pods": pods,
             "grantedMiB": granted // MIB, "memoryMiB": memory // MIB, "compute": compute,
             "largestMiB": left.largest // MIB, "strandedMiB": left.stranded // MIB,
-            "strandedCompute": left.stranded_compute, "unhealthy": unhealthy, "dialects": dialects,
+            "strandedCompute": left.stranded_compute, "fragmentation": left.fragmentation,
+            "unhealthy": unhealthy, "dialects": dialects,
             **used_fields(in_use),
         },
     )  # fmt: skip

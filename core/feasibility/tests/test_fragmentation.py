@@ -5,7 +5,7 @@ from dataclasses import replace
 from hypothesis import given
 
 from core.feasibility.fit import fit
-from core.feasibility.fragmentation import FreeShares, free_shares
+from core.feasibility.fragmentation import FreeShares, fragmentation, free_shares
 from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -51,7 +51,21 @@ def test_stranded_memory_is_a_part_of_what_is_free(ledger: NodeLedger) -> None:
 def test_idle_cards_are_free_as_a_whole() -> None:
     (left,) = free_shares(empty(*like_cards(2)))
 
-    assert left == FreeShares("A100", 2, 2, 32 * GIB, 16 * GIB, 0, 0)
+    assert left == FreeShares("A100", 2, 2, 32 * GIB, 16 * GIB, 0, 0, 0)
+
+
+def test_fragmentation_is_how_much_of_its_card_is_in_use_for_a_free_byte() -> None:
+    idle = empty(*like_cards(2))
+    half = empty(a_card()).reserve(held(a_grant("a", 8 * GIB)))
+    sick = empty(replace(a_card(), healthy=False)).adopt(held(a_grant("a", 8 * GIB)))
+    full = empty(a_card()).reserve(held(a_grant("a", 16 * GIB)))
+
+    assert fragmentation([idle]) == 0
+    assert fragmentation([half]) == 50
+    assert fragmentation([half, half, full, sick]) == 50
+    assert fragmentation([idle, half]) == 10
+    assert fragmentation([full]) == 0
+    assert [left.fragmentation for left in free_shares(half)] == [50]
 
 
 def test_models_are_apart() -> None:

@@ -1,0 +1,142 @@
+"""``dragoman defrag``: arguments and exit status."""
+
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.input.options import Context, Files, Kubeconfig
+
+if TYPE_CHECKING:
+    from adapters.cli.defrag.goal import Goal
+    from adapters.cli.defrag.planning import Planned
+
+DOES_NOT_FIT = 1
+"""Exit status where a target does not fit after the moves."""
+
+
+class PlanFormat(Enum):
+    """The format of the plan."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def defrag(
+    filename: Files = None,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option("-n", "--namespace", metavar="NAME", help="Of a pod or gang that names none."),
+    ] = None,
+    pods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--for", metavar="NAME", help="pod/NAME or gang/NAME that waits; default: all."
+        ),
+    ] = None,
+    free_nodes: Annotated[
+        int | None,
+        typer.Option("--free-nodes", metavar="N", min=1, help="Empty a number of whole nodes."),
+    ] = None,
+    largest_share: Annotated[
+        str | None,
+        typer.Option("--largest-share", metavar="SIZE", help="Free so much of one card, as 40Gi."),
+    ] = None,
+    pool: Annotated[
+        str | None,
+        typer.Option(
+            "--pool", metavar="POOL", help="KEY=VALUE of a node's label, or a model of cards."
+        ),
+    ] = None,
+    output: Annotated[
+        PlanFormat, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")
+    ] = PlanFormat.TABLE,
+    svg: Annotated[
+        Path | None, typer.Option("--svg", metavar="FILE", help="Draw before and after.")
+    ] = None,
+    max_moves: Annotated[
+        int, typer.Option("--max-moves", metavar="N", min=1, help="For one pod or gang, at most.")
+    ] = 64,
+    states: Annotated[
+        int,
+        typer.Option("--states", metavar="N", min=1, help="Partial plans to look at for each."),
+    ] = 2000,
+) -> None:
+    """Plan which pods to move so that others fit; nothing is changed.
+
+    A moved pod is a deleted one, which its controller creates again. Counts cards, ShareQuota,
+    schedulability, nodeSelector, node affinity, taints, CPU and memory, and PodDisruptionBudgets.
+
+    Example: dragoman defrag --for pod/training -n ml
+
+    Exit status: 0 all targets fit, now or after the moves, 1 some do not, 2 bad input or no answer.
+    """
+    from adapters.cli.defrag.planning import planned
+    from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.origin import Origin
+    from adapters.cli.output.progress import progress
+    from adapters.dialects.dialect import Defaults
+    from core.moves.make_room import SearchLimits
+
+    chosen = [option for option in (pods, free_nodes, largest_share) if option]
+    if len(chosen) > 1:
+        raise typer.BadParameter("pass one of --for, --free-nodes and --largest-share")
+    if pool is not None and (pods or not chosen):
+        raise typer.BadParameter("is for --free-nodes and --largest-share", param_hint="--pool")
+    with bad_input():
+        goal = _goal(pods, namespace, free_nodes, largest_share, pool or "")
+        found = Origin(filename or (), kubeconfig, context).read(budgets=True)
+        budgets = [budget for budget, _ in found.budgets]
+        fleet = read_fleet(found, Defaults())
+        shown = partial(progress, least=2, verb="Making room for")
+        plan = planned(fleet, budgets, goal, SearchLimits(max_moves, states), shown)
+        if svg is not None:
+            _draw(plan, svg)
+    _write(plan, output)
+    if not plan.complete:
+        raise typer.Exit(DOES_NOT_FIT)
+
+
+def _goal(
+    pods: list[str] | None,
+    namespace: str | None,
+    free_nodes: int | None,
+    largest_share: str | None,
+    pool: str,
+) -> "Goal":
+    from adapters.cli.defrag import goal
+
+    if free_nodes:
+        return goal.FreeNodes(free_nodes, pool)
+    if largest_share:
+        return goal.LargestShare(goal.size(largest_share), pool)
+    return goal.PendingPods(tuple(pods or ()), namespace)
+
+
+def _draw(plan: "Planned", file: Path) -> None:
+    from adapters.cli.defrag.picture import picture
+    from adapters.cli.input.source import InputError
+
+    try:
+        file.write_text(picture(plan))
+    except OSError as error:
+        raise InputError("--svg", f"cannot write {file}: {error.strerror}") from error
+
+
+def _write(plan: "Planned", output: PlanFormat) -> None:
+    from adapters.cli.defrag.report import as_plain, as_text
+    from adapters.cli.output.encoded import as_json, as_yaml
+
+    match output:
+        case PlanFormat.TABLE:
+            typer.echo(as_text(plan), nl=False)
+        case PlanFormat.JSON:
+            typer.echo(as_json(as_plain(plan)), nl=False)
+        case PlanFormat.YAML:
+            typer.echo(as_yaml(as_plain(plan)), nl=False)

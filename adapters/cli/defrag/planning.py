@@ -1,0 +1,302 @@
+"""Plans moves for a goal, on a cluster from files or a live one."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import assert_never
+
+from adapters.accounting.answer.answer import PodAnswer
+from adapters.accounting.answer.judge import Judge, finished
+from adapters.accounting.answer.node_choice import NodeChooser
+from adapters.cli.defrag.gain import Gain, gain
+from adapters.cli.defrag.goal import (
+    FreeNodes,
+    Goal,
+    Group,
+    LargestShare,
+    PendingPods,
+    groups,
+    nodes_of_pool,
+)
+from adapters.cli.defrag.movable import MovablePod, holders
+from adapters.cli.defrag.node_room import needs, room
+from adapters.cli.fleet.facts import FleetFacts
+from adapters.cli.fleet.fleet import Fleet
+from adapters.wire.budget import Budget
+from adapters.wire.kube import Pod, full_name
+from core.feasibility.node_names import NodeNames
+from core.hardware.card import Mode
+from core.ledger.node_ledger import NodeLedger
+from core.moves.bound import Bound
+from core.moves.make_room import SearchLimits, free_nodes, make_room
+from core.moves.places import Places
+from core.moves.plan import Move, MovePlan, Proof
+from core.moves.situation import PlannedPod, Situation
+from core.requests.grant import Placement
+from core.requests.request import ContainerRequest, Request
+
+SHARE = "share"
+"""Uid of what stands for the share of ``--largest-share``."""
+
+Progress = Callable[[Sequence[Sequence[PodAnswer]]], Iterable[Sequence[PodAnswer]]]
+"""Iterates over the groups of pods and shows the progress."""
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTarget:
+    """Something that is to fit.
+
+    Attributes:
+        name: ``namespace/name`` of a pod; a text for anything else.
+        dialect: of the pod; None where it has none.
+        after: how many moves are made before it fits; None where it does not.
+        place: where it fits then; None where it does not, or is no pod.
+        reason: why it does not fit; empty where it does.
+    """
+
+    name: str
+    dialect: str | None = None
+    after: int | None = None
+    place: Placement | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan of moves, and what it is about.
+
+    Attributes:
+        targets: what is to fit, in the order in which the plan makes room.
+        moves: in order.
+        holders: by uid, the pods that may be moved.
+        proofs: what is known of better plans, for each group of targets.
+        bound: no plan for all targets that fit costs less.
+        most: how many targets may fit by any plan; those beyond fit even if all others leave.
+        states: how many partial plans were looked at.
+        staying: by reason, how many holders of cards stay.
+        gain: what the moves change of the cluster.
+        before: the ledgers of all nodes.
+        after: the same after the moves, and with the targets.
+        unknown: what was not compared.
+    """
+
+    targets: tuple[MoveTarget, ...]
+    moves: tuple[Move, ...]
+    holders: Mapping[str, MovablePod]
+    proofs: tuple[Proof, ...]
+    bound: int
+    most: int
+    states: int
+    staying: Mapping[str, int]
+    gain: Gain
+    before: Mapping[str, NodeLedger]
+    after: Mapping[str, NodeLedger]
+    unknown: tuple[str, ...]
+
+    @property
+    def cost(self) -> int:
+        """The weights of all moves."""
+        return sum(move.pod.weight for move in self.moves)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every target fits."""
+        return not any(target.reason for target in self.targets)
+
+    @property
+    def optimal(self) -> bool:
+        """Whether no plan for the targets that fit costs less."""
+        return self.cost <= self.bound
+
+
+def planned(
+    fleet: Fleet,
+    budgets: Sequence[Budget],
+    goal: Goal,
+    limits: SearchLimits,
+    progress: Progress = iter,
+) -> Planned:
+    """The cheapest moves that reach a goal, as far as the search goes.
+
+    Raises:
+        InputError: the goal names something that does not exist.
+    """
+    return _Planning(fleet, budgets, limits).run(goal, progress)
+
+
+class _Planning:
+    def __init__(self, fleet: Fleet, budgets: Sequence[Budget], limits: SearchLimits) -> None:
+        self.fleet = fleet
+        self.limits = limits
+        self.facts = FleetFacts(fleet)
+        self.judge = Judge(self.facts)
+        self.found = holders(fleet, budgets)
+        self._chooser = NodeChooser(self.facts.nodes())
+        self._nodes: dict[NodeNames, frozenset[str]] = {}
+        self._with_cards = frozenset(
+            ledger.node.name for ledger in self.facts.inventory if ledger.node.cards
+        )
+        self.before = {ledger.node.name: ledger for ledger in self.facts.inventory}
+        movable = {
+            uid: self._pod(each.pod, each.request, each.weight)
+            for uid, each in self.found.movable.items()
+        }
+        free = room(self.facts.nodes(), fleet.pods.values())
+        self.places = Places(Situation(self.facts.inventory, movable, free))
+        self.plans: list[MovePlan] = []
+        self.targets: list[MoveTarget] = []
+        self.moves: list[Move] = []
+        self.bound = 0
+        self.unresolvable = 0
+
+    def run(self, goal: Goal, progress: Progress) -> Planned:
+        match goal:
+            case PendingPods():
+                self._pending(groups(self.fleet, goal), progress)
+            case FreeNodes():
+                self._free_nodes(goal)
+            case LargestShare():
+                self._share(goal)
+            case _:
+                assert_never(goal)
+        after = {ledger.node.name: ledger for ledger in self.places.situation.inventory}
+        return Planned(
+            targets=tuple(self.targets),
+            moves=tuple(self.moves),
+            holders=self.found.movable,
+            proofs=tuple(plan.proof for plan in self.plans),
+            bound=self.bound,
+            most=len(self.targets) - self.unresolvable,
+            states=sum(plan.states for plan in self.plans),
+            staying=Counter(self.found.staying.values()),
+            gain=gain(self.before, after),
+            before=self.before,
+            after=after,
+            unknown=self._unknown(),
+        )
+
+    def _pending(self, every: Sequence[Group], progress: Progress) -> None:
+        """Make room for one group after the other."""
+        answers = [found for group in every if (found := self._answers(group))]
+        pods = [
+            self._pod(each.pod, each.found.request)
+            for group in answers
+            for each in group
+            if each.found is not None
+        ]
+        bound = Bound(pods, self.places)
+        for group in progress(sorted(answers, key=_importance)):
+            self._group(group)
+        placed = {full_name(each.pod): each.pod.metadata.uid for group in answers for each in group}
+        fits = [placed[target.name] for target in self.targets if not target.reason]
+        alone = len(self.plans) == 1 and self.plans[0].found
+        self.bound = self.plans[0].bound if alone else bound.cost(fits)
+        self.unresolvable = len(bound.unresolvable()) + sum(
+            each.found is None for group in answers for each in group
+        )
+
+    def _answers(self, group: Group) -> list[PodAnswer]:
+        """What the pods of a group request; none where some have cards, or none requests any."""
+        if any(self.facts.inventory.nodes_of(pod.metadata.uid) for pod in group):
+            return []
+        answers = [self.judge.alone(pod, explain=False) for pod in group]
+        return [each for each in answers if each.requests]
+
+    def _group(self, wanted: Sequence[PodAnswer]) -> None:
+        """Make room for pods that wait, all of a gang or none."""
+        refusals = {full_name(each.pod): self._refusal(each) for each in wanted}
+        refused = {name: text for name, text in refusals.items() if text}
+        if refused:
+            name, text = next(iter(refused.items()))
+            for each in wanted:
+                own = refused.get(full_name(each.pod)) or f"{name} of its gang does not fit: {text}"
+                self.targets.append(MoveTarget(full_name(each.pod), each.dialect, reason=own))
+            return
+        pods = [self._pod(each.pod, each.found.request) for each in wanted if each.found]
+        plan = self._make(make_room(pods, self.places, self.limits))
+        at = {pod.request.uid: place for pod, place in plan.placed}
+        for each in wanted:
+            place = at.get(each.pod.metadata.uid)
+            why = "" if place else _no_plan(plan, each)
+            after = None if place is None else len(self.moves)
+            self.targets.append(MoveTarget(full_name(each.pod), each.dialect, after, place, why))
+
+    def _refusal(self, answer: PodAnswer) -> str:
+        """Why no move helps a pod; empty where one may."""
+        if answer.found is None:
+            return answer.text()
+        refusal = self.facts.evaluate(answer.found.request).refusal
+        return f"no move helps: {refusal}" if refusal else ""
+
+    def _free_nodes(self, goal: FreeNodes) -> None:
+        pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
+        movable = self.found.movable.keys()
+        candidates = [
+            name for name in sorted(pool) if self.before[name].allocations.keys() <= movable
+        ]
+        plan = self._make(free_nodes(goal.number, candidates, self.places, self.limits))
+        self.targets += [
+            MoveTarget(f"node {name}", after=len(self.moves)) for name in sorted(plan.freed)
+        ]
+        if not plan.found:
+            every = f"of {len(pool)} nodes with cards, {len(candidates)} have only pods that may"
+            why = f"{plan.proof.value}; {every} be moved"
+            self.targets.append(MoveTarget(f"{goal.number} free nodes", reason=why))
+
+    def _share(self, goal: LargestShare) -> None:
+        pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
+        cards = [card for name in pool for card in self.before[name].node.cards]
+        of_model = {card.model for card in cards if card.model == goal.pool}
+        request = Request(
+            SHARE,
+            SHARE,
+            SHARE,
+            (ContainerRequest(SHARE, 1, memory=goal.memory),),
+            modes=frozenset(Mode),
+            allow_uuids=frozenset(c.uuid for c in cards if c.model in of_model or not of_model),
+            alternatives=frozenset(name for card in cards for name in card.dialects),
+        )
+        plan = self._make(make_room([PlannedPod(request, pool)], self.places, self.limits))
+        inventory = self.places.situation.inventory
+        name = f"share of {goal.memory >> 20} MiB"
+        if not plan.found:
+            self.targets.append(MoveTarget(name, reason=plan.proof.value))
+        for _, place in plan.placed:
+            # The share stays free: nothing is there that wants it yet.
+            inventory.put(inventory.ledger(place.node).release(SHARE))
+            self.targets.append(MoveTarget(name, None, len(self.moves), place))
+
+    def _make(self, plan: MovePlan) -> MovePlan:
+        self.plans.append(plan)
+        self.bound = plan.bound
+        self.moves += plan.moves
+        return plan
+
+    def _pod(self, pod: Pod, request: Request, weight: int = 0) -> PlannedPod:
+        names = finished(self._chooser.steps(pod)).selection
+        nodes = self._nodes.get(names)
+        if nodes is None:
+            nodes = self._nodes[names] = self._with_cards.intersection(names.names)
+        return PlannedPod(request, nodes, needs(pod), weight)
+
+    def _unknown(self) -> tuple[str, ...]:
+        free = self.places.situation.room
+        without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
+        names = ["affinity between pods, spread constraints, volumes, host ports"]
+        if without:
+            every = len(self._with_cards)
+            names.append(
+                f"CPU and memory of {without} of {every} nodes, which state no allocatable"
+            )
+        return tuple(names)
+
+
+def _importance(group: Sequence[PodAnswer]) -> tuple[int, int]:
+    """Sorts groups of higher priority first, and of these the larger ones."""
+    priority = max(each.pod.spec.priority or 0 for each in group)
+    totals = [each.found.request.totals() for each in group if each.found is not None]
+    return -priority, -sum(total.memory or total.memory_percent << 30 for total in totals)
+
+
+def _no_plan(plan: MovePlan, answer: PodAnswer) -> str:
+    return f"{plan.proof.value}; {answer.text()}"

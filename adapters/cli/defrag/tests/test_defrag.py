@@ -1,0 +1,347 @@
+"""Plans of moves: which pods move, what stays, and the forms of the plan."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from adapters.cli.tests.builders import (
+    Plain,
+    a_claim,
+    a_slice,
+    node,
+    pod,
+    volcano,
+    volcano_bound,
+)
+from adapters.cli.tests.command import as_plain, command
+
+
+def owned(kind: str = "ReplicaSet") -> Plain:
+    return {"ownerReferences": [{"kind": kind, "name": "o", "controller": True}]}
+
+
+def steps(plan: Plain) -> list[tuple[str, str, str]]:
+    return [(move["pod"], move["from"]["node"], move["to"]["node"]) for move in plan["moves"]]
+
+
+def moved_pods(*more: Plain, words: tuple[str, ...] = (), **metadata: Any) -> list[str]:
+    """The pods that move so that ``waits`` fits a node that a pod with this metadata has."""
+    things = [
+        node("node-a", cards=1),
+        node("node-b", cards=1),
+        volcano_bound("a", 5000, **(owned() | metadata)),
+        volcano_bound("b", 5000, on="node-b", **owned("Custom")),
+        pod("waits", volcano(9000)),
+        *more,
+    ]
+    return [move["pod"] for move in as_plain("defrag", *words, things=things)["moves"]]
+
+
+FULL = [
+    node("node-a", cards=1),
+    node("node-b", cards=1),
+    volcano_bound("a", 5000, **owned()),
+    pod("waits", volcano(9000), metadata={"namespace": "ml"}),
+    pod("fills", volcano(10000), spec={"nodeName": "node-b"}, metadata={"uid": "f"}),
+]
+
+
+def test_the_pod_that_costs_least_moves() -> None:
+    assert moved_pods() == ["a"]
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"ownerReferences": []},
+        {"ownerReferences": [{"kind": "ReplicaSet", "name": "o"}]},
+        owned("DaemonSet"),
+        owned("Node"),
+        {"deletionTimestamp": "2026-01-31T12:00:00Z"},
+        {"labels": {"pod-group.scheduling.sigs.k8s.io": "gang"}},
+        {"annotations": {"volcano.sh/vgpu-ids-new": "not a record"}},
+        *(
+            {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-node-a-0,NVIDIA,5000,0:", key: value}}
+            for key, value in (
+                ("dragoman.dev/move", "false"),
+                ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
+                ("karpenter.sh/do-not-disrupt", "true"),
+                ("kubernetes.io/config.mirror", "x"),
+                ("volcano.sh/job-name", "j"),
+            )
+        ),
+    ],
+)
+def test_a_pod_that_must_stay_is_not_moved(metadata: Plain) -> None:
+    assert "a" not in moved_pods(**metadata)
+
+
+@pytest.mark.parametrize(("minimum", "moved"), [(1, ["a"]), (2, ["b"])])
+def test_a_member_of_a_podgroup_of_volcano_stays_where_others_need_it(
+    minimum: int, moved: list[str]
+) -> None:
+    group: Plain = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "default"},
+        "spec": {"minMember": minimum},
+    }
+    texts = {
+        "volcano.sh/vgpu-ids-new": "GPU-node-a-0,NVIDIA,5000,0:",
+        "scheduling.k8s.io/group-name": "g",
+    }
+
+    member = volcano_bound("a", 5000, **owned(), annotations=texts)
+    member["spec"]["schedulerName"] = "volcano"
+    other = volcano_bound("b", 5000, on="node-b", **owned("Custom"))
+    nodes = [node("node-a", cards=1), node("node-b", cards=1)]
+
+    plan = as_plain("defrag", things=[*nodes, group, member, other, pod("waits", volcano(9000))])
+
+    assert [move["pod"] for move in plan["moves"]] == moved
+
+
+def budget(name: str, allowed: int) -> Plain:
+    return {
+        "apiVersion": "policy/v1",
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}},
+        "status": {"disruptionsAllowed": allowed},
+    }
+
+
+@pytest.mark.parametrize(
+    ("budgets", "moved"),
+    [([], ["a"]), ([1], ["a"]), ([0], ["b"]), ([1, 1], ["b"])],
+    ids=["none", "one that allows it", "one that does not", "two"],
+)
+def test_a_disruption_budget_keeps_a_pod(budgets: list[int], moved: list[str]) -> None:
+    things = [budget(f"b{number}", allowed) for number, allowed in enumerate(budgets)]
+
+    assert moved_pods(*things, labels={"app": "a"}) == moved
+
+
+def test_a_claim_keeps_the_pod_that_uses_it_and_its_own_cards() -> None:
+    claim = a_claim("gpu-1")
+    claim["metadata"]["uid"] = "claim"
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "a", "uid": "uid-a"}]
+    things = [
+        node("node-a"),
+        node("node-b", cards=1),
+        a_slice("GPU-node-a-0", "GPU-node-a-1"),
+        claim,
+        volcano_bound("a", 5000, **owned(), namespace="team"),
+        pod("waits", volcano(9000)),
+        volcano_bound("b", 5000, on="node-b", **owned()),
+    ]
+
+    plan = as_plain("defrag", things=things)
+
+    assert steps(plan) == [("b", "node-b", "node-a")]
+    assert plan["staying"] == {"a ResourceClaim has the cards": 2}
+
+
+def test_a_pod_whose_request_is_invalid_and_one_that_is_not_bound_stay() -> None:
+    invalid = volcano_bound("a", 5000, **owned())
+    invalid["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-cores"] = 500
+    gone = volcano_bound("gone", 100, on="node-b")
+
+    plan = as_plain("defrag", things=[node("node-a"), invalid, gone, pod("waits", volcano(90000))])
+
+    assert plan["moves"] == []
+    assert sum(plan["staying"].values()) == 1
+
+
+def test_a_plan_says_what_moves_where_and_what_is_gained() -> None:
+    plan = as_plain("defrag", "--for", "pod/waits", things=FULL[:4])
+
+    (target,) = plan["targets"]
+    assert (target["name"], target["fits"], target["afterStep"]) == ("ml/waits", True, 0)
+    assert (plan["cost"], plan["bound"], plan["optimal"], plan["cut"]) == (0, 0, True, False)
+
+
+def test_whole_nodes_are_emptied() -> None:
+    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Job"))]
+
+    plan = as_plain("defrag", "--free-nodes", "1", things=things)
+
+    assert steps(plan) == [("a", "node-a", "node-b")]
+    assert plan["targets"][0]["name"] == "node node-a"
+    assert plan["emptyNodes"] == {"before": 0, "after": 1}
+
+
+def test_nodes_with_pods_that_stay_cannot_be_emptied_and_the_exit_status_is_1() -> None:
+    result = command("defrag", "--free-nodes", "1", things=[node(), volcano_bound("a", 5000)])
+
+    assert result.exit_code == 1
+    assert "of 1 nodes with cards, 0 have only pods that may be moved" in result.stdout
+
+
+@pytest.mark.parametrize("pool", ["zone=x", "A", ""])
+def test_a_share_is_freed_on_the_cards_of_a_pool(pool: str) -> None:
+    here = node("node-a", cards=1)
+    here["metadata"]["labels"] = {"zone": "x"}
+    other = node("node-b", cards=1)
+    things = [
+        here, other, volcano_bound("a", 5000, **owned()),
+        volcano_bound("b", 100, on="node-b", **owned("Job")),
+    ]  # fmt: skip
+    words = ("--pool", pool) if pool else ()
+
+    plan = as_plain("defrag", "--largest-share", "9900Mi", *words, things=things)
+
+    assert plan["targets"][0]["fits"]
+    if pool == "zone=x":
+        assert steps(plan) == [("a", "node-a", "node-b")]
+        assert plan["freeShares"][0]["largestMiB"] == {"before": 9900, "after": 10000}
+
+
+def test_a_share_that_no_card_can_have_is_not_freed() -> None:
+    plan = as_plain("defrag", "--largest-share", "1Ti", things=[node()])
+
+    assert (plan["complete"], plan["targets"][0]["reason"]) == (False, "no plan exists")
+
+
+def test_pods_of_a_gang_are_one_target_by_the_name_of_any_or_of_the_gang() -> None:
+    gang: Plain = {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}
+    things = [
+        *FULL[:3],
+        pod("w1", volcano(9000), metadata={**gang, "uid": "1"}),
+        pod("w2", volcano(9000), metadata={**gang, "uid": "2"}),
+        pod("other", volcano(1), metadata={"uid": "3"}),
+    ]
+
+    for name in ("w1", "pod/w2", "default/w1", "gang/g", "gang/default/g"):
+        plan = as_plain("defrag", "--for", name, things=things)
+        assert [target["name"] for target in plan["targets"]] == ["default/w1", "default/w2"]
+        assert not plan["complete"]
+
+
+def test_of_a_gang_with_an_invalid_pod_none_fits() -> None:
+    gang: Plain = {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}
+    things = [
+        node(),
+        pod("w1", volcano(1), metadata={**gang, "uid": "1"}),
+        pod("w2", volcano(1, cores=500), metadata={**gang, "uid": "2"}),
+    ]
+
+    plan = as_plain("defrag", things=things)
+
+    assert "of its gang does not fit" in plan["targets"][0]["reason"]
+    assert "vgpu-cores" in plan["targets"][1]["reason"]
+
+
+def test_a_quota_refuses_what_no_move_helps() -> None:
+    quota = {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "ShareQuota",
+        "metadata": {"name": "quota", "namespace": "default"},
+        "spec": {"limits": {"memory": "1Mi"}},
+    }
+
+    plan = as_plain("defrag", things=[node(), quota, pod("waits", volcano(9000))])
+
+    assert "no move helps" in plan["targets"][0]["reason"]
+
+
+def test_pods_that_have_cards_or_ask_for_none_are_no_targets() -> None:
+    assert as_plain("defrag", things=[node(), pod("plain")])["targets"] == []
+
+
+def test_more_pods_wait_than_fit_and_a_bound_says_how_many_can() -> None:
+    things = [*FULL[:4], *(pod(f"w{n}", volcano(m)) for n, m in enumerate((9000, 90000)))]
+
+    result = command("defrag", things=things)
+
+    assert result.exit_code == 1
+    assert "targets: 1 of 3 fit after the moves; at most 2 can" in result.stdout
+
+
+def test_cpu_decides_where_a_node_states_it() -> None:
+    allocatable = {"status": {"allocatable": {"cpu": "4", "memory": "x", "pods": "2"}}}
+    small = node("node-a", cards=1, more=allocatable)
+    large = node("node-b", cards=1, more={"status": {"allocatable": {"cpu": "8"}}})
+    busy = pod("busy", spec={"nodeName": "node-a"}, metadata={"uid": "u", **owned()})
+    busy["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "3500m"}}
+    busy["spec"]["initContainers"] = [
+        {"name": "i", "resources": {"requests": {"cpu": "5"}}},
+        {"name": "s", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m"}}},
+    ]
+    waits = pod("waits", volcano(9000))
+    waits["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1", "memory": "y"}
+
+    plan = as_plain("defrag", things=[small, large, busy, waits])
+
+    assert plan["targets"][0]["place"]["node"] == "node-b"
+    assert plan["notCompared"] == ["affinity between pods, spread constraints, volumes, host ports"]
+
+
+def test_the_picture_has_a_title_for_every_share(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Job"))]
+
+    command("defrag", "--free-nodes", "1", "--svg", file, things=things)
+
+    root = ElementTree.fromstring(file.read_text())  # noqa: S314
+    titles = [each.text for each in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["default/a", "default/b", "default/b", "default/a"]
+
+
+def test_a_picture_shows_pods_that_come_and_at_most_sixty_nodes(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    nodes = [node(f"n{number}", cards=1) for number in range(61)]
+    pods = [pod(f"w{number}", volcano(9000), metadata={"uid": f"{number}"}) for number in range(61)]
+
+    command("defrag", "--svg", file, things=[*nodes, *pods])
+
+    assert "#2f9e63" in file.read_text()
+    assert "1 more nodes" in file.read_text()
+
+
+def test_a_picture_of_no_change_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+
+    command("defrag", "--svg", file, things=[node()])
+
+    assert ElementTree.fromstring(file.read_text()) is not None  # noqa: S314
+
+
+@pytest.mark.parametrize("words", [(), ("-o", "yaml"), ("-o", "json")])
+def test_a_plan_has_three_forms(words: tuple[str, ...]) -> None:
+    result = command("defrag", *words, things=FULL)
+
+    assert result.exit_code in (0, 1)
+    assert "waits" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        ("--for x", "--for: no pod x waits for a node"),
+        ("--for gang/x", "--for: no gang x waits for a node"),
+        ("--for x -n ml", "--for: no pod x in namespace ml waits"),
+        ("--for waits", "--for: several namespaces have a pod waits that waits"),
+        ("--largest-share x", "'x' is not a quantity; write an amount such as 40Gi"),
+        ("--largest-share 0", "'0' must be 1 byte to 256 TiB"),
+        ("--largest-share 1Gi --pool x", "--pool: no node has the label or the model 'x'"),
+        ("--free-nodes 1 --for x", "pass one of --for, --free-nodes and --largest-share"),
+        ("--pool x", "is for --free-nodes and --largest-share"),
+        ("--svg /", "--svg: cannot write /"),
+    ],
+)
+def test_bad_input_gets_an_error_and_status_2(words: str, problem: str) -> None:
+    second = pod("waits", volcano(1))
+    result = command("defrag", *words.split(), things=[*FULL, second])
+
+    assert result.exit_code == 2
+    assert problem in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_a_json_plan_is_ascii_and_complete() -> None:
+    plan = json.loads(command("defrag", "-o", "json", things=FULL).stdout)
+
+    assert {"moves", "targets", "cost", "bound", "freeShares", "fragmentation"} <= plan.keys()

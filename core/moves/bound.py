@@ -1,0 +1,116 @@
+"""What every plan for many pods costs at least, and which pods no plan gives a place.
+
+A search for one pod after the other proves nothing about all of them. Two relaxations do:
+
+* Each pod alone needs a hole, and its cheapest one has a price.
+* A pod without a free place needs a card that a movable pod leaves. All pods that come to such
+  cards have together at most what was free there and what left: of the movable pods, those that
+  free most for their weight are counted first, the last one in part.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
+
+from core.feasibility.suitability import unsuitable
+from core.ledger.usage import shares_of
+from core.moves.places import Places, State
+from core.moves.situation import PlannedPod
+from core.requests.required_memory import required_memory
+
+_NOW = State({})
+
+
+@dataclass(frozen=True, slots=True)
+class _Price:
+    """What one pod needs.
+
+    Attributes:
+        hole: the weights of the pods that leave the cheapest hole, 0 where one is free; None where
+            no pod that may leave makes room.
+        memory: bytes that it has at least of cards that others leave; 0 where it may need none.
+    """
+
+    hole: int | None
+    memory: int
+
+
+class Bound:
+    """The bounds of a situation, before a plan changes it."""
+
+    def __init__(self, pods: Iterable[PlannedPod], places: Places) -> None:
+        """Compute the price of each pod that is to get a place."""
+        self._price = {pod.request.uid: _price(pod, places) for pod in pods}
+        self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
+
+    def unresolvable(self) -> frozenset[str]:
+        """The uids of the pods that have no place even if all movable pods leave."""
+        return frozenset(uid for uid, price in self._price.items() if price.hole is None)
+
+    def cost(self, placed: Collection[str]) -> int:
+        """What every plan costs at least that gives some pods a place, by their uids."""
+        prices = [self._price[uid] for uid in placed]
+        memory = sum(price.memory for price in prices)
+        cost = Fraction(0)
+        for weight, freed in self._freed:
+            part = min(Fraction(memory, freed), Fraction(1))
+            cost += weight * part
+            memory -= ceil(freed * part)
+            if memory <= 0:
+                break
+        return max([ceil(cost), *(price.hole or 0 for price in prices)])
+
+
+def _price(pod: PlannedPod, places: Places) -> _Price:
+    if places.is_free(pod, _NOW):
+        return _Price(0, 0)
+    costs = (places.least(pod, _NOW, node) for node in pod.nodes)
+    hole = min((cost for cost in costs if cost is not None), default=None)
+    return _Price(hole, _lacking(pod, places) * _least_memory(pod, places))
+
+
+def _lacking(pod: PlannedPod, places: Places) -> int:
+    """How many cards the pod lacks at least, on whichever node it goes to."""
+    first, *others = pod.request.containers
+    most = 1 if others else first.count
+    for fewer in range(most):
+        containers = pod.request.containers
+        if fewer:
+            containers = (replace(first, count=first.count - fewer),)
+        # A uid of its own: places are remembered by uid.
+        uid = f"{pod.request.uid}-{fewer}"
+        part = replace(pod.request, uid=uid, containers=containers)
+        if places.is_free(PlannedPod(part, pod.nodes), _NOW):
+            return fewer
+    return most
+
+
+def _least_memory(pod: PlannedPod, places: Places) -> int:
+    """The least that the pod has of any card that it may get."""
+    models = [
+        card
+        for card in places.situation.inventory.models()
+        if unsuitable(pod.request, card) is None
+    ]
+    amounts = [
+        required_memory(pod.request, container, card)
+        for container in pod.request.containers
+        for card in models
+    ]
+    return min(amounts, default=0)
+
+
+def _freed(places: Places) -> Iterable[tuple[int, int]]:
+    """For each movable pod, its weight, and the bytes that are free of its cards without it."""
+    inventory = places.situation.inventory
+    for uid, pod in places.situation.movable.items():
+        ledger = inventory.ledger(places.source_of[uid])
+        cards = shares_of(ledger.allocations[uid])
+        freed = sum(
+            max(card.memory - use.memory, 0) + use.memory - use.minus(uid).memory
+            for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+            if card.uuid in cards
+        )
+        if freed:
+            yield pod.weight, freed

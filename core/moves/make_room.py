@@ -1,0 +1,156 @@
+"""Plans that make room for pods that wait, or that empty whole nodes."""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from heapq import heappop, heappush
+from itertools import islice
+
+from core.moves.places import Places, State
+from core.moves.plan import MovePlan, Proof
+from core.moves.search import Search, Solution, Step
+from core.moves.situation import PlannedPod
+from core.requests.request import TaskClass
+
+STARTS = 50
+"""First steps from which a plan is looked for once the search was cut."""
+
+
+PER_POD = 3
+"""States of such a plan for each of its pods, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchLimits:
+    """How far a search goes.
+
+    Attributes:
+        moves: the most that a plan may have.
+        states: partial plans that are looked at before it is cut.
+    """
+
+    moves: int = 64
+    states: int = 2000
+
+
+def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits) -> MovePlan:
+    """The cheapest moves after which all of some pods fit.
+
+    After several plans, the moves of all of them, in order, are a plan for all pods that fit;
+    another one may cost less, or place more.
+
+    Args:
+        wanted: the pods; they have no allocation, and no two of them the same uid.
+        places: of the situation, in which everything that the plan moves and places stays.
+        limits: of the search.
+    """
+    return _Planner(places, limits, wanted).plan(partial(_waiting, wanted))
+
+
+def free_nodes(
+    number: int, candidates: Collection[str], places: Places, limits: SearchLimits
+) -> MovePlan:
+    """The cheapest moves after which some nodes have no allocation.
+
+    Args:
+        number: how many nodes, 1 or more.
+        candidates: the nodes that may be emptied: all their allocations are of movable pods.
+        places: of the situation, in which everything that the plan moves stays.
+        limits: of the search.
+    """
+    every: list[tuple[int, str]] = []
+    hard: list[tuple[int, str]] = []
+    for node in candidates:
+        state = places.emptied(frozenset((node,)))
+        every.append((state.cost, node))
+        if not all(places.is_free(pod, state) for pod in state.waiting.values()):
+            hard.append((state.cost, node))
+    easy = sorted({*every} - {*hard})
+    plan = _Planner(places, limits, ()).plan(partial(_emptied, number, easy, places))
+    if not plan.found:
+        every.sort()
+        return _Planner(places, limits, ()).plan(partial(_emptied, number, every, places))
+    if not hard:
+        return plan
+    # A plan that empties one of the others moves a pod more, to make room for its pods.
+    others = sorted({*every} - {min(hard)})[: number - 1]
+    with_hard = sum(cost for cost, _ in (min(hard), *others)) + 1
+    bound = min(plan.bound, with_hard)
+    proof = Proof.OPTIMAL if plan.cost == bound else Proof.CUT
+    return replace(plan, proof=proof, bound=bound)
+
+
+class _Planner:
+    """One search, and what it proves."""
+
+    def __init__(self, places: Places, limits: SearchLimits, wanted: Sequence[PlannedPod]) -> None:
+        self._places = places
+        self._limits = limits
+        self._search = Search(places, limits.moves)
+        # Which of an online and an offline task may join the other depends on which came first.
+        every = (*wanted, *places.situation.movable.values())
+        self._comparable = all(pod.request.task_class is TaskClass.NORMAL for pod in every)
+
+    def plan(self, starts: Callable[[], Iterable[Step]]) -> MovePlan:
+        """The cheapest plan that follows from some states, in ascending order of their costs."""
+        search = self._search
+        found = search.run(starts(), self._limits.states)
+        cut, bound = search.cut, search.bound
+        if cut:
+            found = self._dive(starts())
+        is_exact = self._comparable and self._places.complete
+        bound = bound if is_exact else 0
+        if found is None:
+            proof = Proof.UNKNOWN if cut or not is_exact else Proof.IMPOSSIBLE
+            return MovePlan(proof, bound=bound, states=search.states)
+        state, moves = found
+        placed = tuple(each for each in state.placed if each[0].request.uid not in state.left)
+        proof = Proof.OPTIMAL if state.cost == bound else Proof.CUT
+        self._places.apply(state)
+        return MovePlan(proof, moves, placed[::-1], state.closed, bound, search.states)
+
+    def _dive(self, starts: Iterable[Step]) -> Solution | None:
+        """A plan from one of the first cheap steps, each of which gets a part of the states."""
+        for step in islice(self._steps(starts), STARTS):
+            most = max(self._limits.states // STARTS, PER_POD * len(step.waiting))
+            found = self._search.run([step], most)
+            if found is not None:
+                return found
+        return None
+
+    def _steps(self, starts: Iterable[Step]) -> Iterator[State]:
+        for start in starts:
+            if isinstance(start, State):
+                steps = [start] if start.left else self._search.steps(start)
+                yield from (step for step in steps if isinstance(step, State))
+
+
+def _waiting(wanted: Sequence[PlannedPod]) -> list[State]:
+    return [State({pod.request.uid: pod for pod in wanted})]
+
+
+def _emptied(number: int, nodes: Sequence[tuple[int, str]], places: Places) -> Iterator[Step]:
+    """The states in which a number of some nodes are emptied, in ascending order of cost.
+
+    Args:
+        number: 1 or more.
+        nodes: with what it costs to empty each, in ascending order.
+        places: of the situation.
+    """
+    if len(nodes) < number:
+        return
+
+    def cost(chosen: tuple[int, ...]) -> int:
+        return sum(nodes[each][0] for each in chosen)
+
+    first = tuple(range(number))
+    seen, heap = {first}, [(cost(first), first)]
+    while heap:
+        least, chosen = heappop(heap)
+        yield least
+        yield places.emptied(frozenset(nodes[each][1] for each in chosen))
+        for at, each in enumerate(chosen):
+            other = (*chosen[:at], each + 1, *chosen[at + 1 :])
+            if each + 1 < (*chosen, len(nodes))[at + 1] and other not in seen:
+                seen.add(other)
+                heappush(heap, (cost(other), other))

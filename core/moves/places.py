@@ -1,0 +1,217 @@
+"""Partial plans, and where a pod finds room in one."""
+
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from core.feasibility.cache import FeasibilityCache, request_signature
+from core.feasibility.fit import fit, placements
+from core.feasibility.node_names import NodeNames
+from core.ledger.node_ledger import NodeLedger
+from core.moves.hole import Hole, Holes, Leaving, every_choice
+from core.moves.situation import NONE, Amounts, PlannedPod, Situation, minus, plus, shortage
+from core.requests.grant import Allocation, Placement
+from core.requests.request import Weights
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A partial plan.
+
+    Attributes:
+        waiting: pods without a place, by uid.
+        cost: the weights of all pods that left their places.
+        left: the uids of these.
+        closed: nodes on which no pod gets a place.
+        placed: pods with a new place, the last one first.
+        ledgers: of the nodes that differ from the situation.
+        room: of the same nodes.
+    """
+
+    waiting: Mapping[str, PlannedPod]
+    cost: int = 0
+    left: Leaving = frozenset()
+    closed: frozenset[str] = frozenset()
+    placed: tuple[tuple[PlannedPod, Placement], ...] = ()
+    ledgers: Mapping[str, NodeLedger] = field(default_factory=dict[str, NodeLedger])
+    room: Mapping[str, Amounts] = field(default_factory=dict[str, Amounts])
+
+    def identity(self) -> Hashable:
+        """Equal for states that differ only in the order in which pods got their places."""
+        got = frozenset((pod.request.uid, placement) for pod, placement in self.placed)
+        return got, frozenset(self.waiting), self.closed
+
+
+class Places:
+    """Where pods find room; pods that ask alike are compared once.
+
+    The inventory of the situation changes with ``apply`` only.
+
+    Attributes:
+        situation: before any move.
+        source_of: by uid of a movable pod, the node that it is on.
+        complete: whether all places were compared so far.
+    """
+
+    def __init__(self, situation: Situation) -> None:
+        self.situation = situation
+        self.complete = True
+        inventory = situation.inventory
+        self.source_of = {uid: inventory.nodes_of(uid)[0] for uid in situation.movable}
+        self._feasibility = FeasibilityCache()
+        self._names: dict[frozenset[str], NodeNames] = {}
+        self._keys: dict[str, tuple[int, int]] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._free: dict[int, tuple[str, ...]] = {}
+        self._least: dict[tuple[int, str], tuple[NodeLedger, Amounts, int | None]] = {}
+        self._loads = inventory.loads(Weights())
+
+    def is_free(self, pod: PlannedPod, state: State) -> bool:
+        """Whether a pod has a free place anywhere."""
+        return next(self.free_nodes(pod, state), None) is not None
+
+    def number(self, pod: PlannedPod) -> int:
+        """On how many nodes a pod has free cards before any move."""
+        return len(self._free_before(pod))
+
+    def free_nodes(self, pod: PlannedPod, state: State) -> Iterator[str]:
+        """The nodes with a free place: those that have not changed first, the fullest first."""
+        room = self.situation.room
+        for node in self._free_before(pod):
+            if (
+                node not in state.ledgers
+                and node not in state.closed
+                and not shortage(pod.needs, room.get(node, NONE))
+            ):
+                yield node
+        for node, ledger in state.ledgers.items():
+            if (
+                node in pod.nodes
+                and node not in state.closed
+                and not shortage(pod.needs, state.room[node])
+                and isinstance(fit(pod.request, ledger), Placement)
+            ):
+                yield node
+
+    def tightest(self, pod: PlannedPod, state: State, node: str) -> list[Placement]:
+        """What a pod can get on a node with room, those first whose cards have the least left."""
+        ledger = self.ledger(state, node)
+        free = {
+            card.uuid: card.memory - use.memory
+            for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+        }
+        found = [*placements(pod.request, ledger)]
+        self.complete &= every_choice(found)
+        found.sort(key=lambda placement: sum(free[grant.card] for grant in placement.grants))
+        return found
+
+    def least(self, pod: PlannedPod, state: State, node: str) -> int | None:
+        """The cost of the cheapest hole of a node; None where there is none."""
+        ledger, room = self.ledger(state, node), self.room(state, node)
+        key = self._key(pod)[1], node
+        known = self._least.get(key)
+        if known is not None and known[0] is ledger and known[1] is room:
+            return known[2]
+        first = next(self.holes(pod, state, node), None)
+        least = None if first is None else first.cost
+        if node not in state.ledgers:
+            self._least[key] = ledger, room, least
+        return least
+
+    def holes(self, pod: PlannedPod, state: State, node: str) -> Iterator[Hole]:
+        """The holes of a node, the cheapest first."""
+        ledger, movable = self.ledger(state, node), self.situation.movable
+        may_leave = {
+            uid: movable[uid]
+            for uid in ledger.allocations
+            if uid in movable and uid not in state.left
+        }
+        holes = Holes(pod, ledger, may_leave, self.room(state, node))
+        for hole in holes:
+            self.complete &= holes.complete
+            yield hole
+
+    def place(self, state: State, pod: PlannedPod, hole: Hole) -> State:
+        """The state after a pod that waits got a hole."""
+        node, movable = hole.placement.node, self.situation.movable
+        ledger, room = self.ledger(state, node), self.room(state, node)
+        waiting = dict(state.waiting)
+        del waiting[pod.request.uid]
+        for uid in sorted(hole.leaving):
+            ledger, room = ledger.release(uid), plus(room, movable[uid].needs)
+            waiting[uid] = movable[uid]
+        ledger = ledger.reserve(Allocation.of(pod.request, hole.placement))
+        return State(
+            waiting,
+            state.cost + hole.cost,
+            state.left | hole.leaving,
+            state.closed,
+            ((pod, hole.placement), *state.placed),
+            {**state.ledgers, node: ledger},
+            {**state.room, node: minus(room, pod.needs)},
+        )
+
+    def emptied(self, nodes: frozenset[str]) -> State:
+        """The state in which all movable pods have left some nodes, and none may come."""
+        movable, inventory = self.situation.movable, self.situation.inventory
+        waiting: dict[str, PlannedPod] = {}
+        ledgers: dict[str, NodeLedger] = {}
+        room: dict[str, Amounts] = {}
+        for node in nodes:
+            ledger, free = inventory.ledger(node), self.situation.room.get(node, NONE)
+            for uid in ledger.allocations.keys() & movable.keys():
+                waiting[uid] = movable[uid]
+                ledger, free = ledger.release(uid), plus(free, movable[uid].needs)
+            ledgers[node], room[node] = ledger, free
+        cost = sum(pod.weight for pod in waiting.values())
+        return State(waiting, cost, frozenset(waiting), nodes, (), ledgers, room)
+
+    def apply(self, state: State) -> None:
+        """Make a state in which no pod waits the situation; what it moved moves no more."""
+        inventory, room = self.situation.inventory, {**self.situation.room, **state.room}
+        for ledger in state.ledgers.values():
+            inventory.put(ledger)
+        movable = {uid: pod for uid, pod in self.situation.movable.items() if uid not in state.left}
+        self.situation = Situation(inventory, movable, room)
+        self._free.clear()
+        self._loads = inventory.loads(Weights())
+
+    def ledger(self, state: State, node: str) -> NodeLedger:
+        """The ledger of a node."""
+        return state.ledgers.get(node) or self.situation.inventory.ledger(node)
+
+    def room(self, state: State, node: str) -> Amounts:
+        """What a node has free of other resources."""
+        room = state.room.get(node)
+        return self.situation.room.get(node, NONE) if room is None else room
+
+    def _free_before(self, pod: PlannedPod) -> tuple[str, ...]:
+        """The nodes with free cards before any move, the fullest first."""
+        key, _ = self._key(pod)
+        known = self._free.get(key)
+        if known is None:
+            known = self._free[key] = tuple(self._find_free(pod))
+        return known
+
+    def _find_free(self, pod: PlannedPod) -> Iterator[str]:
+        inventory = self.situation.inventory
+        names = self._names.setdefault(pod.nodes, NodeNames(sorted(pod.nodes)))
+        rows = names.rows(inventory)
+        evaluation = self._feasibility.evaluate(replace(pod.request, uid=""), inventory)
+        fitting = rows[evaluation.fitting(rows)]
+        in_order = fitting[(-self._loads[fitting]).argsort(kind="stable")]
+        return map(inventory.name, in_order.tolist())
+
+    def _key(self, pod: PlannedPod) -> tuple[int, int]:
+        """Numbers that are equal for pods that fit the same cards, and the same places.
+
+        Remembered by uid, because a request takes long to hash.
+        """
+        uid = pod.request.uid
+        known = self._keys.get(uid)
+        if known is None:
+            numbers = self._numbers
+            cards = request_signature(pod.request), pod.nodes
+            number = numbers.setdefault(cards, len(numbers))
+            place = number, tuple(sorted(pod.needs.items()))
+            known = self._keys[uid] = (number, numbers.setdefault(place, len(numbers)))
+        return known

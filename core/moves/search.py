@@ -1,0 +1,146 @@
+"""The cheapest moves that give some pods a place: best first, with a bound.
+
+A state is a partial plan: some pods have new places, others wait for one, because a place of an
+earlier one made them leave theirs. The next pod that waits gets each place in turn, a free one
+first, then those that other pods must leave. A state costs the weights of all pods that left, and
+at least the smallest weight more where a pod that waits has no free place. The first state in which
+no pod waits, and of which an order of moves exists, is therefore a cheapest plan.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator
+from heapq import heapify, heappop, heappush
+from itertools import count
+
+from core.moves.hole import Hole
+from core.moves.order import in_order
+from core.moves.places import Places, State
+from core.moves.plan import Move
+from core.moves.situation import PlannedPod
+
+Step = State | int
+"""A next state, or the least that all states after it cost."""
+
+Solution = tuple[State, tuple[Move, ...]]
+"""A state in which no pod waits, and its moves in order."""
+
+SURE = 12
+
+
+class Search:
+    """Best first over the states.
+
+    Attributes:
+        places: of the situation.
+        most_moves: of a plan.
+        sure: up to this many moves, all orders are tried before a plan is dropped for the lack of
+            one.
+        states: how many were looked at, in all runs.
+        bound: no plan costs less, as far as the last run knows.
+        cut: whether the last run ended before it had looked at all states that may cost less.
+    """
+
+    def __init__(self, places: Places, most_moves: int) -> None:
+        self.places = places
+        self.most_moves = most_moves
+        self.sure = SURE
+        self.states = 0
+        self.bound = 0
+        self.cut = False
+        weights = (pod.weight for pod in places.situation.movable.values())
+        self._smallest = min(weights, default=1)
+
+    def run(self, starts: Iterable[Step], most: int) -> Solution | None:
+        """The cheapest plan that follows from some states.
+
+        Args:
+            starts: in ascending order of cost.
+            most: states that are looked at before the search is cut.
+
+        Returns:
+            None where there is none, or the search was cut before one was found.
+        """
+        self.cut, self.bound, end = False, 0, self.states + most
+        number = count()
+        seen: set[Hashable] = set()
+        heap: list[tuple[int, int, int, State | Iterator[Step]]] = [
+            (0, 0, next(number), iter(starts))
+        ]
+        while heap:
+            self.bound, depth, _, found = heappop(heap)
+            if isinstance(found, State):
+                if self.states == end:
+                    self.cut = True
+                    return None
+                self.states += 1
+                if not found.waiting:
+                    moves = self._moves(found)
+                    if moves is not None:
+                        return found, moves
+                elif found.identity() not in seen:
+                    seen.add(found.identity())
+                    # Of equal cost, the deepest state comes first.
+                    heappush(heap, (self.bound, depth - 1, next(number), self.steps(found)))
+                continue
+            step = next(found, None)
+            if isinstance(step, State):
+                least = max(self.bound, step.cost + self._further(step))
+                heappush(heap, (least, depth, next(number), step))
+            if step is not None:
+                floor = self.bound if isinstance(step, State) else max(self.bound, step)
+                heappush(heap, (floor, depth, next(number), found))
+        return None
+
+    def steps(self, state: State) -> Iterator[Step]:
+        """The states in which the pod with the fewest free places has one."""
+        places = self.places
+        pod = min(
+            state.waiting.values(),
+            key=lambda each: (places.number(each), each.request.uid),
+        )
+        for node in places.free_nodes(pod, state):
+            for placement in places.tightest(pod, state, node):
+                yield places.place(state, pod, Hole(0, frozenset(), placement))
+        if len(state.left) < self.most_moves:
+            yield state.cost + self._smallest
+            yield from self._with_holes(state, pod)
+
+    def _with_holes(self, state: State, pod: PlannedPod) -> Iterator[Step]:
+        """The states in which a pod has a place that others leave, in ascending order of cost."""
+        places, number = self.places, count()
+        heap: list[tuple[int, int, Hole | None, Iterator[Hole]]] = []
+        for node in sorted(pod.nodes - state.closed):
+            least = places.least(pod, state, node)
+            if least is not None:
+                holes: Iterator[Hole] = filter(_costs, places.holes(pod, state, node))
+                heap.append((least, next(number), None, holes))
+        heapify(heap)
+        while heap:
+            cost, _, hole, more = heappop(heap)
+            yield state.cost + cost
+            if hole is not None and len(state.left | hole.leaving) <= self.most_moves:
+                yield places.place(state, pod, hole)
+            further = next(more, None)
+            if further is not None:
+                heappush(heap, (further.cost, next(number), further, more))
+
+    def _further(self, state: State) -> int:
+        """The least by which all plans that follow cost more than a state."""
+        every = all(self.places.is_free(pod, state) for pod in state.waiting.values())
+        return 0 if every else self._smallest
+
+    def _moves(self, state: State) -> tuple[Move, ...] | None:
+        """The moves of a plan, in order; None where no order was found."""
+        source_of = self.places.source_of
+        moves = [
+            Move(pod, source_of[pod.request.uid], placement)
+            for pod, placement in state.placed
+            if pod.request.uid in state.left
+        ]
+        found = in_order(moves, self.places.situation)
+        if found is None and len(moves) > self.sure:
+            self.places.complete = False
+        return found
+
+
+def _costs(hole: Hole) -> bool:
+    return hole.cost > 0
