@@ -8,7 +8,7 @@ A search for one pod after the other proves nothing about all of them. Two relax
   free most for their weight are counted first, the last one in part.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -16,7 +16,7 @@ from math import ceil
 from core.feasibility.suitability import unsuitable
 from core.ledger.usage import shares_of
 from core.moves.places import Places, State
-from core.moves.situation import PlannedPod
+from core.moves.situation import PlannedPod, comparable
 from core.requests.required_memory import required_memory
 
 _NOW = State({})
@@ -39,17 +39,24 @@ class _Price:
 class Bound:
     """The bounds of a situation, before a plan changes it."""
 
-    def __init__(self, pods: Iterable[PlannedPod], places: Places) -> None:
+    def __init__(self, pods: Sequence[PlannedPod], places: Places) -> None:
         """Compute the price of each pod that is to get a place."""
         self._price = {pod.request.uid: _price(pod, places) for pod in pods}
+        # Of too many sets of pods, some are not compared: a hole may cost less than its price.
+        self._complete = places.complete
+        self._comparable = comparable(pods, places.situation)
         self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
 
     def unresolvable(self) -> frozenset[str]:
         """The uids of the pods that have no place even if all movable pods leave."""
+        if not self._comparable:
+            return frozenset()
         return frozenset(uid for uid, price in self._price.items() if price.hole is None)
 
     def cost(self, placed: Collection[str]) -> int:
         """What every plan costs at least that gives some pods a place, by their uids."""
+        if not self._comparable:
+            return 0
         prices = [self._price[uid] for uid in placed]
         memory = sum(price.memory for price in prices)
         cost = Fraction(0)
@@ -59,7 +66,8 @@ class Bound:
             memory -= ceil(freed * part)
             if memory <= 0:
                 break
-        return max([ceil(cost), *(price.hole or 0 for price in prices)])
+        holes = [price.hole or 0 for price in prices if self._complete]
+        return max([ceil(cost), *holes])
 
 
 def _price(pod: PlannedPod, places: Places) -> _Price:

@@ -15,7 +15,7 @@ from core.requests.grant import Allocation, Placement
 
 MOST = 12
 """Movable pods of one card, or of one node that lacks another resource, of which all sets are
-compared. Of more, the sets of up to ``FEW`` are, and that of all."""
+compared. Of more, the sets of up to ``FEW`` are, and one that the lightest pods are in."""
 
 FEW = 3
 
@@ -93,7 +93,8 @@ class Holes:
             if isinstance(sets, frozenset):
                 yield Hole(cost, sets, placement)
                 continue
-            for leaving in {Leaving().union(*some) for some in product(*self._few(sets))}:
+            unions = {Leaving().union(*some) for some in product(*self._few(sets))}
+            for leaving in sorted(unions, key=sorted):
                 order = (self._cost(leaving), len(leaving), next(number))
                 heappush(heap, (*order, placement, leaving))
 
@@ -146,18 +147,28 @@ class Holes:
 
     def _smallest(self, uids: Sequence[str], suffices: Callable[[Leaving], bool]) -> list[Leaving]:
         """The sets of pods that suffice, without those that contain another one that does."""
-        sizes = [*range(len(uids) + 1)]
-        if len(uids) > MOST:
-            self.complete = False
-            sizes = [*range(FEW + 1), len(uids)]
+        few = len(uids) <= MOST
         found: list[Leaving] = []
-        for size in sizes:
+        for size in range((len(uids) if few else FEW) + 1):
             for some in map(frozenset, combinations(uids, size)):
                 if not any(map(some.issuperset, found)) and suffices(some):
                     found.append(some)
             if found and not found[0]:
-                break
-        return found
+                return found
+        if few:
+            return found
+        self.complete = False
+        return [*found, *self._light(uids, suffices)]
+
+    def _light(self, uids: Sequence[str], suffices: Callable[[Leaving], bool]) -> list[Leaving]:
+        """A set of pods that suffices, none of which could stay: the heaviest stay first."""
+        leaving = Leaving(uids)
+        if not suffices(leaving):
+            return []
+        for uid in sorted(uids, key=lambda uid: (-self._movable[uid].weight, uid)):
+            if suffices(leaving - {uid}):
+                leaving -= {uid}
+        return [leaving]
 
     def _few(self, groups: Sequence[Sequence[Leaving]]) -> Sequence[Sequence[Leaving]]:
         """The groups, without the costliest sets where there are too many combinations."""

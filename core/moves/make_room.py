@@ -9,8 +9,7 @@ from itertools import islice
 from core.moves.places import Places, State
 from core.moves.plan import MovePlan, Proof
 from core.moves.search import Search, Solution, Step
-from core.moves.situation import PlannedPod
-from core.requests.request import TaskClass
+from core.moves.situation import PlannedPod, comparable
 
 STARTS = 50
 """First steps from which a plan is looked for once the search was cut."""
@@ -87,9 +86,7 @@ class _Planner:
         self._places = places
         self._limits = limits
         self._search = Search(places, limits.moves)
-        # Which of an online and an offline task may join the other depends on which came first.
-        every = (*wanted, *places.situation.movable.values())
-        self._comparable = all(pod.request.task_class is TaskClass.NORMAL for pod in every)
+        self._comparable = comparable(wanted, places.situation)
 
     def plan(self, starts: Callable[[], Iterable[Step]]) -> MovePlan:
         """The cheapest plan that follows from some states, in ascending order of their costs."""

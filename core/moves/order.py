@@ -24,6 +24,7 @@ class _Order:
 
     Attributes:
         stuck: sets of moves, by position, after which the others cannot all follow.
+        undo: the ledgers and the room before each move that is made.
     """
 
     def __init__(self, moves: Sequence[Move], situation: Situation) -> None:
@@ -32,27 +33,36 @@ class _Order:
         self.ledgers: dict[str, NodeLedger] = {}
         self.room: dict[str, Amounts] = dict(situation.room)
         self.stuck: set[frozenset[int]] = set()
+        self.undo: list[tuple[dict[str, NodeLedger], dict[str, Amounts]]] = []
 
     def run(self) -> tuple[Move, ...] | None:
         """The moves in order."""
-        chosen = self._rest(frozenset())
-        return None if chosen is None else tuple(self.moves[each] for each in chosen)
+        chosen: list[int] = []
+        number = 0
+        while len(chosen) < len(self.moves):
+            done = frozenset(chosen)
+            number = self._next(done, number)
+            if number < len(self.moves):
+                chosen.append(number)
+                number = 0
+            else:
+                self.stuck.add(done)
+                if not chosen or len(self.stuck) > MOST:
+                    return None
+                number = chosen.pop() + 1
+                self.ledgers, self.room = self.undo.pop()
+        return tuple(self.moves[each] for each in chosen)
 
-    def _rest(self, done: frozenset[int]) -> tuple[int, ...] | None:
-        if len(done) == len(self.moves):
-            return ()
-        if done in self.stuck or len(self.stuck) > MOST:
-            return None
-        for number, move in enumerate(self.moves):
-            if number not in done:
+    def _next(self, done: frozenset[int], first: int) -> int:
+        """Make the first move from a position on that may come next; its position."""
+        for number in range(first, len(self.moves)):
+            if number not in done and done | {number} not in self.stuck:
                 before = self.ledgers.copy(), self.room.copy()
-                if self._make(move):
-                    rest = self._rest(done | {number})
-                    if rest is not None:
-                        return (number, *rest)
+                if self._make(self.moves[number]):
+                    self.undo.append(before)
+                    return number
                 self.ledgers, self.room = before
-        self.stuck.add(done)
-        return None
+        return len(self.moves)
 
     def _make(self, move: Move) -> bool:
         """Make one move; whether the new place was free."""

@@ -130,6 +130,30 @@ class Places:
             self.complete &= holes.complete
             yield hole
 
+    def beside(self, state: State) -> list[str]:
+        """The uids of the pods that may leave the nodes of new places, the lightest first."""
+        nodes = {placement.node for _, placement in state.placed}
+        movable = self.situation.movable
+        found = [
+            uid
+            for node in nodes
+            for uid in self.ledger(state, node).allocations
+            if uid in movable and uid not in state.left
+        ]
+        return sorted(found, key=lambda uid: (movable[uid].weight, uid))
+
+    def without(self, state: State, uid: str) -> State:
+        """The state after one more pod left its place."""
+        pod, node = self.situation.movable[uid], self.source_of[uid]
+        return replace(
+            state,
+            waiting={**state.waiting, uid: pod},
+            cost=state.cost + pod.weight,
+            left=state.left | {uid},
+            ledgers={**state.ledgers, node: self.ledger(state, node).release(uid)},
+            room={**state.room, node: plus(self.room(state, node), pod.needs)},
+        )
+
     def place(self, state: State, pod: PlannedPod, hole: Hole) -> State:
         """The state after a pod that waits got a hole."""
         node, movable = hole.placement.node, self.situation.movable
@@ -156,9 +180,9 @@ class Places:
         waiting: dict[str, PlannedPod] = {}
         ledgers: dict[str, NodeLedger] = {}
         room: dict[str, Amounts] = {}
-        for node in nodes:
+        for node in sorted(nodes):
             ledger, free = inventory.ledger(node), self.situation.room.get(node, NONE)
-            for uid in ledger.allocations.keys() & movable.keys():
+            for uid in sorted(ledger.allocations.keys() & movable.keys()):
                 waiting[uid] = movable[uid]
                 ledger, free = ledger.release(uid), plus(free, movable[uid].needs)
             ledgers[node], room[node] = ledger, free

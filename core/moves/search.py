@@ -72,14 +72,14 @@ class Search:
                     self.cut = True
                     return None
                 self.states += 1
-                if not found.waiting:
-                    moves = self._moves(found)
-                    if moves is not None:
-                        return found, moves
-                elif found.identity() not in seen:
+                moves = None if found.waiting else self._moves(found)
+                if moves is not None:
+                    return found, moves
+                if found.identity() not in seen:
                     seen.add(found.identity())
+                    further = self.steps(found) if found.waiting else self._with_one_more(found)
                     # Of equal cost, the deepest state comes first.
-                    heappush(heap, (self.bound, depth - 1, next(number), self.steps(found)))
+                    heappush(heap, (self.bound, depth - 1, next(number), further))
                 continue
             step = next(found, None)
             if isinstance(step, State):
@@ -122,6 +122,17 @@ class Search:
             further = next(more, None)
             if further is not None:
                 heappush(heap, (further.cost, next(number), further, more))
+
+    def _with_one_more(self, state: State) -> Iterator[Step]:
+        """The states in which one more pod leaves the new place of a pod that has no turn there.
+
+        A plan whose moves wait for each other may have an order beside a pod that could stay.
+        """
+        if len(state.left) < self.most_moves:
+            for uid in self.places.beside(state):
+                left = self.places.without(state, uid)
+                yield left.cost
+                yield left
 
     def _further(self, state: State) -> int:
         """The least by which all plans that follow cost more than a state."""

@@ -1,11 +1,11 @@
 """A cluster as a planner of moves sees it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from core.feasibility.inventory import Inventory
-from core.requests.request import Request
+from core.requests.request import Request, TaskClass
 
 Amounts = Mapping[str, int]
 """Amounts of a node's other resources, such as CPU, by name; each resource in its own unit."""
@@ -43,6 +43,15 @@ class Situation:
     inventory: Inventory
     movable: Mapping[str, PlannedPod]
     room: Mapping[str, Amounts] = field(default_factory=lambda: MappingProxyType({}))
+
+
+def comparable(wanted: Iterable[PlannedPod], situation: Situation) -> bool:
+    """Whether all orders of the same moves lead to the same places.
+
+    Which of an online and an offline task may join the other depends on which came first.
+    """
+    every = (*wanted, *situation.movable.values())
+    return all(pod.request.task_class is TaskClass.NORMAL for pod in every)
 
 
 def shortage(needs: Amounts, room: Amounts) -> dict[str, int]:

@@ -223,9 +223,12 @@ def test_online_and_offline_tasks_join_in_one_order_only_so_that_nothing_is_prov
     task = replace(a, request=replace(a.request, task_class=TaskClass.ONLINE))
     ledger = on(a_ledger("n", 1), a, "n-0")
 
-    plan = make_room([a_pod("w", 16, ["n"])], places(ledger, a_ledger("m", 1), movable=[task]), FAR)
+    wanted = [a_pod("w", 16, ["n"]), a_pod("too large", 17, ["n"])]
+    bound = Bound(wanted, places(ledger, a_ledger("m", 1), movable=[task]))
+    plan = make_room(wanted[:1], places(ledger, a_ledger("m", 1), movable=[task]), FAR)
 
     assert (plan.proof, plan.cost, plan.bound) == (Proof.CUT, 1, 0)
+    assert (bound.cost(["w"]), bound.unresolvable()) == (0, frozenset())
 
 
 def test_of_many_pods_on_a_card_not_all_sets_are_compared() -> None:
@@ -240,6 +243,22 @@ def test_of_many_pods_on_a_card_not_all_sets_are_compared() -> None:
     plan = make_room([a_pod("w", 4, ["n"])], found, FAR)
 
     assert (plan.cost, plan.proof) == (2, Proof.CUT)
+
+
+def test_of_many_pods_on_a_card_the_lightest_leave_and_no_price_of_a_hole_is_certain() -> None:
+    names = ["n", "m"]
+    pods = [a_pod(f"p{each:02}", 1, names, weight=1 + each % 2) for each in range(16)]
+    (card,) = a_ledger("n", 1).node.cards
+    ledger = NodeLedger.of(replace(a_ledger("n", 1).node, cards=(replace(card, slots=20),)))
+    for pod in pods:
+        ledger = on(ledger, pod, "n-0")
+    wanted = [a_pod("w", 5, ["n"]), a_pod("too large", 17, ["n"])]
+
+    found = places(ledger, a_ledger("m", 4), movable=pods)
+
+    assert Bound(wanted, found).cost(["w"]) <= 5
+    assert Bound(wanted, found).unresolvable() == {"too large"}
+    assert make_room(wanted[:1], found, SearchLimits(8, 1000)).cost == 5
 
 
 def test_of_many_combinations_of_cards_the_costliest_are_left_out() -> None:
@@ -362,6 +381,43 @@ def test_an_order_is_found_after_those_that_lead_nowhere() -> None:
 
     assert found_order is not None
     assert [move.pod.request.uid for move in found_order] == ["x", "q", "r", "p"]
+
+
+@pytest.mark.parametrize("gib", [7, 8])
+def test_a_pod_that_could_stay_moves_where_the_others_wait_for_each_other(gib: int) -> None:
+    """``p`` and ``r`` exchange nodes once ``q`` is gone, beside which ``w`` would fit."""
+    p, q, r = a_pod("p", 10, ["a", "b"]), a_pod("q", 4, ["a", "c"]), a_pod("r", 4, ["a", "b"])
+    found = places(
+        on(on(a_ledger("a", 1), p, "a-0"), q, "a-0"),
+        on(on(a_ledger("b", 1), r, "b-0"), a_pod("fixed", 4, ["b"]), "b-0"),
+        on(a_ledger("c", 1), a_pod("other", 12, ["c"]), "c-0"),
+        movable=[p, q, r],
+    )
+    wanted = [a_pod("w", gib, ["a"])]
+    best = least_cost(wanted, found.situation, MOVES)
+
+    plan = make_room(wanted, found, FAR)
+
+    assert steps(plan) == [("q", "a", "c-0"), ("r", "b", "a-0"), ("p", "a", "b-0")]
+    assert (plan.cost, plan.proof) == (best, Proof.OPTIMAL)
+
+
+def test_an_order_of_more_moves_than_python_calls_itself_is_found() -> None:
+    pods = [a_pod(f"p{number}", 4, ["n", "m"]) for number in range(1200)]
+    places_of = [
+        {node: a_grant(f"{node}-{number // 4}", 4 * GIB) for node in "nm"}
+        for number in range(len(pods))
+    ]
+    on_n = [
+        held(at["n"], uid=pod.request.uid, node="n")
+        for pod, at in zip(pods, places_of, strict=True)
+    ]
+    ledgers = NodeLedger.restored(a_ledger("n", 300).node, on_n), a_ledger("m", 300)
+    moves = [
+        Move(pod, "n", Placement("m", (at["m"],))) for pod, at in zip(pods, places_of, strict=True)
+    ]
+
+    assert in_order(moves, places(*ledgers, movable=pods).situation) == tuple(moves)
 
 
 def test_a_plan_of_many_moves_without_an_order_proves_nothing() -> None:
