@@ -74,17 +74,27 @@ def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
 
 
 def concerns(budget: Budget, pod: Pod) -> bool:
-    """Whether a budget counts the eviction of a pod."""
+    """Whether kube-scheduler counts the eviction of a pod against a budget."""
     return (
-        budget.metadata.namespace == (pod.metadata.namespace or "default")
+        bool(labels(pod))
         and pod.metadata.name not in (budget.status.disrupted_pods or {})
-        and matches(budget.spec.selector, labels(pod))
+        and selects(budget, pod)
+    )
+
+
+def selects(budget: Budget, pod: Pod) -> bool:
+    """Whether a budget is asked before a pod is evicted.
+
+    Source: kubernetes pkg/registry/core/pod/storage/eviction.go, getPodDisruptionBudgets.
+    """
+    return budget.metadata.namespace == (pod.metadata.namespace or "default") and matches(
+        budget.spec.selector, labels(pod)
     )
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
     """Whether labels meet all conditions of a budget's selector; none is met by an empty one."""
-    if selector is None or not labels:
+    if selector is None:
         return False
     equal, conditions = selector.match_labels or {}, selector.match_expressions or ()
     return (

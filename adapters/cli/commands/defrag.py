@@ -84,11 +84,15 @@ def defrag(
     from adapters.dialects.dialect import Defaults
     from core.moves.make_room import SearchLimits
 
-    chosen = [option for option in (pods, free_nodes, largest_share) if option]
-    if len(chosen) > 1:
+    chosen = bool(pods) + (free_nodes is not None) + (largest_share is not None)
+    if chosen > 1:
         raise typer.BadParameter("pass one of --for, --free-nodes and --largest-share")
     if pool is not None and (pods or not chosen):
         raise typer.BadParameter("is for --free-nodes and --largest-share", param_hint="--pool")
+    if pool == "":
+        raise typer.BadParameter("is empty", param_hint="--pool")
+    if namespace is not None and not pods:
+        raise typer.BadParameter("is for --for", param_hint="--namespace")
     with bad_input():
         goal = _goal(pods, namespace, free_nodes, largest_share, pool or "")
         found = Origin(filename or (), kubeconfig, context).read(budgets=True)
@@ -112,9 +116,9 @@ def _goal(
 ) -> "Goal":
     from adapters.cli.defrag import goal
 
-    if free_nodes:
+    if free_nodes is not None:
         return goal.FreeNodes(free_nodes, pool)
-    if largest_share:
+    if largest_share is not None:
         return goal.LargestShare(goal.size(largest_share), pool)
     return goal.PendingPods(tuple(pods or ()), namespace)
 
@@ -124,7 +128,7 @@ def _draw(plan: "Planned", file: Path) -> None:
     from adapters.cli.input.source import InputError
 
     try:
-        file.write_text(picture(plan))
+        file.write_text(picture(plan), encoding="utf-8")
     except OSError as error:
         raise InputError("--svg", f"cannot write {file}: {error.strerror}") from error
 

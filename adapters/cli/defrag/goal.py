@@ -96,12 +96,12 @@ def nodes_of_pool(fleet: Fleet, pool: str) -> frozenset[str]:
 
 
 def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
-    """The pods that are to fit, in order of the input, those of a gang together.
+    """The pods that are to fit, in order of their names, those of a gang together.
 
     Raises:
         InputError: a name is that of no pod and no gang that waits.
     """
-    waiting = fleet.pending()
+    waiting = sorted(fleet.pending(), key=full_name)
     if not goal.names:
         return _grouped(waiting)
     chosen: dict[str, Group] = {}

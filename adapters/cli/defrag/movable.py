@@ -8,7 +8,7 @@ from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.gangs import gang_of
-from adapters.wire.budget import Budget, concerns
+from adapters.wire.budget import Budget, selects
 from adapters.wire.kube import OwnerReference, Pod, annotations
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
@@ -16,10 +16,14 @@ from core.requests.request import Request
 STAYS = {
     "dragoman.dev/move": "false",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-    "karpenter.sh/do-not-disrupt": "true",
 }
 """Annotations that keep a pod where it is. Source of the second: kubernetes/autoscaler
-cluster-autoscaler/FAQ.md; of the third: karpenter.sh/docs/concepts/disruption."""
+cluster-autoscaler/FAQ.md."""
+
+KARPENTER = "karpenter.sh/do-not-disrupt"
+"""Annotation that keeps a pod where it is: ``true``, or for a duration from its start, which is not
+compared with the time here.
+Source: kubernetes-sigs/karpenter pkg/utils/pod/scheduling.go, IsDoNotDisruptActive."""
 
 MIRROR = "kubernetes.io/config.mirror"
 """Annotation of a static pod, which is its kubelet's own."""
@@ -139,6 +143,8 @@ class _Sorter:
         if owner.kind == "DaemonSet":
             return "a DaemonSet's pod belongs to its node"
         kept = next((key for key, value in STAYS.items() if texts.get(key) == value), None)
+        if kept is None and texts.get(KARPENTER, "false") != "false":
+            kept = KARPENTER
         if kept is not None:
             return f"its annotation {kept} keeps it"
         if pod.metadata.deletion_timestamp is not None:
@@ -153,10 +159,10 @@ class _Sorter:
     def _budget(self, pod: Pod) -> str:
         """Why budgets keep a pod; empty where they do not.
 
-        Source: kubernetes pkg/registry/core/pod/storage/eviction.go: a pod that several budgets
-        select is not evicted.
+        Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create: of a pod that several
+        budgets select, the eviction ends with status 500.
         """
-        found = [budget for budget in self._budgets if concerns(budget, pod)]
+        found = [budget for budget in self._budgets if selects(budget, pod)]
         if len(found) > 1:
             return "several PodDisruptionBudgets select it, so that it cannot be evicted"
         if found and found[0].status.disruptions_allowed < 1:

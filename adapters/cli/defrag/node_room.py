@@ -14,6 +14,10 @@ from adapters.wire.quantity import QuantityError, parse
 UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1}
 """The resources that count, with the factor to whole numbers: thousandths of a CPU, and bytes."""
 
+OF_POD = ("cpu", "memory")
+"""Those that a pod may request for all its containers together, in place of what they request.
+Source: k8s.io/component-helpers/resource/helpers.go, supportedPodLevelResources."""
+
 PODS = "pods"
 """How many pods a node may have."""
 
@@ -34,6 +38,9 @@ def needs(pod: Pod) -> dict[str, int]:
         for name in UNITS:
             running[name] += own[name]
     most = {name: max(peak[name], running[name]) for name in UNITS}
+    own, limits = _stated(pod.spec.resources.requests), _stated(pod.spec.resources.limits)
+    for name in OF_POD:
+        most[name] = own.get(name, most[name] or limits.get(name, 0))
     return {**{name: amount for name, amount in most.items() if amount}, PODS: 1}
 
 
@@ -61,9 +68,19 @@ def _allocatable(node: KubeNode) -> dict[str, int]:
 
 def _requests(container: Container) -> dict[str, int]:
     """What one container requests; the API server takes a limit for a request that is missing."""
-    stated = {**(container.resources.limits or {}), **(container.resources.requests or {})}
-    amounts = {name: _amount(stated[name]) for name in UNITS if name in stated}
-    return {name: ceil((amounts.get(name) or 0) * unit) for name, unit in UNITS.items()}
+    own = container.resources
+    stated = _stated({**(own.limits or {}), **(own.requests or {})})
+    return {name: stated.get(name, 0) for name in UNITS}
+
+
+def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
+    """Those of the resources that count which are stated."""
+    stated = amounts or {}
+    return {
+        name: ceil((_amount(stated[name]) or 0) * unit)
+        for name, unit in UNITS.items()
+        if name in stated
+    }
 
 
 def _amount(stated: Amount) -> Fraction | None:

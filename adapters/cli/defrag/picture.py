@@ -12,8 +12,14 @@ from core.ledger.usage import CardUsage
 MOST = 60
 """Nodes that are drawn; of more, the first ones."""
 
-LABEL, CARD, HEIGHT, ROW, GAP = 170, 44, 34, 46, 40
-"""Pixels of a node's name, of the width and height of a card, of a row, and between both states."""
+CARD, HEIGHT, ROW, GAP = 44, 34, 46, 40
+"""Pixels of the width and height of a card, of a row, and between both states."""
+
+LETTER, LETTERS = 7.3, 60
+"""Pixels of a letter of a node's name, and how many are shown: of a longer name, the last ones."""
+
+LEAST = 300
+"""Pixels of the width, so that the legend has room."""
 
 STAYS, MOVES, COMES, FREE = "#9aa5b1", "#e8833a", "#2f9e63", "#f4f6f8"
 
@@ -23,22 +29,33 @@ LEGEND = ((STAYS, "stays"), (MOVES, "moves"), (COMES, "fits then"))
 def picture(plan: Planned) -> str:
     """The picture; a card's height is its memory."""
     nodes = [name for name in plan.before if plan.before[name] is not plan.after[name]]
-    shown = nodes[:MOST]
+    shown = {name: _label(name) for name in nodes[:MOST]}
     most = max((len(plan.before[name].node.cards) for name in shown), default=0)
-    width, height = LABEL + 2 * most * CARD + GAP + 10, 60 + len(shown) * ROW
+    left = 20 + round(LETTER * max(map(len, shown.values()), default=0))
+    right = left + most * CARD + GAP
+    width, height = max(right + most * CARD + 10, LEAST), 60 + len(shown) * ROW
+    heads = [_text(left, 44, "before"), _text(right, 44, "after")]
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
             ' font-family="sans-serif" font-size="12">',
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
             *_legend(),
-            _text(LABEL, 44, "before"),
-            _text(LABEL + most * CARD + GAP, 44, "after"),
-            *(line for row, name in enumerate(shown) for line in _row(plan, name, row, most)),
+            *(heads if shown else [_text(5, 44, "no node changes")]),
+            *(
+                line
+                for row, name in enumerate(shown)
+                for line in _row(plan, name, 52 + row * ROW, shown[name], (left, right))
+            ),
             *([_text(5, height - 4, f"{len(nodes) - MOST} more nodes")] if nodes[MOST:] else ()),
             "</svg>\n",
         )
     )
+
+
+def _label(node: str) -> str:
+    name = visible(node)
+    return name if len(name) <= LETTERS else f"...{name[-LETTERS:]}"
 
 
 def _legend() -> Iterator[str]:
@@ -47,14 +64,14 @@ def _legend() -> Iterator[str]:
         yield _text(24 + number * 100, 20, text)
 
 
-def _row(plan: Planned, name: str, row: int, most: int) -> Iterator[str]:
+def _row(plan: Planned, name: str, top: int, label: str, at: tuple[int, int]) -> Iterator[str]:
     moved = {move.pod.request.uid: MOVES for move in plan.moves}
-    top = 52 + row * ROW
-    yield _text(5, top + HEIGHT // 2 + 4, visible(name)[:26])
+    yield _text(5, top + HEIGHT // 2 + 4, label, ' font-family="monospace"')
     new = plan.after[name].allocations.keys() - moved.keys() - plan.before[name].allocations.keys()
     then = moved | dict.fromkeys(new, COMES)
-    yield from _cards(plan.before[name], LABEL, top, moved)
-    yield from _cards(plan.after[name], LABEL + most * CARD + GAP, top, then)
+    left, right = at
+    yield from _cards(plan.before[name], left, top, moved)
+    yield from _cards(plan.after[name], right, top, then)
 
 
 def _cards(ledger: NodeLedger, left: int, top: int, colors: Mapping[str, str]) -> Iterator[str]:
@@ -88,5 +105,5 @@ def _shares(
         )
 
 
-def _text(x: int, y: int, text: str) -> str:
-    return f'<text x="{x}" y="{y}" fill="#1f2933">{escape(text)}</text>'
+def _text(x: int, y: int, text: str, more: str = "") -> str:
+    return f'<text x="{x}" y="{y}" fill="#1f2933"{more}>{escape(text)}</text>'

@@ -10,6 +10,7 @@ from adapters.accounting.answer.judge import Judge, finished
 from adapters.accounting.answer.node_choice import NodeChooser
 from adapters.cli.defrag.gain import Gain, gain
 from adapters.cli.defrag.goal import (
+    FOR,
     FreeNodes,
     Goal,
     Group,
@@ -22,6 +23,7 @@ from adapters.cli.defrag.movable import MovablePod, holders
 from adapters.cli.defrag.node_room import needs, room
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.input.source import InputError
 from adapters.wire.budget import Budget
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.node_names import NodeNames
@@ -37,6 +39,11 @@ from core.requests.request import ContainerRequest, Request
 
 SHARE = "share"
 """Uid of what stands for the share of ``--largest-share``."""
+
+NOT_COMPARED = (
+    "affinity between pods, spread constraints, volumes, host ports, pod overhead, other resources"
+)
+"""What no field says that is read."""
 
 Progress = Callable[[Sequence[Sequence[PodAnswer]]], Iterable[Sequence[PodAnswer]]]
 """Iterates over the groups of pods and shows the progress."""
@@ -152,7 +159,7 @@ class _Planning:
     def run(self, goal: Goal, progress: Progress) -> Planned:
         match goal:
             case PendingPods():
-                self._pending(groups(self.fleet, goal), progress)
+                self._pending(groups(self.fleet, goal), progress, named=bool(goal.names))
             case FreeNodes():
                 self._free_nodes(goal)
             case LargestShare():
@@ -175,9 +182,16 @@ class _Planning:
             unknown=self._unknown(),
         )
 
-    def _pending(self, every: Sequence[Group], progress: Progress) -> None:
+    def _pending(self, every: Sequence[Group], progress: Progress, *, named: bool) -> None:
         """Make room for one group after the other."""
-        answers = [found for group in every if (found := self._answers(group))]
+        answers: list[list[PodAnswer]] = []
+        for group in every:
+            found = self._answers(group)
+            if found:
+                answers.append(found)
+            elif named:
+                name = full_name(group[0])
+                raise InputError(FOR, f"{name} requests no cards, or its gang has some already")
         pods = [
             self._pod(each.pod, each.found.request)
             for group in answers
@@ -282,7 +296,7 @@ class _Planning:
     def _unknown(self) -> tuple[str, ...]:
         free = self.places.situation.room
         without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
-        names = ["affinity between pods, spread constraints, volumes, host ports"]
+        names = [NOT_COMPARED]
         if without:
             every = len(self._with_cards)
             names.append(

@@ -261,6 +261,18 @@ def test_of_many_pods_on_a_card_the_lightest_leave_and_no_price_of_a_hole_is_cer
     assert make_room(wanted[:1], found, SearchLimits(8, 1000)).cost == 5
 
 
+def test_many_pods_that_free_too_little_cpu_make_no_room() -> None:
+    pods = [a_pod(f"p{each:02}", 1, ["n", "m"], cpu=1) for each in range(14)]
+    ledger = a_ledger("n", 4)
+    for number, pod in enumerate(pods):
+        ledger = on(ledger, pod, f"n-{number // 4}")
+
+    found = places(ledger, a_ledger("m", 4), movable=pods, cpu={"n": 0})
+    plan = make_room([a_pod("w", 1, ["n"], cpu=15)], found, FAR)
+
+    assert plan.proof is Proof.IMPOSSIBLE
+
+
 def test_of_many_combinations_of_cards_the_costliest_are_left_out() -> None:
     names = ["n", "m"]
     ledger = a_ledger("n", 7)

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from adapters.cli.defrag.planning import NOT_COMPARED
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
@@ -69,6 +70,7 @@ def test_the_pod_that_costs_least_moves() -> None:
                 ("dragoman.dev/move", "false"),
                 ("cluster-autoscaler.kubernetes.io/safe-to-evict", "false"),
                 ("karpenter.sh/do-not-disrupt", "true"),
+                ("karpenter.sh/do-not-disrupt", "5m"),
                 ("kubernetes.io/config.mirror", "x"),
                 ("volcano.sh/job-name", "j"),
             )
@@ -123,6 +125,22 @@ def test_a_disruption_budget_keeps_a_pod(budgets: list[int], moved: list[str]) -
     things = [budget(f"b{number}", allowed) for number, allowed in enumerate(budgets)]
 
     assert moved_pods(*things, labels={"app": "a"}) == moved
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"status": {"disruptionsAllowed": 0, "disruptedPods": {"a": "2026-01-31T12:00:00Z"}}},
+        {"spec": {"selector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}}},
+    ],
+    ids=["its eviction is in progress", "it has no labels"],
+)
+def test_a_disruption_budget_keeps_a_pod_that_the_eviction_would_be_refused_for(
+    change: Plain,
+) -> None:
+    labels = {} if "spec" in change else {"app": "a"}
+
+    assert "a" not in moved_pods(budget("b", 0) | change, labels=labels)
 
 
 def test_a_claim_keeps_the_pod_that_uses_it_and_its_own_cards() -> None:
@@ -277,7 +295,41 @@ def test_cpu_decides_where_a_node_states_it() -> None:
     plan = as_plain("defrag", things=[small, large, busy, waits])
 
     assert plan["targets"][0]["place"]["node"] == "node-b"
-    assert plan["notCompared"] == ["affinity between pods, spread constraints, volumes, host ports"]
+    assert plan["notCompared"] == [NOT_COMPARED]
+
+
+@pytest.mark.parametrize("stated", ["requests", "limits"])
+def test_what_a_pod_requests_for_all_its_containers_counts(stated: str) -> None:
+    small = node("node-a", cards=1, more={"status": {"allocatable": {"cpu": "4"}}})
+    large = node("node-b", cards=1, more={"status": {"allocatable": {"cpu": "8"}}})
+    waits = pod("waits", volcano(9000), spec={"resources": {stated: {"cpu": "6"}}})
+    after = pod("after", volcano(900), spec={"resources": {stated: {"cpu": "3"}}})
+    after["metadata"]["uid"] = "after"
+
+    plan = as_plain("defrag", things=[small, large, waits, after])
+
+    places = {target["name"]: target["place"]["node"] for target in plan["targets"]}
+    assert places == {"default/waits": "node-b", "default/after": "node-a"}
+
+
+def test_a_plan_is_the_same_in_whatever_order_the_objects_come() -> None:
+    nodes = [node(f"n{number}", cards=2) for number in range(4)]
+    held = [
+        volcano_bound(
+            f"p{number}{card}", 5000, on=f"n{number}", **owned(),
+            annotations={"volcano.sh/vgpu-ids-new": f"GPU-n{number}-{card},NVIDIA,5000,0:"},
+        )
+        for number in range(4)
+        for card in range(2)
+    ]  # fmt: skip
+    waits = [
+        pod(f"w{number}", volcano(9000), metadata={"uid": f"w{number}"}) for number in range(3)
+    ]
+    things = [*nodes, *held, *waits]
+
+    forward, backward = (as_plain("defrag", things=each) for each in (things, things[::-1]))
+
+    assert forward == backward
 
 
 def test_the_picture_has_a_title_for_every_share(tmp_path: Path) -> None:
@@ -307,7 +359,20 @@ def test_a_picture_of_no_change_is_empty(tmp_path: Path) -> None:
 
     command("defrag", "--svg", file, things=[node()])
 
-    assert ElementTree.fromstring(file.read_text()) is not None  # noqa: S314
+    assert "no node changes" in file.read_text()
+
+
+def test_a_picture_shows_the_end_of_a_long_name_and_names_of_any_kind(tmp_path: Path) -> None:
+    file = tmp_path / "plan.svg"
+    names = ["x" * 90 + "-end", "<a>&\"'", "a\x00b", "\ufffe"]
+    nodes = [node(name, cards=1) for name in names]
+    pods = [pod(f"w{each}", volcano(9000), metadata={"uid": f"w{each}"}) for each in range(5)]
+
+    command("defrag", "--svg", file, things=[*nodes, *pods])
+
+    root = ElementTree.fromstring(file.read_text())  # noqa: S314
+    texts = [each.text for each in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert {"..." + "x" * 56 + "-end", names[1], "a\\x00b", "\\ufffe"} <= {*texts}
 
 
 @pytest.mark.parametrize("words", [(), ("-o", "yaml"), ("-o", "json")])
@@ -326,6 +391,10 @@ def test_a_plan_has_three_forms(words: tuple[str, ...]) -> None:
         ("--for x -n ml", "--for: no pod x in namespace ml waits"),
         ("--for waits", "--for: several namespaces have a pod waits that waits"),
         ("--largest-share x", "'x' is not a quantity; write an amount such as 40Gi"),
+        ("--for plain", "--for: default/plain requests no cards, or its gang has some already"),
+        ("--namespace ml", "Invalid value for --namespace: is for --for"),
+        ("--free-nodes 1 --pool=", "Invalid value for --pool: is empty"),
+        ("--largest-share=", "--largest-share: "),
         ("--largest-share 0", "'0' must be 1 byte to 256 TiB"),
         ("--largest-share 1Gi --pool x", "--pool: no node has the label or the model 'x'"),
         ("--free-nodes 1 --for x", "pass one of --for, --free-nodes and --largest-share"),
@@ -335,7 +404,8 @@ def test_a_plan_has_three_forms(words: tuple[str, ...]) -> None:
 )
 def test_bad_input_gets_an_error_and_status_2(words: str, problem: str) -> None:
     second = pod("waits", volcano(1))
-    result = command("defrag", *words.split(), things=[*FULL, second])
+    plain = pod("plain", metadata={"uid": "plain"})
+    result = command("defrag", *words.split(), things=[*FULL, second, plain])
 
     assert result.exit_code == 2
     assert problem in " ".join(result.stderr.replace("│", " ").split())
