@@ -56,6 +56,11 @@ EVERY = 0.5
 DELAY = 2 * SECOND
 """Nanoseconds after the first rejection in which a scheduler may preempt itself."""
 
+RECENT = 120 * SECOND
+"""Nanoseconds after the last rejection until its nodes count no more: where another reason has
+come to rule out all of them, the scheduler asks no more. kube-scheduler tries again after five
+minutes at most."""
+
 ATTEMPTS = 3
 """Attempts for one pod, as long as it exists. A victim that is made again may take the cards."""
 
@@ -79,6 +84,9 @@ MOST_EVICTED = 20
 
 MARGIN = 60
 """Seconds beyond the longest grace period of the victims until an attempt has failed."""
+
+LONGEST_GRACE = 600
+"""Seconds of a grace period that an attempt waits for at most: its author may state any."""
 
 DEFAULT_GRACE = 30
 """Seconds. Source: k8s.io/api/core/v1/types.go, terminationGracePeriodSeconds."""
@@ -229,6 +237,8 @@ class Preemptor:
             return False
         if now - rejected.since < DELAY or rejected.is_preempting(now):
             return False
+        if now - rejected.asked > RECENT or not rejected.nodes:
+            return False
         memory = self._memory.get(request.uid)
         return memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
 
@@ -250,27 +260,34 @@ class Preemptor:
         """Begin an attempt for a pod, if evictions help it."""
         service, uid = self._service, rejected.pod.request.uid
         clock, memory = service.ports.clock, self._memory_of(uid)
+        if not self._is_within_rate(rejected.pod, 1):
+            return
+        versions = {node: _version(service, node) for node in rejected.nodes}
         best = await self._best(rejected, budgets)
         if best is None:
             return
-        version = _version(service, best.node)
         try:
             pod = await service.ports.pods.newest(pod_ref(rejected.pod.pod))
             pod_request = None if pod is None else service.pod_requests.read(pod)
         except (OSError, DialectError):
             return
-        if pod is None or pod_request is None or pod_request.request != rejected.pod.request:
+        if (
+            pod is None
+            or pod.spec.node_name
+            or service.ports.gangs.gang(pod) is not None
+            or pod_request is None
+            or pod_request.request != rejected.pod.request
+        ):
             service.rejected_pods.discard(uid)
             return
         mark = _mark(pod)
         number = max(mark.attempts, memory.attempts) + 1
         if not _may_preempt(pod) or number > ATTEMPTS or clock.wall() < _rested(mark):
             return
-        if not self._is_within_rate(pod_request, len(best.pods)):
-            why = f"{MOST_EVICTED} pods a minute are evicted for namespace {pod_ref(pod).namespace}"
-            self._record(pod_request, Outcome.REFUSED, best.node, "rate", why)
-        elif await self._would_evict(pod_request, best):
-            if _version(service, best.node) == version:
+        if not self._is_within_rate(pod_request, len(best.pods), best.node):
+            return
+        if await self._would_evict(pod_request, best):
+            if _version(service, best.node) == versions[best.node]:
                 await self._evict(pod_request, best, number)
             else:
                 memory.not_before = clock.now()
@@ -281,7 +298,10 @@ class Preemptor:
         found: list[NodeVictims] = []
         for node in rejected.nodes:
             if node not in busy:
-                each = await node_victims(self._service, rejected.pod, node, budgets)
+                try:
+                    each = await node_victims(self._service, rejected.pod, node, budgets)
+                except OSError:
+                    continue
                 if each is not None and not each.pods:
                     return None  # pods that are being deleted free enough
                 found += [] if each is None else [each]
@@ -296,8 +316,10 @@ class Preemptor:
             except OSError as error:
                 later = self._service.ports.clock.now() + REFUSED
                 self._memory_of(pod_request.request.uid).not_before = later
-                why = f"{best.node}: the API server would not evict each pod: {error}"
-                self._record(pod_request, Outcome.REFUSED, best.node, "eviction", why)
+                # The error may name a pod of another namespace: the log has it, the Event has not.
+                why = f"{best.node}: the API server would not evict each pod"
+                text = f"{why}: {error}"
+                self._record(pod_request, Outcome.REFUSED, best.node, "eviction", text)
                 events = self._service.ports.events
                 events.emit(pod_request.pod, "PreemptionFailed", why, warning=True)
                 return False
@@ -317,7 +339,7 @@ class Preemptor:
         memory.attempts = number
         memory.not_before = clock.now() + (REST << number - 1) * SECOND
         if await self._evict_all(pod_request, best):
-            grace = max(_grace(victim) for victim in best.pods)
+            grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
             until = clock.now() + (grace + MARGIN) * SECOND
             self._attempts[uid] = _Attempt(pod_request, best, until)
             self._changed.set()
@@ -340,8 +362,8 @@ class Preemptor:
                 if not await self._evictions.evict(pod_ref(victim)):
                     continue  # it is gone
             except OSError as error:
-                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted: {error}"
-                self._record(pod_request, Outcome.ERROR, best.node, "eviction", why)
+                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted"
+                self._record(pod_request, Outcome.ERROR, best.node, "eviction", f"{why}: {error}")
                 ports.events.emit(pod, "PreemptionFailed", why, warning=True)
                 return False
             self._evicted.append((ports.clock.now(), namespace))
@@ -413,13 +435,17 @@ class Preemptor:
                     ledgers.reserve(Allocation.of(request, part), attempt.until)
                     free.append(grant)
 
-    def _is_within_rate(self, pod_request: PodRequest, more: int) -> bool:
-        """Whether some more pods may be evicted for pods of a namespace now."""
+    def _is_within_rate(self, pod_request: PodRequest, more: int, node: str = "") -> bool:
+        """Whether some more pods may be evicted for pods of a namespace now; recorded if not."""
         now, namespace = self._service.ports.clock.now(), pod_ref(pod_request.pod).namespace
         while self._evicted and now - self._evicted[0][0] > 60 * SECOND:
             self._evicted.popleft()
         count = sum(each == namespace for _, each in self._evicted)
-        return not count or count + more <= MOST_EVICTED
+        if not count or count + more <= MOST_EVICTED:
+            return True
+        why = f"{MOST_EVICTED} pods a minute are evicted for namespace {namespace}"
+        self._record(pod_request, Outcome.REFUSED, node, "rate", why)
+        return False
 
     def _memory_of(self, uid: str) -> _Memory:
         memory = self._memory.setdefault(uid, _Memory())
@@ -448,8 +474,7 @@ def _may_preempt(pod: Pod) -> bool:
     """Whether a pod was rejected, and its scheduler evicts nothing for it itself."""
     rejection = rejection_of(pod)
     return (
-        not pod.spec.node_name
-        and rejection is not None
+        rejection is not None
         and rejection.reason == "Unschedulable"
         and not pod.metadata.deletion_timestamp
         and not pod.status.nominated_node_name
