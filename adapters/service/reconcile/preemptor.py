@@ -201,23 +201,43 @@ class Preemptor:
         if any(each.victims.node == node for each in self._attempts.values()):
             self._changed.set()
 
-    async def run(self) -> NoReturn:
-        """Run rounds until cancelled."""
+    async def run(self) -> None:
+        """Run until cancelled; an eviction that waits for an answer delays no hold."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_holds())
+            tasks.create_task(self._run_begins())
+
+    async def round(self) -> None:
+        """Hold what is free now, then begin attempts for rejected pods."""
+        await self._hold_all()
+        await self._begin_some()
+
+    async def _run_holds(self) -> NoReturn:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
                     await self._changed.wait()
             self._changed.clear()
-            await self.round()
+            await self._hold_all()
 
-    async def round(self) -> None:
-        """Hold what is free now, then begin attempts for rejected pods."""
+    async def _run_begins(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(EVERY)
+            await self._begin_some()
+
+    async def _hold_all(self) -> None:
+        """Hold what is free now."""
         if self._service.readiness.awaited:
             return
         for uid, attempt in [*self._attempts.items()]:
             if await self._is_over(attempt):
                 del self._attempts[uid]
                 self._service.ledgers.unreserve(uid, attempt.victims.node)
+
+    async def _begin_some(self) -> None:
+        """Begin attempts for rejected pods."""
+        if self._service.readiness.awaited:
+            return
         due = (each for each in self._service.rejected_pods.all() if self._is_due(each))
         candidates = [each for each in islice(due, LOOKS) if self._may_help(each)]
         if not candidates:

@@ -1,5 +1,6 @@
 """No pod is evicted where that helps none, or where the scheduler has something better."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -293,6 +294,34 @@ def test_victims_are_not_searched_while_none_may_be_evicted_for_the_namespace(
         rig.sleep(5)
         await rig.preemptor.round()
         assert rig.outcomes[-1] == ("preempt", "refused", "second")
+
+
+def test_cards_are_held_while_the_eviction_for_another_pod_waits_for_an_answer() -> None:
+    @on(a_node("n1", cards=1), a_node("n2", cards=1))
+    async def _(rig: Rig) -> None:
+        for node in ("n1", "n2"):
+            await rig.run_pod(a_pod(f"low-{node}", memory=5000), node)
+        await rig.refuse(rejected("first"), "n1")
+        await rig.preemptor.round()
+        await rig.refuse(rejected("second"), "n2")
+        asked = asyncio.Event()
+
+        async def hang(pod: PodRef, *, dry_run: bool = False) -> bool:  # noqa: ARG001
+            asked.set()
+            return await asyncio.Future[bool]()
+
+        rig.evictor.evict = hang  # type: ignore[method-assign]
+        running = asyncio.create_task(rig.preemptor.run())
+        await asked.wait()
+
+        rig.end("low-n1")
+        await rig.bench.service.release("uid-low-n1")
+        rig.preemptor.changed("n1")
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+        running.cancel()
+        assert rig.holders() == ["first"]
 
 
 def test_claims_are_no_pods_to_ask_the_api_server_about() -> None:
