@@ -346,7 +346,7 @@ class Preemptor:
         return True
 
     async def _evict(self, pod_request: PodRequest, best: NodeVictims, number: int) -> None:
-        """Mark the pod, then evict; the attempt waits for cards then."""
+        """Mark the pod, then evict; the attempt waits for cards from the first eviction on."""
         pod, clock = pod_request.pod, self._service.ports.clock
         uid, ref = pod_request.request.uid, pod_ref(pod)
         memory = self._memory_of(uid)
@@ -358,17 +358,25 @@ class Preemptor:
             return  # its scheduler has changed it, or another process attempts it
         memory.attempts = number
         memory.not_before = clock.now() + (REST << number - 1) * SECOND
+        grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
+        until = clock.now() + (grace + MARGIN) * SECOND
+        self._attempts[uid] = _Attempt(pod_request, best, until)
         if await self._evict_all(pod_request, best):
-            grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
-            until = clock.now() + (grace + MARGIN) * SECOND
-            self._attempts[uid] = _Attempt(pod_request, best, until)
             self._changed.set()
+        else:
+            self._attempts.pop(uid, None)
+            self._service.ledgers.unreserve(uid, best.node)
 
     async def _evict_all(self, pod_request: PodRequest, best: NodeVictims) -> bool:
-        """Evict the victims, the lowest priority first, until one is refused; whether none was."""
+        """Evict the victims, the lowest priority first, until one is refused; whether none was.
+
+        The others stay where the attempt is over meanwhile: the pod has cards, or is gone.
+        """
         pod, ports = pod_request.pod, self._service.ports
         request, namespace = pod_request.request, pod_ref(pod).namespace
         for count, victim in enumerate(best.pods):
+            if request.uid not in self._attempts:
+                return True
             decision = DecisionRecord(
                 "evict",
                 Outcome.EVICTED,

@@ -324,6 +324,63 @@ def test_cards_are_held_while_the_eviction_for_another_pod_waits_for_an_answer()
         assert rig.holders() == ["first"]
 
 
+async def run_until_evicted(rig: Rig) -> None:
+    running = asyncio.create_task(rig.preemptor.run())
+    async with asyncio.timeout(5):
+        while not rig.evictor.evicted:
+            await asyncio.sleep(0.01)
+    await asyncio.sleep(0.1)
+    running.cancel()
+
+
+def test_cards_of_the_first_victim_are_reserved_while_the_second_one_is_evicted() -> None:
+    @on()
+    async def _(rig: Rig) -> None:
+        await full(rig)
+        pod = a_pod("urgent", count=2, memory=5000, priority=10)
+        await rig.refuse({**pod, "status": rejected("urgent")["status"]})
+        evict = rig.evictor.evict
+        fits: list[list[str]] = []
+
+        async def slowly(pod: PodRef, *, dry_run: bool = False) -> bool:
+            if not dry_run and rig.evictor.evicted == ["low-2"]:
+                rig.end("low-2")
+                await rig.bench.service.release("uid-low-2")
+                rig.preemptor.changed("n1")
+                await asyncio.sleep(0.05)
+                fits.append(await rig.ask(a_pod("other", memory=5000, priority=5)))
+            return await evict(pod, dry_run=dry_run)
+
+        rig.evictor.evict = slowly  # type: ignore[method-assign]
+        await run_until_evicted(rig)
+
+        assert rig.evictor.evicted == ["low-2", "low-1"]
+        assert fits == [[]]
+
+
+def test_the_second_victim_stays_where_the_pod_was_deleted_meanwhile() -> None:
+    @on()
+    async def _(rig: Rig) -> None:
+        await full(rig)
+        pod = a_pod("urgent", count=2, memory=5000, priority=10)
+        await rig.refuse({**pod, "status": rejected("urgent")["status"]})
+        evict = rig.evictor.evict
+
+        async def deleting(pod: PodRef, *, dry_run: bool = False) -> bool:
+            evicted = await evict(pod, dry_run=dry_run)
+            if not dry_run and rig.evictor.evicted == ["low-2"]:
+                rig.end("urgent")
+                rig.preemptor.changed("n1")
+                await asyncio.sleep(0.05)
+            return evicted
+
+        rig.evictor.evict = deleting  # type: ignore[method-assign]
+        await run_until_evicted(rig)
+
+        assert rig.evictor.evicted == ["low-2"]
+        assert rig.preemptor.waiting == 0
+
+
 def test_claims_are_no_pods_to_ask_the_api_server_about() -> None:
     @on()
     async def _(rig: Rig) -> None:
