@@ -83,7 +83,7 @@ class DisruptedTogether:
     """Pods of a group that may only be evicted all or not at all.
 
     Attributes:
-        priority: of the group.
+        priority: of the group, or of the pod with the highest one.
         pods: those that are bound, of all nodes, and are not being deleted.
     """
 
@@ -209,8 +209,11 @@ class GangCache:
         priority = None if ref is None else self._together.get(ref)
         if ref is None or priority is None:
             return None
-        bound = (pod for pod in self._pods[ref].values() if pod.spec.node_name and not _ended(pod))
-        return DisruptedTogether(priority, tuple(bound))
+        bound = tuple(
+            pod for pod in self._pods[ref].values() if pod.spec.node_name and not _ended(pod)
+        )
+        highest = max((pod.spec.priority or 0 for pod in bound), default=priority)
+        return DisruptedTogether(max(priority, highest), bound)
 
     def unbound(self, namespace: str) -> Iterator[Pod]:
         """Return the pods of a namespace that name a gang and are not bound."""
@@ -297,5 +300,7 @@ def _bare(pod: Pod) -> Pod:
         node_name=pod.spec.node_name,
         scheduler_name=pod.spec.scheduler_name,
         scheduling_group=pod.spec.scheduling_group,
+        priority=pod.spec.priority,
+        termination_grace_period_seconds=pod.spec.termination_grace_period_seconds,
     )
     return Pod(metadata, spec, PodStatus(phase=pod.status.phase))

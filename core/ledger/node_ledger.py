@@ -158,15 +158,16 @@ class NodeLedger:
         allocations = MappingProxyType({**self.allocations, uid: final})
         return replace(self, allocations=allocations, version=version)
 
-    def release(self, uid: str) -> "NodeLedger":
-        """Remove the allocation of a pod; itself where the pod has none."""
-        if uid not in self.allocations:
+    def release(self, *uids: str) -> "NodeLedger":
+        """Remove the allocations of some pods; itself where they have none."""
+        if self.allocations.keys().isdisjoint(uids):
             return self
-        rest = {key: value for key, value in self.allocations.items() if key != uid}
+        leaving = frozenset(uids)
+        rest = {key: value for key, value in self.allocations.items() if key not in leaving}
         return NodeLedger(
             self.node,
             MappingProxyType(rest),
-            tuple(use.minus(uid) for use in self.usages),
+            tuple(use.minus(*uids) for use in self.usages),
             self.version + 1,
             self.fences,
         )

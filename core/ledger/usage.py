@@ -75,16 +75,17 @@ class CardUsage:
             (*self.shares, share),
         )
 
-    def minus(self, uid: str) -> "CardUsage":
-        """The usage without the share of a pod; itself where the pod has none."""
-        gone = next((share for share in self.shares if share.uid == uid), None)
-        if gone is None:
+    def minus(self, *uids: str) -> "CardUsage":
+        """The usage without the shares of some pods; itself where they have none."""
+        leaving = frozenset(uids)
+        gone = [share for share in self.shares if share.uid in leaving]
+        if not gone:
             return self
         return CardUsage(
-            self.memory - gone.memory,
-            self.compute - gone.compute,
-            self.slots - gone.slots,
-            tuple(share for share in self.shares if share is not gone),
+            self.memory - sum(share.memory for share in gone),
+            self.compute - sum(share.compute for share in gone),
+            self.slots - sum(share.slots for share in gone),
+            tuple(share for share in self.shares if share.uid not in leaving),
         )
 
     def slices(self) -> tuple[Slice, ...]:

@@ -159,6 +159,21 @@ def test_bound_pods_of_a_group_are_disrupted_together_where_it_says_so() -> None
     assert cache.disrupted_with("unknown") is None
 
 
+def test_a_group_has_the_priority_of_its_highest_pod() -> None:
+    cache = GangCache()
+    cache.put_group(GangApi.KUBERNETES, all_at_once())
+    for name, priority in (("a", None), ("b", 7)):
+        each = in_group(name, "n1")
+        spec = replace(each.spec, priority=priority, termination_grace_period_seconds=90)
+        cache.put(replace(each, spec=spec))
+
+    found = cache.disrupted_with("u-a")
+
+    assert found is not None
+    assert found.priority == 7
+    assert [each.spec.termination_grace_period_seconds for each in found.pods] == [90, 90]
+
+
 def test_the_mode_of_a_group_goes_with_its_object() -> None:
     cache = GangCache()
     cache.put(in_group("a", "n1"))

@@ -4,7 +4,7 @@ Source: kubernetes 1.37.1 pkg/registry/core/pod/storage/eviction.go.
 """
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, UNANSWERED, ClusterError
 from adapters.cluster.api.paths import PODS
 from core.requests.pod_ref import PodRef
 
@@ -17,7 +17,9 @@ class EvictionClient:
         self._client = client
 
     async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
-        """Evict a pod with its own grace period.
+        """Evict a pod with its own grace period; without an answer, ask once more.
+
+        The first request may have evicted it; then it is the uid that makes the second one safe.
 
         Args:
             pod: its uid must be that of the pod that is there.
@@ -29,6 +31,14 @@ class EvictionClient:
         Raises:
             ClusterError: the pod was not evicted; status 429 where a disruption budget forbids it.
         """
+        try:
+            return await self._evict(pod, dry_run=dry_run)
+        except ClusterError as error:
+            if error.status != UNANSWERED:
+                raise
+        return await self._evict(pod, dry_run=dry_run)
+
+    async def _evict(self, pod: PodRef, *, dry_run: bool) -> bool:
         body = {
             "apiVersion": "policy/v1",
             "kind": "Eviction",

@@ -11,6 +11,7 @@ from datetime import datetime
 from adapters.accounting.gang_cache import DisruptedTogether
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.dra import DRA
 from adapters.service.decide.advice.recorded import Victims, VictimsSelected
 from adapters.service.decide.service import Service
 from adapters.wire.budget import Budget, violations
@@ -109,6 +110,9 @@ async def node_victims(
 
     Returns:
         None where evictions do not help, or where its quota would refuse the pod after them.
+
+    Raises:
+        OSError: the API server did not confirm that a pod has ended.
     """
     ledger = service.ledgers.ledger(node)
     if ledger is None:
@@ -119,7 +123,10 @@ async def node_victims(
         ledger = ledger.release(uid)
     if isinstance(fit(request, ledger), Placement):
         return NodeVictims(node, (), (), ())
-    candidates = await _candidates(service, pod_request, ledger)
+    found = await _candidates(service, pod_request, ledger)
+    # A pod that is being deleted for too long does not go because it is evicted.
+    going_on = {uid: pod for uid, pod in found.pods.items() if not pod.metadata.deletion_timestamp}
+    candidates = _Candidates(going_on, found.groups)
     protected = candidates.protected(budgets)
     fewest = _fewest(service, pod_request, ledger, candidates, protected)
     if isinstance(fewest, Reason):
@@ -217,6 +224,8 @@ async def _candidates(service: Service, pod_request: PodRequest, ledger: NodeLed
     for allocation in sorted(youngest_first, key=lambda each: each.priority):
         if allocation.priority >= pod_request.request.priority:
             break
+        if allocation.dialect == DRA:
+            continue
         try:
             pod = await service.ports.pods.get(allocation.pod_ref)
         except OSError:
@@ -232,9 +241,18 @@ async def _candidates(service: Service, pod_request: PodRequest, ledger: NodeLed
 
 
 async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
-    """The pods of a node that are being deleted, or are gone, and whose cards will be free soon."""
-    leaving: list[str] = []
+    """The pods of a node that are being deleted, or are gone, and whose cards will be free soon.
+
+    Raises:
+        OSError: the API server did not confirm that a pod has ended.
+    """
+    leaving = [each.uid for each in await service.ports.ended.among(ledger)]
+    latest = service.ports.clock.wall() - LATE
     for allocation in ledger.allocations.values():
+        if allocation.release_by is not None and latest < allocation.release_by * SECOND:
+            leaving.append(allocation.uid)
+        if allocation.dialect == DRA or allocation.release_by is not None:
+            continue
         try:
             pod = await service.ports.pods.get(allocation.pod_ref)
         except OSError:

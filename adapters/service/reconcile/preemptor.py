@@ -56,6 +56,11 @@ EVERY = 0.5
 DELAY = 2 * SECOND
 """Nanoseconds after the first rejection in which a scheduler may preempt itself."""
 
+RECENT = 120 * SECOND
+"""Nanoseconds after the last rejection until its nodes count no more: where another reason has
+come to rule out all of them, the scheduler asks no more. kube-scheduler tries again after five
+minutes at most."""
+
 ATTEMPTS = 3
 """Attempts for one pod, as long as it exists. A victim that is made again may take the cards."""
 
@@ -79,6 +84,9 @@ MOST_EVICTED = 20
 
 MARGIN = 60
 """Seconds beyond the longest grace period of the victims until an attempt has failed."""
+
+LONGEST_GRACE = 600
+"""Seconds of a grace period that an attempt waits for at most: its author may state any."""
 
 DEFAULT_GRACE = 30
 """Seconds. Source: k8s.io/api/core/v1/types.go, terminationGracePeriodSeconds."""
@@ -193,23 +201,43 @@ class Preemptor:
         if any(each.victims.node == node for each in self._attempts.values()):
             self._changed.set()
 
-    async def run(self) -> NoReturn:
-        """Run rounds until cancelled."""
+    async def run(self) -> None:
+        """Run until cancelled; an eviction that waits for an answer delays no hold."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._run_holds())
+            tasks.create_task(self._run_begins())
+
+    async def round(self) -> None:
+        """Hold what is free now, then begin attempts for rejected pods."""
+        await self._hold_all()
+        await self._begin_some()
+
+    async def _run_holds(self) -> NoReturn:
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(EVERY):
                     await self._changed.wait()
             self._changed.clear()
-            await self.round()
+            await self._hold_all()
 
-    async def round(self) -> None:
-        """Hold what is free now, then begin attempts for rejected pods."""
+    async def _run_begins(self) -> NoReturn:
+        while True:
+            await asyncio.sleep(EVERY)
+            await self._begin_some()
+
+    async def _hold_all(self) -> None:
+        """Hold what is free now."""
         if self._service.readiness.awaited:
             return
         for uid, attempt in [*self._attempts.items()]:
             if await self._is_over(attempt):
                 del self._attempts[uid]
                 self._service.ledgers.unreserve(uid, attempt.victims.node)
+
+    async def _begin_some(self) -> None:
+        """Begin attempts for rejected pods."""
+        if self._service.readiness.awaited:
+            return
         due = (each for each in self._service.rejected_pods.all() if self._is_due(each))
         candidates = [each for each in islice(due, LOOKS) if self._may_help(each)]
         if not candidates:
@@ -228,6 +256,8 @@ class Preemptor:
         if request.uid in self._attempts or request.plugin is not None:
             return False
         if now - rejected.since < DELAY or rejected.is_preempting(now):
+            return False
+        if now - rejected.asked > RECENT or not rejected.nodes:
             return False
         memory = self._memory.get(request.uid)
         return memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
@@ -250,27 +280,34 @@ class Preemptor:
         """Begin an attempt for a pod, if evictions help it."""
         service, uid = self._service, rejected.pod.request.uid
         clock, memory = service.ports.clock, self._memory_of(uid)
+        if not self._is_within_rate(rejected.pod, 1):
+            return
+        versions = {node: _version(service, node) for node in rejected.nodes}
         best = await self._best(rejected, budgets)
         if best is None:
             return
-        version = _version(service, best.node)
         try:
             pod = await service.ports.pods.newest(pod_ref(rejected.pod.pod))
             pod_request = None if pod is None else service.pod_requests.read(pod)
         except (OSError, DialectError):
             return
-        if pod is None or pod_request is None or pod_request.request != rejected.pod.request:
+        if (
+            pod is None
+            or pod.spec.node_name
+            or service.ports.gangs.gang(pod) is not None
+            or pod_request is None
+            or pod_request.request != rejected.pod.request
+        ):
             service.rejected_pods.discard(uid)
             return
         mark = _mark(pod)
         number = max(mark.attempts, memory.attempts) + 1
         if not _may_preempt(pod) or number > ATTEMPTS or clock.wall() < _rested(mark):
             return
-        if not self._is_within_rate(pod_request, len(best.pods)):
-            why = f"{MOST_EVICTED} pods a minute are evicted for namespace {pod_ref(pod).namespace}"
-            self._record(pod_request, Outcome.REFUSED, best.node, "rate", why)
-        elif await self._would_evict(pod_request, best):
-            if _version(service, best.node) == version:
+        if not self._is_within_rate(pod_request, len(best.pods), best.node):
+            return
+        if await self._would_evict(pod_request, best):
+            if _version(service, best.node) == versions[best.node]:
                 await self._evict(pod_request, best, number)
             else:
                 memory.not_before = clock.now()
@@ -281,7 +318,10 @@ class Preemptor:
         found: list[NodeVictims] = []
         for node in rejected.nodes:
             if node not in busy:
-                each = await node_victims(self._service, rejected.pod, node, budgets)
+                try:
+                    each = await node_victims(self._service, rejected.pod, node, budgets)
+                except OSError:
+                    continue
                 if each is not None and not each.pods:
                     return None  # pods that are being deleted free enough
                 found += [] if each is None else [each]
@@ -296,15 +336,17 @@ class Preemptor:
             except OSError as error:
                 later = self._service.ports.clock.now() + REFUSED
                 self._memory_of(pod_request.request.uid).not_before = later
-                why = f"{best.node}: the API server would not evict each pod: {error}"
-                self._record(pod_request, Outcome.REFUSED, best.node, "eviction", why)
+                # The error may name a pod of another namespace: the log has it, the Event has not.
+                why = f"{best.node}: the API server would not evict each pod"
+                text = f"{why}: {error}"
+                self._record(pod_request, Outcome.REFUSED, best.node, "eviction", text)
                 events = self._service.ports.events
                 events.emit(pod_request.pod, "PreemptionFailed", why, warning=True)
                 return False
         return True
 
     async def _evict(self, pod_request: PodRequest, best: NodeVictims, number: int) -> None:
-        """Mark the pod, then evict; the attempt waits for cards then."""
+        """Mark the pod, then evict; the attempt waits for cards from the first eviction on."""
         pod, clock = pod_request.pod, self._service.ports.clock
         uid, ref = pod_request.request.uid, pod_ref(pod)
         memory = self._memory_of(uid)
@@ -316,17 +358,25 @@ class Preemptor:
             return  # its scheduler has changed it, or another process attempts it
         memory.attempts = number
         memory.not_before = clock.now() + (REST << number - 1) * SECOND
+        grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
+        until = clock.now() + (grace + MARGIN) * SECOND
+        self._attempts[uid] = _Attempt(pod_request, best, until)
         if await self._evict_all(pod_request, best):
-            grace = max(_grace(victim) for victim in best.pods)
-            until = clock.now() + (grace + MARGIN) * SECOND
-            self._attempts[uid] = _Attempt(pod_request, best, until)
             self._changed.set()
+        else:
+            self._attempts.pop(uid, None)
+            self._service.ledgers.unreserve(uid, best.node)
 
     async def _evict_all(self, pod_request: PodRequest, best: NodeVictims) -> bool:
-        """Evict the victims, the lowest priority first, until one is refused; whether none was."""
+        """Evict the victims, the lowest priority first, until one is refused; whether none was.
+
+        The others stay where the attempt is over meanwhile: the pod has cards, or is gone.
+        """
         pod, ports = pod_request.pod, self._service.ports
         request, namespace = pod_request.request, pod_ref(pod).namespace
         for count, victim in enumerate(best.pods):
+            if request.uid not in self._attempts:
+                return True
             decision = DecisionRecord(
                 "evict",
                 Outcome.EVICTED,
@@ -340,8 +390,8 @@ class Preemptor:
                 if not await self._evictions.evict(pod_ref(victim)):
                     continue  # it is gone
             except OSError as error:
-                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted: {error}"
-                self._record(pod_request, Outcome.ERROR, best.node, "eviction", why)
+                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted"
+                self._record(pod_request, Outcome.ERROR, best.node, "eviction", f"{why}: {error}")
                 ports.events.emit(pod, "PreemptionFailed", why, warning=True)
                 return False
             self._evicted.append((ports.clock.now(), namespace))
@@ -413,13 +463,17 @@ class Preemptor:
                     ledgers.reserve(Allocation.of(request, part), attempt.until)
                     free.append(grant)
 
-    def _is_within_rate(self, pod_request: PodRequest, more: int) -> bool:
-        """Whether some more pods may be evicted for pods of a namespace now."""
+    def _is_within_rate(self, pod_request: PodRequest, more: int, node: str = "") -> bool:
+        """Whether some more pods may be evicted for pods of a namespace now; recorded if not."""
         now, namespace = self._service.ports.clock.now(), pod_ref(pod_request.pod).namespace
         while self._evicted and now - self._evicted[0][0] > 60 * SECOND:
             self._evicted.popleft()
         count = sum(each == namespace for _, each in self._evicted)
-        return not count or count + more <= MOST_EVICTED
+        if not count or count + more <= MOST_EVICTED:
+            return True
+        why = f"{MOST_EVICTED} pods a minute are evicted for namespace {namespace}"
+        self._record(pod_request, Outcome.REFUSED, node, "rate", why)
+        return False
 
     def _memory_of(self, uid: str) -> _Memory:
         memory = self._memory.setdefault(uid, _Memory())
@@ -448,8 +502,7 @@ def _may_preempt(pod: Pod) -> bool:
     """Whether a pod was rejected, and its scheduler evicts nothing for it itself."""
     rejection = rejection_of(pod)
     return (
-        not pod.spec.node_name
-        and rejection is not None
+        rejection is not None
         and rejection.reason == "Unschedulable"
         and not pod.metadata.deletion_timestamp
         and not pod.status.nominated_node_name

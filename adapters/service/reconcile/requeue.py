@@ -84,6 +84,7 @@ class PodRequeuer:
             for pod in service.waiting_pods.pop_fitting(1, service.gangs.fits):
                 for each in service.gangs.waiting(pod):
                     service.waiting_pods.discard(each.metadata.uid)
+                    service.rejected_pods.woken(each.metadata.uid)
                     woken[each.metadata.uid] = each
             evaluated += 1
             self._to_evaluate -= 1

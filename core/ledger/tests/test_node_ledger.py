@@ -219,6 +219,16 @@ def test_releasing_a_pod_without_an_allocation_changes_nothing() -> None:
     assert ledger.release("p") is ledger
 
 
+def test_several_pods_are_released_as_one_after_the_other() -> None:
+    ledger = empty(*like_cards(2))
+    for number, card in enumerate(("c0", "c0", "c1")):
+        ledger = ledger.allocate(held(a_grant(card, memory=GIB, compute=10), uid=f"p{number}"))
+
+    both = ledger.release("p0", "stranger", "p2")
+
+    assert both == replace(ledger.release("p0").release("p2"), version=ledger.version + 1)
+
+
 def test_reservations_expire_at_their_time() -> None:
     ledger = empty(*like_cards(4))
     for number, expires in enumerate((4, 5, 6, None)):

@@ -4,6 +4,8 @@ import shutil
 import time
 from pathlib import Path
 
+import pytest
+
 from e2e.harness.processes.run import REPOSITORY
 from e2e.kind import cards
 from e2e.kind.documentation import blocks
@@ -76,30 +78,33 @@ def test_pods_of_three_dialects_and_three_schedulers_share_one_card(workers: lis
     eventually(30, lambda: used() == {})
 
 
-def test_a_gang_of_three_dialects_is_bound_as_a_whole_or_not_at_all(workers: list[str]) -> None:
+@pytest.mark.parametrize("scheduler", ["koord-scheduler", "default-scheduler"])
+def test_a_gang_of_three_dialects_is_bound_as_a_whole_or_not_at_all(
+    workers: list[str], scheduler: str
+) -> None:
     node, most = workers[0], cards.MEMORY_MIB * 3 // 5
     shares = (volcano(most), koordinator(60), hami(most, cores=0))
-    too_many = gang("too-many", node, *shares)
+    too_many = gang("too-many", node, scheduler, *shares)
     time.sleep(15)
 
     assert not any(get(f"pod {name}")["spec"].get("nodeName") for name in too_many)
     assert used() == {}
     delete(*too_many)
 
-    fitting = gang("fitting", node, *shares[: cards.CARDS])
+    fitting = gang("fitting", node, scheduler, *shares[: cards.CARDS])
     wait_for("pod", *fitting, "--for=condition=Ready")
     assert len({environment(name)["NVIDIA_VISIBLE_DEVICES"] for name in fitting}) == cards.CARDS
     delete(*fitting)
     eventually(60, lambda: used() == {})
 
 
-def gang(name: str, node: str, *shares: dict[str, int]) -> list[str]:
-    """Create pods of one gang of koord-scheduler; their names."""
-    key = "gang.scheduling.koordinator.sh"
-    texts = {f"{key}/name": name, f"{key}/min-available": str(len(shares))}
-    names = [f"{name}-{number}" for number in range(len(shares))]
+def gang(name: str, node: str, scheduler: str, *shares: dict[str, int]) -> list[str]:
+    """Create pods of one gang in Koordinator's words; their names."""
+    key, group = "gang.scheduling.koordinator.sh", f"{name}-{scheduler}"
+    texts = {f"{key}/name": group, f"{key}/min-available": str(len(shares))}
+    names = [f"{group}-{number}" for number in range(len(shares))]
     pods = [
-        pod(each, share, node=node, scheduler="koord-scheduler")
+        pod(each, share, node=node, scheduler=scheduler)
         for each, share in zip(names, shares, strict=True)
     ]
     for made in pods:

@@ -6,7 +6,7 @@ import pytest
 
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.evictions import EvictionClient
-from adapters.cluster.tests.server import Server, Step, client, ok, refusal, serving
+from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
 from core.requests.pod_ref import PodRef
 
 
@@ -56,6 +56,22 @@ def test_a_pod_that_is_gone_or_was_made_again_is_not_evicted(gone: Step) -> None
     evicted, _ = evict(gone)
 
     assert evicted is False
+
+
+@pytest.mark.parametrize("second", [ok({}), refusal(404)])
+def test_an_eviction_without_an_answer_is_asked_for_once_more(second: Step) -> None:
+    evicted, server = evict(cut, second)
+
+    assert isinstance(evicted, bool)
+    assert [request.json() for request in server.requests[1:]] == [server.requests[0].json()]
+
+
+def test_an_eviction_without_a_second_answer_is_an_error() -> None:
+    error, server = evict(cut, cut, ok({}))
+
+    assert isinstance(error, ClusterError)
+    assert error.status == 0
+    assert len(server.requests) == 2
 
 
 @pytest.mark.parametrize("status", [429, 409, 500, 403])

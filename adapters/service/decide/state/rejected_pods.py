@@ -23,6 +23,7 @@ class RejectedPod:
     Attributes:
         pod: as its scheduler sent it last.
         since: when it was rejected for the first time, in nanoseconds of the clock.
+        asked: when it was rejected for the last time.
         nodes: some of those that its scheduler named last and where evictions may help. On all of
             them the pod has everything but cards.
         named: when its scheduler was given victims last; None where it was not.
@@ -30,6 +31,7 @@ class RejectedPod:
 
     pod: PodRequest
     since: int
+    asked: int
     nodes: tuple[str, ...] = ()
     named: int | None = field(default=None)
 
@@ -54,9 +56,9 @@ class RejectedPods:
             now: in nanoseconds of the clock.
         """
         uid = pod.request.uid
-        known = self._by_uid.get(uid) or RejectedPod(pod, now)
+        known = self._by_uid.get(uid) or RejectedPod(pod, now, now)
         self._by_uid[uid] = known
-        known.pod, known.nodes = pod, self._some(nodes)
+        known.pod, known.nodes, known.asked = pod, self._some(nodes), now
         if len(self._by_uid) > KEPT:
             del self._by_uid[self.all()[-1].pod.request.uid]
 
@@ -65,6 +67,12 @@ class RejectedPods:
         known = self._by_uid.get(uid)
         if known is not None:
             known.named = now
+
+    def woken(self, uid: str) -> None:
+        """A node fits a pod, maybe one that is not kept here: its scheduler tries it again."""
+        known = self._by_uid.get(uid)
+        if known is not None:
+            known.nodes = ()
 
     def discard(self, uid: str) -> None:
         """The pod fits, or was deleted."""

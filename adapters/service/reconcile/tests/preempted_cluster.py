@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 import msgspec
 
 from adapters.accounting.gang_cache import GangCache
+from adapters.dialects.dra import DRA
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.reconcile.preemptor import DELAY, Preemptor
@@ -83,7 +84,7 @@ class Evictor:
 
 
 class Ended:
-    """The allocations of pods that are not in the cluster."""
+    """The allocations of pods that are not in the cluster, as far as the watch has reported."""
 
     def __init__(self) -> None:
         self.cluster: CountingCluster | None = None
@@ -91,8 +92,13 @@ class Ended:
     async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
         if self.cluster is None:
             return ()
-        there = {pod.metadata.uid for pod in self.cluster.pods()}
-        return [each for each in ledger.allocations.values() if each.uid not in there]
+        known = (*self.cluster.pods(), *self.cluster.late.values())
+        there = {pod.metadata.uid for pod in known}
+        return [
+            each
+            for each in ledger.allocations.values()
+            if each.uid not in there and each.dialect != DRA and each.release_by is None
+        ]
 
 
 class Rig:

@@ -392,9 +392,12 @@ def test_a_victim_that_returns_and_takes_the_place_is_not_evicted_for_ever() -> 
             await rig.bench.service.release(f"uid-low-{number}")
             await rig.run_pod(a_pod(f"low-{number + 1}", memory=5000), "n1")
             rig.sleep(REST - 1)
+            await rig.ask(rejected("urgent"))
             await rig.preemptor.round()
             rig.sleep((REST << number) - REST + 6)
+            await rig.ask(rejected("urgent"))
         rig.sleep(REST << ATTEMPTS)
+        await rig.ask(rejected("urgent"))
 
         await rig.preemptor.round()
 
