@@ -164,7 +164,7 @@ class PodSpec(Wire, frozen=True, gc=False):
     scheduling_group: SchedulingGroup | None = None
     scheduling_gates: tuple[SchedulingGate, ...] | None = None
     resource_claims: tuple[PodClaim, ...] | None = None
-    resources: Resources = Resources()
+    resources: Resources | None = None
     termination_grace_period_seconds: Int64 | None = None
 
 

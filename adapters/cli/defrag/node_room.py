@@ -8,14 +8,14 @@ from fractions import Fraction
 from math import ceil
 
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.wire.kube import Amount, Container, KubeNode, Pod
+from adapters.wire.kube import Amount, Container, KubeNode, Pod, Resources
 from adapters.wire.quantity import QuantityError, parse
 
 UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1}
 """The resources that count, with the factor to whole numbers: thousandths of a CPU, and bytes."""
 
 OF_POD = ("cpu", "memory")
-"""Those that a pod may request for all its containers together, in place of what they request.
+"""What a pod may request for all its containers together, in place of what they request.
 Source: k8s.io/component-helpers/resource/helpers.go, supportedPodLevelResources."""
 
 PODS = "pods"
@@ -38,7 +38,8 @@ def needs(pod: Pod) -> dict[str, int]:
         for name in UNITS:
             running[name] += own[name]
     most = {name: max(peak[name], running[name]) for name in UNITS}
-    own, limits = _stated(pod.spec.resources.requests), _stated(pod.spec.resources.limits)
+    stated = pod.spec.resources or Resources()
+    own, limits = _stated(stated.requests), _stated(stated.limits)
     for name in OF_POD:
         most[name] = own.get(name, most[name] or limits.get(name, 0))
     return {**{name: amount for name, amount in most.items() if amount}, PODS: 1}
@@ -74,7 +75,7 @@ def _requests(container: Container) -> dict[str, int]:
 
 
 def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
-    """Those of the resources that count which are stated."""
+    """How much is stated of each resource that counts."""
     stated = amounts or {}
     return {
         name: ceil((_amount(stated[name]) or 0) * unit)

@@ -1,8 +1,8 @@
 """Plans moves for a goal, on a cluster from files or a live one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 from adapters.accounting.answer.answer import PodAnswer
@@ -26,6 +26,7 @@ from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
 from adapters.wire.budget import Budget
 from adapters.wire.kube import Pod, full_name
+from core.feasibility.cache import request_signature
 from core.feasibility.node_names import NodeNames
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
@@ -139,6 +140,7 @@ class _Planning:
         self.judge = Judge(self.facts)
         self.found = holders(fleet, budgets)
         self._chooser = NodeChooser(self.facts.nodes())
+        self._without_plan: dict[Hashable, MovePlan] = {}
         self._nodes: dict[NodeNames, frozenset[str]] = {}
         self._with_cards = frozenset(
             ledger.node.name for ledger in self.facts.inventory if ledger.node.cards
@@ -227,13 +229,29 @@ class _Planning:
                 self.targets.append(MoveTarget(full_name(each.pod), each.dialect, reason=own))
             return
         pods = [self._pod(each.pod, each.found.request) for each in wanted if each.found]
-        plan = self._make(make_room(pods, self.places, self.limits))
+        plan = self._make(self._room_for(pods))
         at = {pod.request.uid: place for pod, place in plan.placed}
         for each in wanted:
             place = at.get(each.pod.metadata.uid)
             why = "" if place else _no_plan(plan, each)
             after = None if place is None else len(self.moves)
             self.targets.append(MoveTarget(full_name(each.pod), each.dialect, after, place, why))
+
+    def _room_for(self, pods: Sequence[PlannedPod]) -> MovePlan:
+        """The plan for a group; the one of an alike group that found none, until another does."""
+        alike = tuple(
+            (request_signature(pod.request), pod.nodes, tuple(sorted(pod.needs.items())))
+            for pod in pods
+        )
+        known = self._without_plan.get(alike)
+        if known is not None:
+            return replace(known, states=0)
+        plan = make_room(pods, self.places, self.limits)
+        if plan.found:
+            self._without_plan.clear()
+        else:
+            self._without_plan[alike] = plan
+        return plan
 
     def _refusal(self, answer: PodAnswer) -> str:
         """Why no move helps a pod; empty where one may."""

@@ -332,6 +332,16 @@ def test_a_plan_is_the_same_in_whatever_order_the_objects_come() -> None:
     assert forward == backward
 
 
+def test_pods_that_ask_alike_are_searched_for_once_while_there_is_no_plan() -> None:
+    def states(number: int) -> int:
+        alike = [
+            pod(f"w{each}", volcano(9000), metadata={"uid": f"{each}"}) for each in range(number)
+        ]
+        return as_plain("defrag", things=[*FULL[:3], FULL[4], *alike])["states"]
+
+    assert states(3) == states(1)
+
+
 def test_the_picture_has_a_title_for_every_share(tmp_path: Path) -> None:
     file = tmp_path / "plan.svg"
     things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Job"))]
