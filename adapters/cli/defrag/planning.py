@@ -201,8 +201,8 @@ class _Planning:
             if each.found is not None
         ]
         bound = Bound(pods, self.places)
-        for group in progress(sorted(answers, key=_importance)):
-            self._group(group)
+        for wanted in progress(sorted(answers, key=_importance)):
+            self._group(wanted)
         placed = {full_name(each.pod): each.pod.metadata.uid for group in answers for each in group}
         fits = [placed[target.name] for target in self.targets if not target.reason]
         alone = len(self.plans) == 1 and self.plans[0].found

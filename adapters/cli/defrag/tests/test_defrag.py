@@ -337,7 +337,7 @@ def test_pods_that_ask_alike_are_searched_for_once_while_there_is_no_plan() -> N
         alike = [
             pod(f"w{each}", volcano(9000), metadata={"uid": f"{each}"}) for each in range(number)
         ]
-        return as_plain("defrag", things=[*FULL[:3], FULL[4], *alike])["states"]
+        return int(as_plain("defrag", things=[*FULL[:3], FULL[4], *alike])["states"])
 
     assert states(3) == states(1)
 
