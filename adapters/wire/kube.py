@@ -206,13 +206,13 @@ class PodStatus(Wire, frozen=True, gc=False):
     """The status of a pod."""
 
     phase: str | None = None
-    nominated_node_name: str | None = None
     start_time: str | None = None
     container_statuses: tuple[ContainerStatus, ...] | None = None
     init_container_statuses: tuple[InitContainerStatus, ...] | None = None
     resource_claim_statuses: tuple[GeneratedClaim, ...] | None = None
     extended_resource_claim_status: ExtendedClaim | None = None
     conditions: tuple[PodCondition, ...] | None = None
+    nominated_node_name: str | None = None
 
 
 class Pod(Wire, frozen=True, gc=False):
