@@ -208,7 +208,7 @@ KINDS = {
             MarkedPod,
             lambda name, dialect=dialect: pod(f"p-{name}", name, dialect),  # type: ignore[misc]
             place="spec.nodeName",
-            free=("spec.containers", "spec.containers.0.resources"),
+            free=("spec.containers", "spec.containers.0", "spec.containers.0.resources"),
         )
         for dialect in REQUESTS
     },
