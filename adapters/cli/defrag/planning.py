@@ -41,6 +41,12 @@ from core.requests.request import ContainerRequest, Request
 SHARE = "share"
 """Uid of what stands for the share of ``--largest-share``."""
 
+FULL_SEARCHES = 3
+"""Searches of full length in a run: each takes seconds where hardly any pod fits."""
+
+SHORT_SEARCH = 50
+"""Partial plans for each group after those; a pod that fits as it is needs one."""
+
 NOT_COMPARED = (
     "affinity between pods, spread constraints, volumes, host ports, pod overhead, other resources"
 )
@@ -141,6 +147,7 @@ class _Planning:
         self.found = holders(fleet, budgets)
         self._chooser = NodeChooser(self.facts.nodes())
         self._without_plan: dict[Hashable, MovePlan] = {}
+        self._states_left = FULL_SEARCHES * limits.states
         self._nodes: dict[NodeNames, frozenset[str]] = {}
         self._with_cards = frozenset(
             ledger.node.name for ledger in self.facts.inventory if ledger.node.cards
@@ -246,7 +253,9 @@ class _Planning:
         known = self._without_plan.get(alike)
         if known is not None:
             return replace(known, states=0)
-        plan = make_room(pods, self.places, self.limits)
+        states = min(self.limits.states, max(self._states_left, SHORT_SEARCH))
+        plan = make_room(pods, self.places, replace(self.limits, states=states))
+        self._states_left -= plan.states
         if plan.found:
             self._without_plan.clear()
         else:

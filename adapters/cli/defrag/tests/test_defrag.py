@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adapters.cli.defrag.planning import NOT_COMPARED
+from adapters.cli.defrag import planning
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
@@ -295,7 +295,7 @@ def test_cpu_decides_where_a_node_states_it() -> None:
     plan = as_plain("defrag", things=[small, large, busy, waits])
 
     assert plan["targets"][0]["place"]["node"] == "node-b"
-    assert plan["notCompared"] == [NOT_COMPARED]
+    assert plan["notCompared"] == [planning.NOT_COMPARED]
 
 
 @pytest.mark.parametrize("stated", ["requests", "limits"])
@@ -425,3 +425,19 @@ def test_a_json_plan_is_ascii_and_complete() -> None:
     plan = json.loads(command("defrag", "-o", "json", things=FULL).stdout)
 
     assert {"moves", "targets", "cost", "bound", "freeShares", "fragmentation"} <= plan.keys()
+
+
+def test_searches_are_short_after_several_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number}" for number in range(4)]
+    nodes = [node(name, cards=1) for name in names]
+    held = [volcano_bound(f"on-{name}", 6000, on=name, **owned()) for name in names]
+    waits = [pod(f"w{size}", volcano(size), metadata={"uid": f"{size}"}) for size in (9000, 9100)]
+    things = [*nodes, *held, *waits]
+
+    long = as_plain("defrag", things=things)
+    monkeypatch.setattr(planning, "FULL_SEARCHES", 0)
+    monkeypatch.setattr(planning, "SHORT_SEARCH", 1)
+    short = as_plain("defrag", things=things)
+
+    assert (short["cut"], long["cut"]) == (True, False)
+    assert short["states"] < long["states"]
