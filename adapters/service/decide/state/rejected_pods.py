@@ -60,7 +60,8 @@ class RejectedPods:
         self._by_uid[uid] = known
         known.pod, known.nodes, known.asked = pod, self._some(nodes), now
         if len(self._by_uid) > KEPT:
-            del self._by_uid[self.all()[-1].pod.request.uid]
+            last = max(reversed(self._by_uid.values()), key=_place)
+            del self._by_uid[last.pod.request.uid]
 
     def named_victims(self, uid: str, now: int) -> None:
         """The scheduler of a pod was given victims."""
@@ -80,8 +81,7 @@ class RejectedPods:
 
     def all(self) -> list[RejectedPod]:
         """Return all: the highest priority first, and of equal ones the oldest rejection."""
-        each = self._by_uid.values()
-        return sorted(each, key=lambda one: (-one.pod.request.priority, one.since))
+        return sorted(self._by_uid.values(), key=_place)
 
     def _some(self, nodes: Sequence[str]) -> tuple[str, ...]:
         """Some of many nodes, others at each call."""
@@ -89,3 +89,8 @@ class RejectedPods:
             return tuple(nodes)
         self._offset = (self._offset + NODES) % len(nodes)
         return tuple((*nodes[self._offset :], *nodes[: self._offset])[:NODES])
+
+
+def _place(one: RejectedPod) -> tuple[int, int]:
+    """The place of a pod among all."""
+    return -one.pod.request.priority, one.since
