@@ -118,9 +118,7 @@ async def node_victims(
     if ledger is None:
         return None
     request = pod_request.request
-    leaving = await _leaving(service, ledger)
-    for uid in leaving:
-        ledger = ledger.release(uid)
+    ledger = ledger.release(*await _leaving(service, ledger))
     if isinstance(fit(request, ledger), Placement):
         return NodeVictims(node, (), (), ())
     found = await _candidates(service, pod_request, ledger)
@@ -136,9 +134,7 @@ async def node_victims(
     refused = service.quotas.refusal_after(request, ledger, on_node) is not None
     if refused or any(violations(pods, budgets)):
         return None
-    for uid in on_node:
-        ledger = ledger.release(uid)
-    placement = fit(request, ledger)
+    placement = fit(request, ledger.release(*on_node))
     grants = placement.grants if isinstance(placement, Placement) else ()
     priorities = sorted((one.priority for one in fewest), reverse=True)
     return NodeVictims(node, pods, tuple(priorities), grants)

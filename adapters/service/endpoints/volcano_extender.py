@@ -187,10 +187,8 @@ class VolcanoExtender:
     def _pipeline(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
         """A plan with cards still in use: no bind follows in this cycle, so no reservation."""
         now = self._service.ports.clock.now()
-        for uid in [*ledger.allocations]:
-            if self._releasing.get(uid, 0) > now:
-                ledger = ledger.release(uid)
-        placement = fit(pod_request.request, ledger)
+        leaving = (uid for uid in ledger.allocations if self._releasing.get(uid, 0) > now)
+        placement = fit(pod_request.request, ledger.release(*leaving))
         if isinstance(placement, Reason):
             return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         return volcano.event_result()

@@ -432,9 +432,8 @@ class Preemptor:
         if ledger is None:
             return False
         ended = await service.ports.ended.among(ledger)
-        for each in ended:
-            ledger = ledger.release(each.uid)
-        if not isinstance(fit(attempt.pod.request, ledger), Placement):
+        after = ledger.release(*(each.uid for each in ended))
+        if not isinstance(fit(attempt.pod.request, after), Placement):
             self._reserve(attempt)
             return False
         committer = service.committer

@@ -135,9 +135,7 @@ class Quotas:
         holder = PodRef.parse(request.pod, request.uid)
         if not self.limits(holder.namespace):
             return None
-        for uid in leaving:
-            ledger = ledger.release(uid)
-        placement = fit(request, ledger)
+        placement = fit(request, ledger.release(*leaving))
         if isinstance(placement, Reason):
             return placement.text()
         return self.refusal_of(
