@@ -147,6 +147,17 @@ class PreemptionSettings(Section):
     enabled: bool = False
 
 
+class MovesSettings(Section):
+    """MovePlans: pods that are moved so that others fit.
+
+    Attributes:
+        enabled: whether the leader holds the places of plans and orders each step of them; the
+            mover evicts.
+    """
+
+    enabled: bool = False
+
+
 class DraSettings(Section):
     """Dynamic Resource Allocation.
 
