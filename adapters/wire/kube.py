@@ -26,6 +26,7 @@ class OwnerReference(Wire, frozen=True, gc=False):
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 

@@ -3,34 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from adapters.accounting.movable import IN_GANG, controller, hindrance
 from adapters.accounting.pod_requests import AlikePods, template_of
 from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
-from adapters.dialects.gangs import gang_of
 from adapters.wire.budget import Budget, selects
-from adapters.wire.kube import OwnerReference, Pod, annotations
+from adapters.wire.kube import Pod
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
-
-STAYS = {
-    "dragoman.dev/move": "false",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
-"""Annotations that keep a pod where it is. Source of the second: kubernetes/autoscaler
-cluster-autoscaler/FAQ.md."""
-
-KARPENTER = "karpenter.sh/do-not-disrupt"
-"""Annotation that keeps a pod where it is: ``true``, or for a duration from its start, which is not
-compared with the time here.
-Source: kubernetes-sigs/karpenter pkg/utils/pod/scheduling.go, IsDoNotDisruptActive."""
-
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of a static pod, which is its kubelet's own."""
-
-VOLCANO_JOB = "volcano.sh/job-name"
-"""Annotation of the pods of Volcano's Job, which are bound together.
-Source: volcano.sh/apis pkg/apis/batch/v1alpha1/labels.go, JobNameKey."""
 
 OF_OWNER = {"ReplicaSet": 1, "ReplicationController": 1, "StatefulSet": 2}
 """What the move of a pod costs, by the kind of its controller."""
@@ -116,10 +97,9 @@ class _Sorter:
         pod = self._pods.get(allocation.uid)
         if pod is None or pod.spec.node_name != allocation.node:
             return "is not bound yet, or is gone"
-        owner = _controller(pod)
-        hindrance = self._hindrance(pod, owner)
-        if hindrance or owner is None:
-            return hindrance
+        against, owner = self._hindrance(pod), controller(pod)
+        if against or owner is None:
+            return against
         try:
             found = self._requests.read(pod, template_of(pod))
         except DialectError:
@@ -133,25 +113,14 @@ class _Sorter:
             OF_OWNER.get(owner.kind, OTHERS),
         )
 
-    def _hindrance(self, pod: Pod, owner: OwnerReference | None) -> str:
+    def _hindrance(self, pod: Pod) -> str:
         """Why a pod is not moved, whatever it requests; empty where nothing is against it."""
-        texts = annotations(pod)
-        if MIRROR in texts or (owner is not None and owner.kind == "Node"):
-            return "a static pod is its kubelet's own"
-        if owner is None:
-            return "no controller would create it again"
-        if owner.kind == "DaemonSet":
-            return "a DaemonSet's pod belongs to its node"
-        kept = next((key for key, value in STAYS.items() if texts.get(key) == value), None)
-        if kept is None and texts.get(KARPENTER, "false") != "false":
-            kept = KARPENTER
-        if kept is not None:
-            return f"its annotation {kept} keeps it"
-        if pod.metadata.deletion_timestamp is not None:
-            return "is being deleted"
+        against = hindrance(pod)
+        if against:
+            return against
         gang = self._gangs.gang(pod)
-        if gang_of(pod) is not None or VOLCANO_JOB in texts or (gang and gang.minimum > 1):
-            return "is in a gang, which would lose a member"
+        if gang is not None and gang.minimum > 1:
+            return IN_GANG
         if self._fleet.claims.get(pod.metadata.uid):
             return "a ResourceClaim has the cards"
         return self._budget(pod)
@@ -168,8 +137,3 @@ class _Sorter:
         if found and found[0].status.disruptions_allowed < 1:
             return "its PodDisruptionBudget allows no disruption now"
         return ""
-
-
-def _controller(pod: Pod) -> OwnerReference | None:
-    owners = pod.metadata.owner_references or ()
-    return next((owner for owner in owners if owner.controller), None)
