@@ -172,15 +172,21 @@ class Committer:
     ) -> Iterator[None]:
         """Reserve a pod's cards from now on, not only from when the allocation is written.
 
+        A place that is kept for it is reserved already.
+
         After the write the store has the allocation, or the node was rejected: the pod needs no
         reservation any more. After an error, reservations that were there before stay.
         """
         uid = attempt.holder.uid
         allocation = None if planned is None else planned.allocation
         earlier = self._ledgers.reservation(uid)
-        is_new = allocation is not None and (
-            earlier is None
-            or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+        is_new = (
+            allocation is not None
+            and not _is_kept(planned)
+            and (
+                earlier is None
+                or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+            )
         )
         if allocation is not None and is_new:
             self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
@@ -384,3 +390,9 @@ def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
     allocation = ledger.allocations.get(uid)
     return NOTHING if allocation is None else amounts_of(allocation, ledger.node)
+
+
+def _is_kept(planned: Decided[Committed | Reason] | None) -> bool:
+    """Whether a pod gets the place that is kept for it."""
+    answer = None if planned is None else planned.answer
+    return isinstance(answer, Committed) and answer.hold is not None
