@@ -95,6 +95,10 @@ class Moved:
             await self.coordinator.look()
         return self.phase
 
+    async def look_only(self) -> None:
+        """Let a coordinator look, also where there is no plan."""
+        await self.a_coordinator().look()
+
     async def mover_acts(self) -> None:
         """Do what the mover does in its two phases."""
         plan = self.plans.by_name["plan"]
