@@ -317,6 +317,7 @@ class MoveCoordinator:
         count = len(plan.spec.moves)
         self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
         await self._release(plan.uid)
+        self._renewed.clear()
 
     async def _is_placed(self, ref: PodRef, node: str, hold_id: str) -> bool:
         """Give a pod its place if that is free; whether the pod is bound, or is gone."""
@@ -404,6 +405,7 @@ class MoveCoordinator:
         self._report(plan.object, "PlanStopped", reason, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
         await self._release(plan.uid)
+        self._renewed.clear()
 
     async def _write(self, plan: _Plan, **changes: object) -> None:
         """Write the status, with the time."""
