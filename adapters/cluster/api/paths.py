@@ -62,6 +62,7 @@ LEASES = Resource("coordination.k8s.io", "v1", "leases")
 DEVICES = Resource("scheduling.koordinator.sh", "v1alpha1", "devices", namespaced=False)
 NODE_LEDGERS = Resource("dragoman.dev", "v1alpha1", "nodeledgers", namespaced=False)
 SHARE_QUOTAS = Resource("dragoman.dev", "v1alpha1", "sharequotas")
+MOVE_PLANS = Resource("dragoman.dev", "v1alpha1", "moveplans", namespaced=False)
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", namespaced=False
 )
