@@ -41,14 +41,13 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
     """Each result as arguments of ``run.report``."""
     text = json.dumps(fragmented.cluster(nodes, pending))
     start = process_time()
-    found = manifests([Source("cluster", text, named=True)])
+    found = manifests([Source("cluster", text, named=True)], jobs=True)
     fleet = read_fleet(found, Defaults())
-    budgets = [budget for budget, _ in found.budgets]
     yield "defrag_read_cpu_s", process_time() - start, "s"
 
     def plan(goal: Goal) -> tuple[Planned, float]:
         start = process_time()
-        result = planned(fleet, budgets, goal, SearchLimits())
+        result = planned(fleet, found, goal, SearchLimits())
         return result, process_time() - start
 
     every, seconds = plan(PendingPods())
@@ -59,7 +58,7 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
     yield "defrag_all_bound", every.bound, "weight"
     # The pods for which others moved.
     moves = [0, *(target.after or 0 for target in every.targets)]
-    need = [each.name for each, before in zip(every.targets, moves, strict=False)
+    need = [each.title for each, before in zip(every.targets, moves, strict=False)
             if (each.after or 0) > before]  # fmt: skip
     ones = [plan(PendingPods((name,))) for name in need[:: max(len(need) // ALONE, 1)][:ALONE]]
     yield "defrag_one_cpu_s", statistics.median(seconds for _, seconds in ones), "s"

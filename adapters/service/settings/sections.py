@@ -148,11 +148,10 @@ class PreemptionSettings(Section):
 
 
 class MovesSettings(Section):
-    """MovePlans: pods that are moved so that others fit.
+    """Plans of moves, which the mover evicts pods for.
 
     Attributes:
-        enabled: whether the leader holds the places of plans and orders each step of them; the
-            mover evicts.
+        enabled: whether plans are carried out; else what an earlier one keeps is released.
     """
 
     enabled: bool = False

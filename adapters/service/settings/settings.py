@@ -157,7 +157,7 @@ class Settings(Section):
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
         preemption: evictions by the service.
-        moves: MovePlans.
+        moves: plans of moves.
         decisions: the recording of decisions.
         log: the log on standard error.
     """

@@ -179,10 +179,16 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
     moves: Int64 = 0
 
 
+class MovePlanMetadata(Metadata, frozen=True, gc=False):
+    """Metadata with the time of creation, by which plans take turns."""
+
+    creation_timestamp: str = ""
+
+
 class MovePlanObject(Wire, frozen=True, gc=False):
     """A MovePlan with its spec and status still encoded."""
 
-    metadata: Metadata
+    metadata: MovePlanMetadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
