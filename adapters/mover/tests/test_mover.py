@@ -190,7 +190,7 @@ def test_a_refusal_stops_the_plan_and_counts_as_no_eviction(
 
     assert cluster.phase() == "Stopped"
     assert text in cluster.status()["reason"]
-    assert cluster.status()["steps"] == []
+    assert cluster.status()["steps"] == [{"step": 1}]
     assert cluster.events == ["NotMoved"]
     assert cluster.evicted == []
 
