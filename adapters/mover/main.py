@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -109,16 +110,20 @@ async def run(
 
         for task in tasks:
             task.add_done_callback(ended)
+        stack.push_async_callback(_cancel, tasks)
         log.info("mover.started", mover=settings.name, **asdict(settings.bounds))
         await _warn_without_the_kind(client, log)
         await mover.run()
         await asyncio.sleep(_LAST_EVENTS)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         log.info("mover.stopped", mover=settings.name)
     if failed:
         raise MoverFailedError
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _stop(mover: Mover, stop: asyncio.Event) -> None:

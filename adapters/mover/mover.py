@@ -209,13 +209,9 @@ class Mover:
 
     async def _evict(self, plan: KnownPlan, step: int, move: PlannedMove) -> None:
         began = self._clock()
-        taken = MoveStep(step, begun_at=_now(), mover=self._settings.name)
-        steps = with_entry(plan.status, taken)
-        plan = await self._write(plan, phase=MovePhase.EVICT, reason="", steps=steps)
+        plan = await self._take(plan, step)
         if self._clock() - began > _FRESH:
-            raise ClusterError(
-                0, "Silent", "the order was taken too slowly, and is looked at again"
-            )
+            raise ClusterError(0, "Silent", "the order was taken too slowly; it is looked at again")
         try:
             was_there = await self._evictions.evict(_ref(move))
         except ClusterError as error:
@@ -237,6 +233,19 @@ class Mover:
             note += f" moves from node {move.from_.node} to {move.to.node}"
             self._events.emit(_subject(move), "Moved", note, action="Moving")
         await self._report(plan, step, timestamps.seconds(at))
+
+    async def _take(self, plan: KnownPlan, step: int) -> KnownPlan:
+        """Take an order, or check that one that this process took before still stands.
+
+        The latter is no sign of life: the service gives up on an eviction that fails for long.
+        """
+        name = self._settings.name
+        if any(each.step == step and each.mover == name for each in plan.status.steps):
+            return await self._write(
+                plan, phase=MovePhase.EVICT, reason="", updated_at=plan.status.updated_at
+            )
+        steps = with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
+        return await self._write(plan, phase=MovePhase.EVICT, reason="", steps=steps)
 
     async def _report(self, plan: KnownPlan, step: int, evicted_at: str) -> None:
         entries = [each for each in plan.status.steps if each.step == step] or [MoveStep(step)]
@@ -284,6 +293,7 @@ class Mover:
         phase: MovePhase,
         reason: str,
         steps: tuple[MoveStep, ...] | None = None,
+        updated_at: str = "",
     ) -> KnownPlan:
         """Write a status, if the plan is still as it was read; return the plan with it.
 
@@ -291,9 +301,8 @@ class Mover:
             ClusterError: status 409 where it is not.
         """
         before = plan.status
-        status = MovePlanStatus(
-            phase, before.step, reason, _now(), before.steps if steps is None else steps
-        )
+        kept = before.steps if steps is None else steps
+        status = MovePlanStatus(phase, before.step, reason, updated_at or _now(), kept)
         thing = await self._client.write_status(plan.thing, status)
         self._plans.on_update(thing)
         return KnownPlan(thing, plan.spec, status, self._clock())
