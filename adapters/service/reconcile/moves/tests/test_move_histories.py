@@ -245,7 +245,7 @@ class World:
                 service, owner = self.replicas[0].service, (pod.metadata.owner_references or ())[0]
                 found = service.pod_requests.read(pod)
                 assert found is not None
-                memory = (found.request.containers[0].memory or 0) >> 10
+                memory = (found.request.containers[0].memory or 0) >> 20
                 self.create(memory, group="web", owner=owner.name)
 
     async def write(self, plan: MovePlanObject, **changes: object) -> None:
