@@ -341,6 +341,12 @@ def rejection_of(pod: Pod) -> PodCondition | None:
     return None
 
 
+def is_ready(pod: Pod) -> bool:
+    """Whether all containers of a pod run, and are ready."""
+    conditions = pod.status.conditions or ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)
+
+
 def full_name(pod: Pod) -> str:
     """``namespace/name``; the namespace is ``default`` where none is written."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"

@@ -21,6 +21,7 @@ MOST_TARGETS = 1024
 
 _LONGEST_REASON = 1024
 _LONGEST_TIME = 64
+_LONGEST_MOVER = 320
 
 # Source: k8s.io/apimachinery/pkg/util/validation/validation.go, IsDNS1123Subdomain.
 Name = Annotated[str, msgspec.Meta(max_length=253, pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")]
@@ -143,6 +144,8 @@ class MoveStep(Wire, frozen=True, gc=False, omit_defaults=True):
     Attributes:
         step: its number.
         evicted_at: when its pod was evicted, or was found gone; empty before.
+        begun_at: when ``mover`` wrote that it is about to evict the pod; empty before.
+        mover: the process that evicts the pod; no other one does for a minute.
         replacement: name of the pod that came in its place; empty before.
         ready_at: when that pod was ready; empty before.
         skipped: whether there was nothing to move any more.
@@ -150,6 +153,8 @@ class MoveStep(Wire, frozen=True, gc=False, omit_defaults=True):
 
     step: Annotated[int, msgspec.Meta(ge=1, le=MOST_MOVES)]
     evicted_at: Time = ""
+    begun_at: Time = ""
+    mover: Annotated[str, msgspec.Meta(max_length=_LONGEST_MOVER)] = ""
     replacement: str = ""
     ready_at: Time = ""
     skipped: bool = False
@@ -172,10 +177,16 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
     steps: Annotated[tuple[MoveStep, ...], msgspec.Meta(max_length=MOST_MOVES)] = ()
 
 
+class MovePlanMetadata(Metadata, frozen=True, gc=False):
+    """Metadata with the time of creation, by which plans take turns."""
+
+    creation_timestamp: str = ""
+
+
 class MovePlanObject(Wire, frozen=True, gc=False):
     """A MovePlan with its spec and status still encoded."""
 
-    metadata: Metadata
+    metadata: MovePlanMetadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
 

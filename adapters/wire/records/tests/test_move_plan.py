@@ -6,12 +6,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.wire.kube import Metadata
 from adapters.wire.records.grant import GrantRecord
 from adapters.wire.records.move_plan import (
     MoveController,
     MovePhase,
     MovePlace,
+    MovePlanMetadata,
     MovePlanObject,
     MovePlanRecordError,
     MovePlanSpec,
@@ -74,7 +74,7 @@ def test_a_spec_has_its_moves_and_what_they_are_for() -> None:
 def test_a_spec_is_read_as_it_was_written() -> None:
     spec = read_spec(a_plan())
 
-    again = MovePlanObject(Metadata("other"), msgspec.Raw(msgspec.json.encode(spec)))
+    again = MovePlanObject(MovePlanMetadata("other"), msgspec.Raw(msgspec.json.encode(spec)))
 
     assert read_spec(again) == spec
 
