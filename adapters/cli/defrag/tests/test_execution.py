@@ -244,16 +244,13 @@ def test_a_plan_that_no_service_begins_with_ends_the_command_and_stays(tmp_path:
 
 
 def test_a_plan_waits_for_an_earlier_one(tmp_path: Path) -> None:
-    earlier = a_plan() | {"metadata": {"name": "earlier"}, "status": status("Evict", 1)}
-    broken = a_plan() | {"metadata": {"name": "broken"}, "status": {"phase": "Unheard"}}
-    ended = a_plan() | {"metadata": {"name": "ended"}, "status": status("Stopped", 1)}
-    plans = Plans([*[{}] * 60, status("Finished", 2)])
-    plans.objects = {"broken": broken, "ended": ended, "earlier": earlier}
+    waits = status("Waiting", reason="waits for earlier")
+    plans = Plans([*[waits] * 40, status("Finished", 2)])
 
     result = executed(plans, tmp_path)
 
     assert result.exit_code == 0, result.output
-    assert result.stderr == "note: waits for the plan earlier\n"
+    assert result.stderr == "note: waits for its turn: waits for earlier\n"
 
 
 @pytest.mark.parametrize(("phase", "step"), [("Held", 0), ("Evict", 1)])
