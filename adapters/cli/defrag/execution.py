@@ -152,7 +152,7 @@ class Execution:
             self._reason = status.reason
             if status.reason:
                 self._reporter.note(f"{phase_text(spec, status)}: {status.reason}")
-        self._reporter.now(phase_text(spec, status))
+        self._reporter.now(f"plan {self._plan.name}: {phase_text(spec, status)}")
 
     def _step(self, done: MoveStep) -> str:
         return step_line(self._plan.spec, min(done.step, len(self._plan.spec.moves)), done)
