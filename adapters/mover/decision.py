@@ -102,7 +102,7 @@ class Situation:
 
 
 def decide(plan: KnownPlan, situation: Situation) -> Decision | None:
-    """What to do about a plan; None where the service acts, or nobody does any more."""
+    """What to do about a plan; None where the service acts, or it has ended."""
     match plan.status.phase:
         case MovePhase.HELD:
             return Ask()

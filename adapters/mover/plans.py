@@ -1,4 +1,4 @@
-"""The plans that there are, as a watch sees them, and the evictions that they tell of."""
+"""The plans that there are, as a watch sees them, and the evictions that their statuses name."""
 
 import asyncio
 import time
@@ -72,7 +72,7 @@ class PlanCache:
         self.changed = asyncio.Event()
         self._report = report
         self._clock = clock
-        self._told: dict[str, tuple[Eviction, ...]] = {}
+        self._listed: dict[str, tuple[Eviction, ...]] = {}
         self._own: dict[tuple[str, int], Eviction] = {}
 
     def on_update(self, thing: MovePlanObject) -> None:
@@ -85,7 +85,7 @@ class PlanCache:
         except MovePlanRecordError as error:
             self._report(name, str(error))
             return
-        self._told[plan.uid] = tuple(_evictions(plan))
+        self._listed[plan.uid] = tuple(_evictions(plan))
         if thing.metadata.deletion_timestamp is None:
             self.plans[name] = plan
 
@@ -108,14 +108,14 @@ class PlanCache:
 
     def evictions(self, now: datetime) -> list[Eviction]:
         """All evictions of the last hour, each once."""
-        self._told = {
+        self._listed = {
             uid: recent
-            for uid, told in self._told.items()
-            if (recent := tuple(each for each in told if now - each.at < HOUR))
+            for uid, rows in self._listed.items()
+            if (recent := tuple(each for each in rows if now - each.at < HOUR))
         }
         self._own = {key: each for key, each in self._own.items() if now - each.at < HOUR}
-        told = {(each.plan, each.step): each for row in self._told.values() for each in row}
-        return [*{**told, **self._own}.values()]
+        listed = {(each.plan, each.step): each for row in self._listed.values() for each in row}
+        return [*{**listed, **self._own}.values()]
 
 
 def _evictions(plan: KnownPlan) -> Iterable[Eviction]:

@@ -10,10 +10,11 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, sources
-from adapters.wire.kube import Metadata, Wire
+from adapters.wire.kube import Wire
 from adapters.wire.records.move_plan import (
     API_VERSION,
     KIND,
+    MovePlanMetadata,
     MovePlanObject,
     MovePlanRecordError,
     MovePlanSpec,
@@ -101,7 +102,7 @@ def _check(document: Document, plan: _PlanManifest) -> None:
         raise InputError(document.location, f"{field}: there is no such field")
     raw = msgspec.Raw(msgspec.json.encode(plan.spec))
     try:
-        read_spec(MovePlanObject(Metadata(name=plan.metadata.name), raw))
+        read_spec(MovePlanObject(MovePlanMetadata(name=plan.metadata.name), raw))
     except MovePlanRecordError as error:
         raise InputError(document.location, str(error)) from error
 

@@ -1,4 +1,4 @@
-"""The bounds hold in every hour, whoever evicted."""
+"""The bounds hold in every hour, for the evictions of all movers."""
 
 import pytest
 

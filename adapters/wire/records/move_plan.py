@@ -46,7 +46,7 @@ class MovePhase(Enum):
     NEW = ""
     """The service checks the plan and holds its places."""
     WAITING = "Waiting"
-    """As ``NEW``: the plan waits for its turn, or for what ``reason`` says."""
+    """The same, while the plan waits for its turn, or for what ``reason`` says."""
     HELD = "Held"
     """The mover asks whether every pod of the plan could be evicted."""
     READY = "Ready"
@@ -168,6 +168,7 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
         reason: why the plan stopped, or what it waits for.
         updated_at: when either wrote last.
         steps: one for each move that was begun, in order.
+        moves: how many the plan has, for people; ``status_patch`` counts them.
     """
 
     phase: MovePhase = MovePhase.NEW
@@ -175,6 +176,7 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
     reason: str = ""
     updated_at: Time = ""
     steps: Annotated[tuple[MoveStep, ...], msgspec.Meta(max_length=MOST_MOVES)] = ()
+    moves: Int64 = 0
 
 
 class MovePlanMetadata(Metadata, frozen=True, gc=False):
@@ -191,6 +193,10 @@ class MovePlanObject(Wire, frozen=True, gc=False):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Counted(Wire, frozen=True, gc=False):
+    moves: tuple[msgspec.Raw, ...] = ()
+
+
 class _Written(Wire, frozen=True, gc=False):
     metadata: dict[str, str]
     status: MovePlanStatus
@@ -198,6 +204,7 @@ class _Written(Wire, frozen=True, gc=False):
 
 _SPEC = Decoder(MovePlanSpec)
 _STATUS = Decoder(MovePlanStatus)
+_COUNTED = Decoder(_Counted)
 
 
 def read_spec(plan: MovePlanObject) -> MovePlanSpec:
@@ -239,6 +246,10 @@ def read_status(plan: MovePlanObject) -> MovePlanStatus:
 def status_patch(plan: MovePlanObject, status: MovePlanStatus) -> bytes:
     """The merge patch that replaces the status if the plan is still as it was read."""
     reason = status.reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
-    cut = msgspec.structs.replace(status, reason=reason)
+    try:
+        moves = len(_COUNTED.decode(plan.spec).moves)
+    except UnreadableError:
+        moves = 0
+    written = msgspec.structs.replace(status, reason=reason, moves=moves)
     version = {"resourceVersion": plan.metadata.resource_version}
-    return msgspec.json.encode(_Written(version, cut))
+    return msgspec.json.encode(_Written(version, written))

@@ -10,8 +10,7 @@ import yaml
 
 from adapters.cli.tests.builders import Plain, node, pod, volcano, volcano_bound, write
 from adapters.cli.tests.command import as_plain, command
-from adapters.wire.kube import Metadata
-from adapters.wire.records.move_plan import MovePlanObject, read_spec
+from adapters.wire.records.move_plan import MovePlanMetadata, MovePlanObject, read_spec
 
 OWNER = {"kind": "ReplicaSet", "name": "web", "uid": "of-web", "controller": True}
 
@@ -32,7 +31,9 @@ def plan_of(*words: str) -> Plain:
 def test_the_object_names_each_pod_its_controller_and_exact_grants() -> None:
     plan = plan_of()
 
-    spec = read_spec(MovePlanObject(Metadata(), msgspec.Raw(json.dumps(plan["spec"]).encode())))
+    spec = read_spec(
+        MovePlanObject(MovePlanMetadata(), msgspec.Raw(json.dumps(plan["spec"]).encode()))
+    )
     (move,), (target,) = spec.moves, spec.targets
     assert (move.namespace, move.pod, move.uid) == ("default", "a", "uid-a")
     assert (move.controller.kind, move.controller.name, move.controller.uid) == (
