@@ -22,7 +22,7 @@ PLANS = "/apis/dragoman.dev/v1alpha1/moveplans"
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing waits for long."""
+    """The command waits for a short time only."""
     monkeypatch.setattr(execution, "POLL", 0.01)
     monkeypatch.setattr(execution, "TAKE_UP", 0.2)
     monkeypatch.setattr(execution, "SIGN_OF_LIFE", 0.2)

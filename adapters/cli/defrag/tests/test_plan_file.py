@@ -189,3 +189,11 @@ def test_a_dry_run_is_one_of_execute() -> None:
 
     assert result.exit_code == 2
     assert "--dry-run: is for --execute" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_plan_of_the_docs_is_what_the_command_prints() -> None:
+    folder = Path(__file__).parents[4] / "docs" / "reference" / "cli"
+
+    result = command("defrag", "-o", "yaml", "-f", folder / "fragmented.yaml")
+
+    assert result.stdout == (folder / "fragmented-plan.yaml").read_text()
