@@ -224,6 +224,7 @@ class World:
 
     async def move(self) -> None:
         """What the mover does; it may be killed between the eviction and the write."""
+        await self.watch()  # no replica is as late as the mover's questions take
         plan = self.plans.by_name["plan"]
         status = read_status(plan)
         if status.phase is MovePhase.HELD:
