@@ -62,9 +62,10 @@ def _moves(plan: Planned) -> Iterator[PlannedMove]:
 
 
 def _targets(plan: Planned) -> Iterator[PlannedTarget]:
+    """The targets that fit; not pods whose cards a device plugin chooses: no place can be kept."""
     for target in plan.targets:
         place = target.place
-        if target.after is not None:
+        if target.after is not None and (place is None or place.grants):
             yield PlannedTarget(
                 kind=target.kind,
                 name=target.name,

@@ -55,7 +55,7 @@ NOT_COMPARED = (
 """What no field says that is read."""
 
 PART = 4
-"""Of several groups, each gets this part of the time that is left, and so do the bounds."""
+"""Each of several groups gets this part of the time that is left, and so do the bounds."""
 
 Progress = Callable[[Sequence[Sequence[PodAnswer]]], Iterable[Sequence[PodAnswer]]]
 """Iterates over the groups of pods and shows the progress."""
