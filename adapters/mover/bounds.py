@@ -23,7 +23,7 @@ class MoverBounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Eviction:
+class PastEviction:
     """An eviction that was done, or was begun and may have been done.
 
     Attributes:
@@ -42,7 +42,7 @@ class Eviction:
 
 
 def reason_to_wait(
-    bounds: MoverBounds, evictions: Collection[Eviction], namespace: str, now: datetime
+    bounds: MoverBounds, evictions: Collection[PastEviction], namespace: str, now: datetime
 ) -> str:
     """Why a pod of a namespace may not be evicted yet, and when it may; empty where it may.
 
@@ -55,7 +55,7 @@ def reason_to_wait(
     )
 
 
-def _reason(most: int, recent: Collection[Eviction], name: str) -> str:
+def _reason(most: int, recent: Collection[PastEviction], name: str) -> str:
     if len(recent) < most:
         return ""
     free_at = sorted(each.at for each in recent)[-most] + HOUR

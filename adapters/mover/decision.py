@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from adapters.cluster.api import timestamps
-from adapters.mover.bounds import Eviction, MoverBounds, reason_to_wait
+from adapters.mover.bounds import MoverBounds, PastEviction, reason_to_wait
 from adapters.mover.plans import KnownPlan
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
 
@@ -32,7 +32,7 @@ class Evict:
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class ReportEvicted:
     """Evict nothing, and write that the pod of a step was evicted: it was.
 
     Attributes:
@@ -77,11 +77,11 @@ class Stop:
     reason: str
 
 
-Decision = Ask | Evict | Report | Wait | Leave | Stop
+Decision = Ask | Evict | ReportEvicted | Wait | Leave | Stop
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
+class MoverState:
     """What decides besides the plan.
 
     Attributes:
@@ -95,51 +95,47 @@ class Situation:
 
     mover: str
     bounds: MoverBounds
-    evictions: Collection[Eviction]
+    evictions: Collection[PastEviction]
     now: datetime
     monotonic: float
     takeover: float = TAKEOVER
 
 
-def decide(plan: KnownPlan, situation: Situation) -> Decision | None:
+def decide(plan: KnownPlan, state: MoverState) -> Decision | None:
     """What to do about a plan; None where the service acts, or it has ended."""
     match plan.status.phase:
         case MovePhase.HELD:
             return Ask()
         case MovePhase.EVICT:
-            return _about_order(plan, situation)
+            return _about_order(plan, state)
         case _:
             return None
 
 
-def _about_order(plan: KnownPlan, situation: Situation) -> Decision:
+def _about_order(plan: KnownPlan, state: MoverState) -> Decision:
     step, moves = plan.status.step, plan.spec.moves
     if not 1 <= step <= len(moves):
         return Stop(f"status.step: {step}: must be 1 to {len(moves)}, the number of a move")
-    others: list[Eviction] = []
-    for eviction in situation.evictions:
+    others: list[PastEviction] = []
+    for eviction in state.evictions:
         if (eviction.plan, eviction.step) != (plan.uid, step):
             others.append(eviction)
         elif eviction.done:
-            return Report(step, timestamps.seconds(eviction.at))
+            return ReportEvicted(step, timestamps.seconds(eviction.at))
     for entry in plan.status.steps:
         if entry.step != step:
             continue
         if entry.evicted_at or entry.skipped:  # longer ago than the evictions that count
-            return Report(step, entry.evicted_at or timestamps.seconds(situation.now))
-        is_taken = entry.mover not in ("", situation.mover)
-        if is_taken and situation.monotonic - plan.seen < situation.takeover:
+            return ReportEvicted(step, entry.evicted_at or timestamps.seconds(state.now))
+        is_taken = entry.mover not in ("", state.mover)
+        if is_taken and state.monotonic - plan.seen < state.takeover:
             return Leave(entry.mover)
     move = moves[step - 1]
-    reason = reason_to_wait(situation.bounds, others, move.namespace, situation.now)
+    reason = reason_to_wait(state.bounds, others, move.namespace, state.now)
     return Wait(reason) if reason else Evict(step, move)
 
 
 def with_entry(status: MovePlanStatus, entry: MoveStep) -> tuple[MoveStep, ...]:
     """The steps with this entry, in order and in place of any other of its number."""
-    return tuple(sorted((*without_entry(status, entry.step), entry), key=lambda each: each.step))
-
-
-def without_entry(status: MovePlanStatus, step: int) -> tuple[MoveStep, ...]:
-    """The steps without those of a number."""
-    return tuple(each for each in status.steps if each.step != step)
+    others = (each for each in status.steps if each.step != entry.step)
+    return tuple(sorted((*others, entry), key=lambda each: each.step))

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -31,11 +32,11 @@ _LAST_EVENTS = 0.5
 """Seconds in which Events that are queued when the mover stops are still written."""
 
 
-class StartError(RuntimeError):
+class MoverStartError(RuntimeError):
     """The mover cannot start; the text says why."""
 
 
-class TaskFailedError(RuntimeError):
+class MoverFailedError(RuntimeError):
     """A task of the mover failed, so that it stopped."""
 
     def __init__(self) -> None:
@@ -56,13 +57,13 @@ def serve(settings: MoverSettings, kubeconfig: Path | None = None) -> None:
         kubeconfig: with the credentials; None for those of our pod, else those of kubectl.
 
     Raises:
-        StartError: there are no credentials.
-        TaskFailedError: a task failed.
+        MoverStartError: there are no credentials.
+        MoverFailedError: a task failed.
     """
     try:
         credentials = own_credentials(kubeconfig)
     except ClusterError as error:
-        raise StartError(error.message) from error
+        raise MoverStartError(error.message) from error
     asyncio.run(_until_signal(credentials, settings))
 
 
@@ -83,7 +84,7 @@ async def run(
     """Move pods until ``stop`` is set; a step that was begun is ended.
 
     Raises:
-        TaskFailedError: a task failed.
+        MoverFailedError: a task failed.
     """
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(KubeClient(credentials, patience))
@@ -109,16 +110,20 @@ async def run(
 
         for task in tasks:
             task.add_done_callback(ended)
+        stack.push_async_callback(_cancel, tasks)
         log.info("mover.started", mover=settings.name, **asdict(settings.bounds))
         await _warn_without_the_kind(client, log)
         await mover.run()
         await asyncio.sleep(_LAST_EVENTS)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         log.info("mover.stopped", mover=settings.name)
     if failed:
-        raise TaskFailedError
+        raise MoverFailedError
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _stop(mover: Mover, stop: asyncio.Event) -> None:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import msgspec
+from msgspec.structs import replace
 
 from adapters.cluster.api import timestamps
 from adapters.cluster.api.backoff import delay
@@ -32,19 +32,18 @@ from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import Eviction, MoverBounds
+from adapters.mover.bounds import MoverBounds, PastEviction
 from adapters.mover.decision import (
     TAKEOVER,
     Ask,
     Evict,
     Leave,
-    Report,
-    Situation,
+    MoverState,
+    ReportEvicted,
     Stop,
     Wait,
     decide,
     with_entry,
-    without_entry,
 )
 from adapters.mover.log import Logger
 from adapters.mover.plans import KnownPlan, PlanCache
@@ -170,7 +169,7 @@ class Mover:
 
     async def _act(self, plan: KnownPlan) -> None:
         now = timestamps.now()
-        situation = Situation(
+        state = MoverState(
             self._settings.name,
             self._settings.bounds,
             self._plans.evictions(now),
@@ -178,12 +177,12 @@ class Mover:
             self._clock(),
             self._settings.takeover,
         )
-        match decide(plan, situation):
+        match decide(plan, state):
             case Ask():
                 await self._ask(plan)
             case Evict(step, move):
                 await self._evict(plan, step, move)
-            case Report(step, evicted_at):
+            case ReportEvicted(step, evicted_at):
                 await self._report(plan, step, evicted_at)
             case Wait(reason):
                 await self._wait(plan, reason)
@@ -210,13 +209,9 @@ class Mover:
 
     async def _evict(self, plan: KnownPlan, step: int, move: PlannedMove) -> None:
         began = self._clock()
-        taken = MoveStep(step, begun_at=_now(), mover=self._settings.name)
-        steps = with_entry(plan.status, taken)
-        plan = await self._write(plan, phase=MovePhase.EVICT, reason="", steps=steps)
+        plan = await self._take(plan, step)
         if self._clock() - began > _FRESH:
-            raise ClusterError(
-                0, "Silent", "the order was taken too slowly, and is looked at again"
-            )
+            raise ClusterError(0, "Silent", "the order was taken too slowly; it is looked at again")
         try:
             was_there = await self._evictions.evict(_ref(move))
         except ClusterError as error:
@@ -225,7 +220,7 @@ class Mover:
             await self._refused(plan, step, move, error)
             return
         at = timestamps.now()
-        self._plans.evicted(Eviction(plan.uid, step, move.namespace, at, done=True))
+        self._plans.evicted(PastEviction(plan.uid, step, move.namespace, at, done=True))
         self._log.info(
             "pod.evicted" if was_there else "pod.gone",
             plan=plan.name,
@@ -239,9 +234,22 @@ class Mover:
             self._events.emit(_subject(move), "Moved", note, action="Moving")
         await self._report(plan, step, timestamps.seconds(at))
 
+    async def _take(self, plan: KnownPlan, step: int) -> KnownPlan:
+        """Take an order, or check that one that this process took before still stands.
+
+        The latter is no sign of life: the service gives up on an eviction that fails for long.
+        """
+        name = self._settings.name
+        if any(each.step == step and each.mover == name for each in plan.status.steps):
+            return await self._write(
+                plan, phase=MovePhase.EVICT, reason="", updated_at=plan.status.updated_at
+            )
+        steps = with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
+        return await self._write(plan, phase=MovePhase.EVICT, reason="", steps=steps)
+
     async def _report(self, plan: KnownPlan, step: int, evicted_at: str) -> None:
         entries = [each for each in plan.status.steps if each.step == step] or [MoveStep(step)]
-        entry = msgspec.structs.replace(entries[-1], evicted_at=evicted_at)
+        entry = replace(entries[-1], evicted_at=evicted_at)
         steps = with_entry(plan.status, entry)
         await self._write(plan, phase=MovePhase.EVICTED, reason="", steps=steps)
 
@@ -266,13 +274,16 @@ class Mover:
         )
         note = f"MovePlan {plan.name}, step {step}: cannot be evicted: {error.message}"
         self._events.emit(_subject(move), "NotMoved", note, kind="Warning", action="Moving")
-        await self._stop(plan, reason, without_entry(plan.status, step))
+        not_begun = (
+            replace(each, begun_at="", mover="") if each.step == step else each
+            for each in plan.status.steps
+        )
+        await self._stop(plan, reason, tuple(not_begun))
 
     async def _stop(
         self, plan: KnownPlan, reason: str, steps: tuple[MoveStep, ...] | None = None
     ) -> None:
-        kept = plan.status.steps if steps is None else steps
-        await self._write(plan, phase=MovePhase.STOPPED, reason=reason, steps=kept)
+        await self._write(plan, phase=MovePhase.STOPPED, reason=reason, steps=steps)
         self._log.warning("plan.stopped", plan=plan.name, reason=reason)
 
     async def _write(
@@ -282,6 +293,7 @@ class Mover:
         phase: MovePhase,
         reason: str,
         steps: tuple[MoveStep, ...] | None = None,
+        updated_at: str = "",
     ) -> KnownPlan:
         """Write a status, if the plan is still as it was read; return the plan with it.
 
@@ -289,9 +301,8 @@ class Mover:
             ClusterError: status 409 where it is not.
         """
         before = plan.status
-        status = MovePlanStatus(
-            phase, before.step, reason, _now(), before.steps if steps is None else steps
-        )
+        kept = before.steps if steps is None else steps
+        status = MovePlanStatus(phase, before.step, reason, updated_at or _now(), kept)
         thing = await self._client.write_status(plan.thing, status)
         self._plans.on_update(thing)
         return KnownPlan(thing, plan.spec, status, self._clock())

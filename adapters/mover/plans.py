@@ -8,7 +8,7 @@ from datetime import datetime
 
 from adapters.cluster.api import timestamps
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import HOUR, Eviction
+from adapters.mover.bounds import HOUR, PastEviction
 from adapters.wire.kube import Unreadable
 from adapters.wire.records.move_plan import (
     MovePlanObject,
@@ -72,8 +72,8 @@ class PlanCache:
         self.changed = asyncio.Event()
         self._report = report
         self._clock = clock
-        self._listed: dict[str, tuple[Eviction, ...]] = {}
-        self._own: dict[tuple[str, int], Eviction] = {}
+        self._listed: dict[str, tuple[PastEviction, ...]] = {}
+        self._own: dict[tuple[str, int], PastEviction] = {}
 
     def on_update(self, thing: MovePlanObject) -> None:
         """A plan was added or changed."""
@@ -102,11 +102,11 @@ class PlanCache:
     def on_synced(self) -> None:
         """A full list was handled."""
 
-    def evicted(self, eviction: Eviction) -> None:
+    def evicted(self, eviction: PastEviction) -> None:
         """This process evicted a pod; that counts whatever becomes of the plan and its status."""
         self._own[eviction.plan, eviction.step] = eviction
 
-    def evictions(self, now: datetime) -> list[Eviction]:
+    def evictions(self, now: datetime) -> list[PastEviction]:
         """All evictions of the last hour, each once."""
         self._listed = {
             uid: recent
@@ -118,14 +118,14 @@ class PlanCache:
         return [*{**listed, **self._own}.values()]
 
 
-def _evictions(plan: KnownPlan) -> Iterable[Eviction]:
+def _evictions(plan: KnownPlan) -> Iterable[PastEviction]:
     """The evictions that were begun by a plan; one of an unreadable time counts as just done."""
     moves = plan.spec.moves
     for entry in plan.status.steps:
         if entry.evicted_at or entry.begun_at:
             namespace = moves[entry.step - 1].namespace if entry.step <= len(moves) else ""
             at = _time(entry) or timestamps.now()
-            yield Eviction(plan.uid, entry.step, namespace, at, bool(entry.evicted_at))
+            yield PastEviction(plan.uid, entry.step, namespace, at, bool(entry.evicted_at))
 
 
 def _time(entry: MoveStep) -> datetime | None:

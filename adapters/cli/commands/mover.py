@@ -45,12 +45,12 @@ def mover(
     """
     from adapters.cli.output.message import message
     from adapters.mover.bounds import MoverBounds
-    from adapters.mover.main import StartError, TaskFailedError, process_name, serve
+    from adapters.mover.main import MoverFailedError, MoverStartError, process_name, serve
     from adapters.mover.mover import MoverSettings
 
     bounds = MoverBounds(per_hour, per_namespace_per_hour)
     try:
         serve(MoverSettings(process_name(), bounds), kubeconfig)
-    except (StartError, TaskFailedError) as error:
+    except (MoverStartError, MoverFailedError) as error:
         message("dragoman mover", error)
-        raise typer.Exit(FAILED if isinstance(error, TaskFailedError) else BAD_INPUT) from None
+        raise typer.Exit(FAILED if isinstance(error, MoverFailedError) else BAD_INPUT) from None

@@ -2,12 +2,12 @@
 
 import pytest
 
-from adapters.mover.bounds import Eviction, MoverBounds, reason_to_wait
+from adapters.mover.bounds import MoverBounds, PastEviction, reason_to_wait
 from adapters.mover.tests.builders import NOW, a_time, ago
 
 
-def some(count: int, namespace: str = "web", **past: float) -> list[Eviction]:
-    return [Eviction("p", step, namespace, a_time(**past), done=True) for step in range(count)]
+def some(count: int, namespace: str = "web", **past: float) -> list[PastEviction]:
+    return [PastEviction("p", step, namespace, a_time(**past), done=True) for step in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,9 @@ def some(count: int, namespace: str = "web", **past: float) -> list[Eviction]:
         (some(2, minutes=-30), True),  # by a clock that is ahead
     ],
 )
-def test_a_pod_waits_while_the_last_hour_is_full(evictions: list[Eviction], waits: bool) -> None:
+def test_a_pod_waits_while_the_last_hour_is_full(
+    evictions: list[PastEviction], waits: bool
+) -> None:
     reason = reason_to_wait(MoverBounds(3, 2), evictions, "web", NOW)
 
     assert bool(reason) is waits

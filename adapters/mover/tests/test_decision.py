@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.mover.bounds import Eviction, MoverBounds
+from adapters.mover.bounds import MoverBounds, PastEviction
 from adapters.mover.decision import (
     Ask,
     Decision,
     Evict,
     Leave,
-    Report,
-    Situation,
+    MoverState,
+    ReportEvicted,
     Stop,
     Wait,
     decide,
@@ -33,7 +33,7 @@ ME = "me"
 def decision(
     status: dict[str, Any],
     *,
-    evictions: list[Eviction] | None = None,
+    evictions: list[PastEviction] | None = None,
     unchanged: float = 0,
     bounds: MoverBounds | None = None,
 ) -> Decision | None:
@@ -42,7 +42,7 @@ def decision(
     known = [*cache.evictions(NOW), *(evictions or ())]
     return decide(
         cache.plans["defrag-1"],
-        Situation(ME, bounds or MoverBounds(), known, NOW, 1000.0 + unchanged),
+        MoverState(ME, bounds or MoverBounds(), known, NOW, 1000.0 + unchanged),
     )
 
 
@@ -77,19 +77,21 @@ def test_a_step_that_the_plan_does_not_have_stops_it(step: int) -> None:
 def test_a_step_that_was_evicted_is_not_evicted_again(past: dict[str, float]) -> None:
     steps = [{"step": 1, "evictedAt": ago(**past)}]
 
-    assert decision({"phase": "Evict", "step": 1, "steps": steps}) == Report(1, ago(**past))
+    assert decision({"phase": "Evict", "step": 1, "steps": steps}) == ReportEvicted(1, ago(**past))
 
 
 def test_a_step_that_was_skipped_is_not_evicted() -> None:
     steps = [{"step": 1, "skipped": True}]
 
-    assert decision({"phase": "Evict", "step": 1, "steps": steps}) == Report(1, ago())
+    assert decision({"phase": "Evict", "step": 1, "steps": steps}) == ReportEvicted(1, ago())
 
 
 def test_a_step_that_this_process_evicted_is_not_evicted_again_whatever_the_status_says() -> None:
-    own = Eviction("uid-defrag-1", 1, "web", a_time(minutes=5), done=True)
+    own = PastEviction("uid-defrag-1", 1, "web", a_time(minutes=5), done=True)
 
-    assert decision({"phase": "Evict", "step": 1}, evictions=[own]) == Report(1, ago(minutes=5))
+    assert decision({"phase": "Evict", "step": 1}, evictions=[own]) == ReportEvicted(
+        1, ago(minutes=5)
+    )
 
 
 @pytest.mark.parametrize(

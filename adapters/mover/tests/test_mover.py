@@ -2,23 +2,31 @@
 
 import asyncio
 import contextlib
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 import pytest
 import structlog
 from structlog.testing import LogCapture
 
+from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.transport import Timeouts
+from adapters.cluster.objects.events import EventRecorder
+from adapters.cluster.objects.evictions import EvictionClient
+from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.tests.server import Request
 from adapters.mover.bounds import MoverBounds
 from adapters.mover.main import PATIENCE, run
-from adapters.mover.mover import MoverSettings, refuses
+from adapters.mover.mover import Mover, MoverSettings, refuses
+from adapters.mover.plans import PlanCache
 from adapters.mover.tests.builders import Cluster, a_move, a_plan, ago, api, budget_refusal, names
 from adapters.tests.waiting import until
+from adapters.wire.records.move_plan import MovePlanObject
 
 PODS = [f"web/pod-{number}" for number in range(1, 5)]
 
@@ -190,7 +198,7 @@ def test_a_refusal_stops_the_plan_and_counts_as_no_eviction(
 
     assert cluster.phase() == "Stopped"
     assert text in cluster.status()["reason"]
-    assert cluster.status()["steps"] == []
+    assert cluster.status()["steps"] == [{"step": 1}]
     assert cluster.events == ["NotMoved"]
     assert cluster.evicted == []
 
@@ -221,6 +229,22 @@ def test_an_eviction_that_the_server_cannot_do_now_is_tried_again(
     ran(cluster, lambda: cluster.phase() == "Evicted")
 
     assert cluster.evicted == ["uid-1"]
+
+
+def test_an_eviction_that_fails_for_long_is_no_sign_of_life() -> None:
+    cluster = a_cluster(a_plan(phase="Evict", step=1))
+    cluster.refusals["web/pod-1"] = (503, {"code": 503, "message": "etcd is away"})
+    written: list[str] = []
+
+    def before(request: Request) -> None:
+        if request.path.endswith("/eviction"):
+            written.append(cluster.status()["updatedAt"])
+
+    cluster.before = before
+    log = ran(cluster, lambda: len(written) == 5)
+
+    assert len({*written}) == 1
+    assert names(log).count("plan.failed") >= 4
 
 
 @pytest.mark.parametrize(
@@ -540,3 +564,78 @@ def test_a_mover_waits_for_a_kind_that_is_not_installed_and_says_so() -> None:
 )
 def test_only_a_lasting_no_is_a_refusal(error: ClusterError, refused: bool) -> None:
     assert refuses(error) is refused
+
+
+@dataclass
+class Clock:
+    """Monotonic seconds that a test can move on."""
+
+    ahead: float = 0.0
+
+    def __call__(self) -> float:
+        return time.monotonic() + self.ahead
+
+
+@contextlib.asynccontextmanager
+async def by_clock(
+    cluster: Cluster, clock: Clock, bounds: MoverBounds | None = None
+) -> AsyncIterator[LogCapture]:
+    """A mover whose plans a test hands over, and whose clock it moves on."""
+    log = LogCapture()
+    made = structlog.wrap_logger(structlog.PrintLogger(), processors=[log])
+    async with api(cluster) as server, KubeClient(KubeCredentials(server.server)) as client:
+        plans = PlanCache(lambda _, problem: pytest.fail(problem), clock)
+        events = EventRecorder(client, "me")
+        settings = MoverSettings("me", bounds or MoverBounds(), every=0.05)
+        mover = Mover(
+            plans, MovePlanClient(client), EvictionClient(client), events, made, settings, clock
+        )
+        for plan in cluster.plans.values():
+            plans.on_update(msgspec.json.decode(msgspec.json.encode(plan), type=MovePlanObject))
+        task = asyncio.create_task(mover.run())
+        try:
+            yield log
+        finally:
+            mover.stop()
+            await task
+
+
+def test_a_process_that_was_paused_after_it_took_an_order_looks_again() -> None:
+    cluster, clock = a_cluster(a_plan(phase="Evict", step=1)), Clock()
+    seen: list[str] = []
+
+    def before(request: Request) -> None:
+        if not seen:
+            clock.ahead = 11
+        seen.append(request.path.rpartition("/")[2])
+
+    cluster.before = before
+
+    async def main() -> None:
+        async with by_clock(cluster, clock):
+            await until(lambda: cluster.phase() == "Evicted", 10)
+
+    asyncio.run(main())
+
+    assert seen == ["status", "status", "eviction", "status"]
+
+
+def test_a_plan_that_waits_is_written_every_minute() -> None:
+    done = a_plan(1, "done", phase="Finished")
+    done["status"]["steps"] = [{"step": 1, "evictedAt": ago(minutes=1)}]
+    cluster, clock = a_cluster(done), Clock()
+    cluster.add(a_plan(phase="Evict", step=1))
+    writes: list[str] = []
+    cluster.before = lambda request: writes.append(request.path)
+
+    async def main() -> None:
+        async with by_clock(cluster, clock, MoverBounds(1, 1)):
+            for count in (1, 2, 3):
+                await until(lambda count=count: len(writes) == count, 10)  # type: ignore[misc]
+                await asyncio.sleep(0.2)
+                assert len(writes) == count
+                clock.ahead += 60
+
+    asyncio.run(main())
+
+    assert cluster.evicted == []

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import Eviction
+from adapters.mover.bounds import PastEviction
 from adapters.mover.plans import PlanCache
 from adapters.mover.tests.builders import NOW, a_plan, a_time, ago
 from adapters.wire.kube import Unreadable
@@ -72,7 +72,7 @@ def test_a_begun_eviction_that_was_refused_counts_no_more() -> None:
 
 def test_what_this_process_evicted_counts_whatever_the_status_says() -> None:
     plans, _ = cache()
-    plans.evicted(Eviction("uid-defrag-1", 1, "web", a_time(minutes=1), done=True))
+    plans.evicted(PastEviction("uid-defrag-1", 1, "web", a_time(minutes=1), done=True))
 
     put(plans, a_plan(steps=[{"step": 1, "begunAt": ago(minutes=1), "mover": "x"}]))
 

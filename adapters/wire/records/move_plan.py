@@ -46,7 +46,7 @@ class MovePhase(Enum):
     NEW = ""
     """The service checks the plan and holds its places."""
     WAITING = "Waiting"
-    """The same, while the plan waits for its turn, or for what ``reason`` says."""
+    """New, and waits for its turn or for what ``reason`` says."""
     HELD = "Held"
     """The mover asks whether every pod of the plan could be evicted."""
     READY = "Ready"
