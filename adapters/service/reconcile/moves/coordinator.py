@@ -61,7 +61,7 @@ SILENCE = 600
 """Seconds after which a mover that says nothing is given up."""
 
 RENEW = 30 * SECOND
-"""Nanoseconds after which the cards of a pod that is not bound yet are kept anew."""
+"""Nanoseconds after which the cards of a pod that is not bound yet are kept again."""
 
 _ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
 
@@ -124,7 +124,7 @@ class _Plan:
 
     @property
     def uid(self) -> str:
-        """Of the object."""
+        """The uid of the object."""
         return self.object.metadata.uid
 
     @property
