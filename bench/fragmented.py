@@ -37,7 +37,7 @@ Range = tuple[float, float]
 
 IN_USE: Range = (0.7, 0.9)
 
-NEARLY_FULL: Range = (0.97, 0.99)
+NEARLY_FULL: Range = (0.93, 0.97)
 
 NOW = 1_790_000_000_000_000_000
 CARDS = manifests.CARDS

@@ -4,7 +4,6 @@ The service and the mover do the work. This command may end at any time; the pla
 """
 
 import asyncio
-import contextlib
 import time
 from typing import Protocol
 
@@ -104,7 +103,7 @@ class Execution:
             self._report(status)
             if status.phase in ENDED:
                 return self._ended(status)
-            await self._check_progress(status, plans)
+            self._check_progress(status)
             await asyncio.sleep(POLL)
             found = await plans.get(self._plan.name)
         self.exists = False
@@ -153,7 +152,7 @@ class Execution:
             self._reason = status.reason
             if status.reason:
                 self._reporter.note(f"{phase_text(spec, status)}: {status.reason}")
-        self._reporter.now(phase_text(spec, status))
+        self._reporter.now(f"plan {self._plan.name}: {phase_text(spec, status)}")
 
     def _step(self, done: MoveStep) -> str:
         return step_line(self._plan.spec, min(done.step, len(self._plan.spec.moves)), done)
@@ -168,19 +167,15 @@ class Execution:
         self._reporter.line(f"plan {name}: {text}")
         return True
 
-    async def _check_progress(self, status: MovePlanStatus, plans: MovePlanClient) -> None:
+    def _check_progress(self, status: MovePlanStatus) -> None:
         """Say who does not answer, by the time since the status changed."""
         if status != self._seen:
             self._seen, self._since = status, time.monotonic()
         silent = time.monotonic() - self._since
         match status.phase:
             case MovePhase.NEW if silent >= TAKE_UP:
-                earlier = await self._earlier(plans)
-                if not earlier:
-                    raise InputError(
-                        f"MovePlan {self._plan.name}", NO_SERVICE.format(seconds=TAKE_UP)
-                    )
-                self._warn(status, f"waits for the plan {earlier}")
+                problem = NO_SERVICE.format(seconds=TAKE_UP)
+                raise InputError(f"MovePlan {self._plan.name}", problem)
             case MovePhase.HELD if silent >= TAKE_UP:
                 self._warn(status, NO_MOVER.format(seconds=TAKE_UP))
             case MovePhase.EVICT if silent >= SIGN_OF_LIFE:
@@ -193,15 +188,6 @@ class Execution:
         if status != self._warned:
             self._warned = status
             self._reporter.note(text)
-
-    async def _earlier(self, plans: MovePlanClient) -> str:
-        """Another plan that is not at its end; empty where there is none."""
-        for each in await plans.list():
-            with contextlib.suppress(MovePlanRecordError):
-                other = each.metadata.name
-                if other != self._plan.name and read_status(each).phase not in ENDED:
-                    return other
-        return ""
 
 
 def _status(plan: MovePlanObject) -> MovePlanStatus:

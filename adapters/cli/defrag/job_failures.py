@@ -1,6 +1,6 @@
 """What the eviction of a pod does to its Job.
 
-A pod of a Job that is deleted before it succeeded counts as failed, whoever deletes it: at once,
+A pod of a Job that is deleted before it succeeded counts as failed, as an evicted one is: at once,
 or, with a ``podFailurePolicy`` or ``podReplacementPolicy: Failed``, when its containers have ended.
 Source: kubernetes 1.37 pkg/controller/job/job_controller.go (isPodFailed, syncJob),
 pod_failure_policy.go (matchPodFailurePolicy), backoff_utils.go.

@@ -17,6 +17,7 @@ from adapters.wire.records.move_plan import (
     MovePlanSpec,
     PlannedMove,
     PlannedTarget,
+    TargetKind,
 )
 from core.hardware.quantity import MIB
 from core.requests.grant import Grant
@@ -62,9 +63,11 @@ def _moves(plan: Planned) -> Iterator[PlannedMove]:
 
 
 def _targets(plan: Planned) -> Iterator[PlannedTarget]:
+    """The targets that fit; not pods whose cards a device plugin chooses: no place can be kept."""
     for target in plan.targets:
         place = target.place
-        if target.after is not None:
+        has_place = place is not None and bool(place.grants)
+        if target.after is not None and (has_place or target.kind is TargetKind.NODE):
             yield PlannedTarget(
                 kind=target.kind,
                 name=target.name,

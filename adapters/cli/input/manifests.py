@@ -203,8 +203,9 @@ class _Members:
             unknown = InputError(document.location, self._unknown(kind, head.api_version))
             if not inside:
                 raise unknown
-            # A kind that is read, of another group, has its group beside it.
-            self.skipped[f"{kind} of {head.api_version}" if kind in self.forms else kind] += 1
+            if kind != _JOB:  # read where it counts
+                # A kind that is read, of another group, has its group beside it.
+                self.skipped[f"{kind} of {head.api_version}" if kind in self.forms else kind] += 1
             self.unknown = self.unknown or unknown
 
     def _known(self, kind: str, version: object) -> bool:

@@ -1,5 +1,6 @@
 """Plans of moves: which pods move, what stays, and the forms of the plan."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adapters.cli.defrag import planning
+from adapters.cli.defrag import planning, time_limit
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
@@ -478,3 +479,23 @@ def test_searches_are_short_after_several_long_ones(monkeypatch: pytest.MonkeyPa
 
     assert (short["report"]["cut"], long["report"]["cut"]) == (True, False)
     assert short["report"]["states"] < long["report"]["states"]
+
+
+def test_a_search_ends_when_its_time_is_over_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number}" for number in range(4)]
+    nodes = [node(name, cards=1) for name in names]
+    held = [volcano_bound(f"on-{name}", 6000, on=name, **owned()) for name in names]
+    waits = [pod(f"w{size}", volcano(size), metadata={"uid": f"{size}"}) for size in (3000, 9000)]
+    things = [*nodes, *held, *waits]
+    enough = as_plain("defrag", things=things)["report"]
+    seconds = itertools.count()
+    monkeypatch.setattr(time_limit, "monotonic", lambda: float(next(seconds)))
+
+    late = as_plain("defrag", "--seconds", "20", things=things)["report"]
+    text = command("defrag", "--seconds", "20", things=things).stdout
+
+    assert (enough["endedAfterSeconds"], enough["cut"]) == (None, False)
+    assert (late["endedAfterSeconds"], late["cut"]) == (20.0, True)
+    # What fits without a move has its place all the same.
+    assert [each["fits"] for each in late["targets"]] == [False, True]
+    assert "time: the search ended after 20 s (--seconds)\n" in text

@@ -76,6 +76,19 @@ def test_what_does_not_fit_is_in_the_report_alone() -> None:
     assert "no plan exists" in reasons["default/huge"]
 
 
+@pytest.mark.parametrize("cards", [2, 0])
+def test_no_place_is_kept_for_a_pod_whose_cards_a_device_plugin_chooses(cards: int) -> None:
+    served = node(cards=cards)
+    served["status"] = {"allocatable": {"nvidia.com/gpu": "2"}}
+    plain = pod("plain", {"nvidia.com/gpu": 1}, metadata={"uid": "uid-plain"})
+
+    plan = as_plain("defrag", things=[served, plain])
+
+    assert [each["fits"] for each in plan["report"]["targets"]] == [True]
+    assert plan["report"]["mostTargets"] == 1
+    assert plan["spec"]["targets"] == []
+
+
 def test_the_steps_of_a_plan_are_printed_from_its_yaml_and_its_json(tmp_path: Path) -> None:
     lines = (
         "step 1 of 1: default/a of ReplicaSet/web from node-a to node-b\n"
@@ -178,3 +191,11 @@ def test_a_dry_run_is_one_of_execute() -> None:
 
     assert result.exit_code == 2
     assert "--dry-run: is for --execute" in " ".join(result.stderr.replace("│", " ").split())
+
+
+def test_the_plan_of_the_docs_is_what_the_command_prints() -> None:
+    folder = Path(__file__).parents[4] / "docs" / "reference" / "cli"
+
+    result = command("defrag", "-o", "yaml", "-f", folder / "fragmented.yaml")
+
+    assert result.stdout == (folder / "fragmented-plan.yaml").read_text()
