@@ -21,6 +21,7 @@ MOST_TARGETS = 1024
 
 _LONGEST_REASON = 1024
 _LONGEST_TIME = 64
+_LONGEST_MOVER = 320
 
 # Source: k8s.io/apimachinery/pkg/util/validation/validation.go, IsDNS1123Subdomain.
 Name = Annotated[str, msgspec.Meta(max_length=253, pattern=r"\A[a-z0-9]([-a-z0-9.]*[a-z0-9])?\Z")]
@@ -45,7 +46,7 @@ class MovePhase(Enum):
     NEW = ""
     """The service checks the plan and holds its places."""
     WAITING = "Waiting"
-    """As ``NEW``: the plan waits for its turn, or for what ``reason`` says."""
+    """New, and waits for its turn or for what ``reason`` says."""
     HELD = "Held"
     """The mover asks whether every pod of the plan could be evicted."""
     READY = "Ready"
@@ -143,6 +144,8 @@ class MoveStep(Wire, frozen=True, gc=False, omit_defaults=True):
     Attributes:
         step: its number.
         evicted_at: when its pod was evicted, or was found gone; empty before.
+        begun_at: when ``mover`` wrote that it is about to evict the pod; empty before.
+        mover: the process that evicts the pod; no other one does for a minute.
         replacement: name of the pod that came in its place; empty before.
         ready_at: when that pod was ready; empty before.
         skipped: whether there was nothing to move any more.
@@ -150,6 +153,8 @@ class MoveStep(Wire, frozen=True, gc=False, omit_defaults=True):
 
     step: Annotated[int, msgspec.Meta(ge=1, le=MOST_MOVES)]
     evicted_at: Time = ""
+    begun_at: Time = ""
+    mover: Annotated[str, msgspec.Meta(max_length=_LONGEST_MOVER)] = ""
     replacement: str = ""
     ready_at: Time = ""
     skipped: bool = False
@@ -163,6 +168,7 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
         reason: why the plan stopped, or what it waits for.
         updated_at: when either wrote last.
         steps: one for each move that was begun, in order.
+        moves: how many the plan has, for people; ``status_patch`` counts them.
     """
 
     phase: MovePhase = MovePhase.NEW
@@ -170,6 +176,7 @@ class MovePlanStatus(Wire, frozen=True, gc=False):
     reason: str = ""
     updated_at: Time = ""
     steps: Annotated[tuple[MoveStep, ...], msgspec.Meta(max_length=MOST_MOVES)] = ()
+    moves: Int64 = 0
 
 
 class MovePlanMetadata(Metadata, frozen=True, gc=False):
@@ -186,6 +193,10 @@ class MovePlanObject(Wire, frozen=True, gc=False):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
+class _Counted(Wire, frozen=True, gc=False):
+    moves: tuple[msgspec.Raw, ...] = ()
+
+
 class _Written(Wire, frozen=True, gc=False):
     metadata: dict[str, str]
     status: MovePlanStatus
@@ -193,6 +204,7 @@ class _Written(Wire, frozen=True, gc=False):
 
 _SPEC = Decoder(MovePlanSpec)
 _STATUS = Decoder(MovePlanStatus)
+_COUNTED = Decoder(_Counted)
 
 
 def read_spec(plan: MovePlanObject) -> MovePlanSpec:
@@ -234,6 +246,10 @@ def read_status(plan: MovePlanObject) -> MovePlanStatus:
 def status_patch(plan: MovePlanObject, status: MovePlanStatus) -> bytes:
     """The merge patch that replaces the status if the plan is still as it was read."""
     reason = status.reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
-    cut = msgspec.structs.replace(status, reason=reason)
+    try:
+        moves = len(_COUNTED.decode(plan.spec).moves)
+    except UnreadableError:
+        moves = 0
+    written = msgspec.structs.replace(status, reason=reason, moves=moves)
     version = {"resourceVersion": plan.metadata.resource_version}
-    return msgspec.json.encode(_Written(version, cut))
+    return msgspec.json.encode(_Written(version, written))

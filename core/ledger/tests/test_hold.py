@@ -89,3 +89,4 @@ def test_a_place_is_for_a_pod_or_for_the_next_one_of_its_controller(
 ) -> None:
     assert hold.is_for("uid", "owner", "default/p") is expected
     assert not hold.is_for("uid-2", "", "default/p")
+    assert not hold.is_for("uid", "owner", "other/p")

@@ -77,9 +77,12 @@ def kept_for(pod: Pod, request: Request, ledger: NodeLedger) -> Hold | None:
 def is_free(hold: Hold, request: Request, ledger: NodeLedger) -> bool:
     """Whether the pods that were to leave a kept place have left.
 
+    Other places of its plan do not count: they fit beside it once all have left that are to.
+
     Args:
         hold: the place.
         request: of the pod that gets it.
         ledger: of the node, with the kept places as reservations.
     """
-    return has_room(request, hold.allocation.grants, ledger.release(hold.id))
+    of_plan = [each.id for each in ledger.holds if each.plan == hold.plan]
+    return has_room(request, hold.allocation.grants, ledger.release(*of_plan))

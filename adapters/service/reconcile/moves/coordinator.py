@@ -100,8 +100,12 @@ class NoPlans:
         return plan
 
 
-Report = Callable[[MovePlanObject, str, str], None]
-"""Emits an Event about a plan: a word in CamelCase, and a sentence. Neither waits nor fails."""
+class Report(Protocol):
+    """Emits an Event about a plan. Neither waits nor fails."""
+
+    def __call__(self, plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
+        """Emit it: a word in CamelCase, and a sentence."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +230,8 @@ class MoveCoordinator:
                 raise PlanError(f"the places of the plan are not free any more: {problem}")
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
-        self._report(plan.object, "PlacesHeld", f"All new places of {count} pods are held.")
+        why = f"All new places of {count} pods are held."
+        self._report(plan.object, "PlacesHeld", why, warning=False)
 
     def _check_mover(self, plan: _Plan) -> None:
         """Check that the mover is alive.
@@ -310,8 +315,9 @@ class MoveCoordinator:
             return
         await self._write(plan, phase=MovePhase.FINISHED, reason="")
         count = len(plan.spec.moves)
-        self._report(plan.object, "PlanFinished", f"{count} pods were moved.")
+        self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
         await self._release(plan.uid)
+        self._renewed.clear()
 
     async def _is_placed(self, ref: PodRef, node: str, hold_id: str) -> bool:
         """Give a pod its place if that is free; whether the pod is bound, or is gone."""
@@ -396,9 +402,10 @@ class MoveCoordinator:
 
     async def _stop(self, plan: _Plan, reason: str) -> None:
         await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
-        self._report(plan.object, "PlanStopped", reason)
+        self._report(plan.object, "PlanStopped", reason, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
         await self._release(plan.uid)
+        self._renewed.clear()
 
     async def _write(self, plan: _Plan, **changes: object) -> None:
         """Write the status, with the time."""

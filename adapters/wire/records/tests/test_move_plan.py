@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from adapters.wire.records.grant import GrantRecord
 from adapters.wire.records.move_plan import (
@@ -157,9 +158,16 @@ def test_a_patch_replaces_each_field_of_the_status_of_the_plan_that_was_read() -
             "reason": "",
             "updatedAt": "2026-01-11T12:00:01Z",
             "steps": [{"step": 1, "evictedAt": "2026-01-11T12:00:00Z"}],
+            "moves": 1,
         },
     }
-    assert read_status(a_plan(status=patch["status"])) == status
+    assert read_status(a_plan(status=patch["status"])) == replace(status, moves=1)
+
+
+def test_the_status_of_a_spec_that_cannot_be_read_counts_no_moves() -> None:
+    patch = json.loads(status_patch(a_plan([]), MovePlanStatus(MovePhase.STOPPED)))
+
+    assert patch["status"]["moves"] == 0
 
 
 def test_a_long_reason_is_cut() -> None:

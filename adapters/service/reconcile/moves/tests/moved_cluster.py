@@ -177,7 +177,9 @@ class Moved:
             if any(owner.uid == controller for owner in pod.metadata.owner_references or ())
         ]
 
-    def _report(self, plan: MovePlanObject, reason: str, text: str) -> None:  # noqa: ARG002
+    def _report(self, plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
+        assert plan.metadata.name
+        assert warning is (reason == "PlanStopped")
         self.events.append((reason, text))
 
 
