@@ -3,7 +3,8 @@
     python bench/defrag.py [NODES [PENDING [SEEDS]]]
 
 By default 1,000 nodes of eight cards and 100 pods that wait (``fragmented.py``), and 1,000 small
-clusters, each of whose plans is compared with the cheapest of all plans.
+clusters, each of whose plans is compared with the cheapest of all plans. Last, 40 nodes that are
+nearly full, with 40 pods that wait, in ``SECONDS`` of the clock on the wall.
 """
 
 import json
@@ -11,7 +12,7 @@ import statistics
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from time import process_time
+from time import monotonic, process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # the checkout, for the oracle of the tests
 
@@ -34,6 +35,9 @@ ALONE = 10
 MOVES = 3
 """Moves of a plan at most, where it is compared with all others."""
 
+SECONDS = 60.0
+"""The default of ``--seconds``."""
+
 Result = tuple[str, float, str]
 
 
@@ -41,14 +45,13 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
     """Each result as arguments of ``run.report``."""
     text = json.dumps(fragmented.cluster(nodes, pending))
     start = process_time()
-    found = manifests([Source("cluster", text, named=True)])
+    found = manifests([Source("cluster", text, named=True)], jobs=True)
     fleet = read_fleet(found, Defaults())
-    budgets = [budget for budget, _ in found.budgets]
     yield "defrag_read_cpu_s", process_time() - start, "s"
 
     def plan(goal: Goal) -> tuple[Planned, float]:
         start = process_time()
-        result = planned(fleet, budgets, goal, SearchLimits())
+        result = planned(fleet, found, goal, SearchLimits())
         return result, process_time() - start
 
     every, seconds = plan(PendingPods())
@@ -59,7 +62,7 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
     yield "defrag_all_bound", every.bound, "weight"
     # The pods for which others moved.
     moves = [0, *(target.after or 0 for target in every.targets)]
-    need = [each.name for each, before in zip(every.targets, moves, strict=False)
+    need = [each.title for each, before in zip(every.targets, moves, strict=False)
             if (each.after or 0) > before]  # fmt: skip
     ones = [plan(PendingPods((name,))) for name in need[:: max(len(need) // ALONE, 1)][:ALONE]]
     yield "defrag_one_cpu_s", statistics.median(seconds for _, seconds in ones), "s"
@@ -69,6 +72,16 @@ def measure(nodes: int, pending: int) -> Iterator[Result]:
     yield "defrag_free_3_nodes_cpu_s", seconds, "s"
     yield "defrag_free_3_nodes_cost", freed.cost, "weight"
     yield "defrag_free_3_nodes_bound", freed.bound, "weight"
+
+
+def limited() -> Iterator[Result]:
+    """What is found in a limited time where hardly anything fits."""
+    text = json.dumps(fragmented.cluster(40, 40, use=fragmented.NEARLY_FULL))
+    found = manifests([Source("cluster", text, named=True)], jobs=True)
+    fleet, start = read_fleet(found, Defaults()), monotonic()
+    plan = planned(fleet, found, PendingPods(), SearchLimits(), seconds=SECONDS)
+    yield "defrag_full_s", monotonic() - start, "s"
+    yield "defrag_full_placed", sum(not target.reason for target in plan.targets), "pods"
 
 
 def exact(seeds: int) -> Iterator[Result]:
@@ -89,7 +102,7 @@ def main() -> None:
     import run
 
     nodes, pending, seeds = [*sys.argv[1:], *("1000", "100", "1000")[len(sys.argv) - 1 :]]
-    for results in (exact(int(seeds)), measure(int(nodes), int(pending))):
+    for results in (exact(int(seeds)), measure(int(nodes), int(pending)), limited()):
         for result in results:
             run.report(*result)
 

@@ -33,6 +33,12 @@ from core.requests.grant import Allocation, Grant
 
 Manifest = dict[str, Any]
 
+Range = tuple[float, float]
+
+IN_USE: Range = (0.7, 0.9)
+
+NEARLY_FULL: Range = (0.93, 0.97)
+
 NOW = 1_790_000_000_000_000_000
 CARDS = manifests.CARDS
 PROFILES = [
@@ -50,13 +56,22 @@ PRIORITIES = (0, 0, 0, 0, 100, 1000)
 ALLOCATABLE = {"cpu": "96", "memory": "768Gi", "pods": "110"}
 
 
-def cluster(nodes: int, pending: int, seed: int = 0) -> Manifest:
-    """A ``List`` with everything."""
-    return {"apiVersion": "v1", "kind": "List", "items": [*_Maker(nodes, seed).items(pending)]}
+def cluster(nodes: int, pending: int, seed: int = 0, use: Range = IN_USE) -> Manifest:
+    """A ``List`` with everything.
+
+    Args:
+        nodes: how many.
+        pending: pods that wait.
+        seed: of the random choices.
+        use: the least and the most of a node's memory that is in use.
+    """
+    items = [*_Maker(nodes, seed, use).items(pending)]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 class _Maker:
-    def __init__(self, nodes: int, seed: int) -> None:
+    def __init__(self, nodes: int, seed: int, use: Range) -> None:
+        self.use = use
         self.seed = random.Random(seed)  # noqa: S311
         self.nodes = nodes
         self.number = 0
@@ -74,6 +89,7 @@ class _Maker:
             yield from self._filled(fleet, state.ledger, number)
         for app in range(0, 100, 8):
             yield _budget(app, self.seed.choice((0, 1, 1, 1, 2)))
+        yield from map(_job, range(100))
         for _ in range(pending):
             yield self._pod(self.seed.choice((0, 0, 4, 7)), large=True)
 
@@ -96,7 +112,7 @@ class _Maker:
     def _filled(self, fleet: Fleet, ledger: NodeLedger, number: int) -> Iterator[Manifest]:
         """Pods until the node is almost full, without those that have ended since."""
         bound: dict[str, Manifest] = {}
-        full, left = self.seed.uniform(0.85, 0.99), self.seed.uniform(0.7, 0.9)
+        full, left = self.seed.uniform(0.85, 0.99), self.seed.uniform(*self.use)
         if number % 20 == 0:  # the first card is a claim's
             ledger = ledger.adopt(_whole(ledger))
         for _ in range(200):
@@ -255,6 +271,16 @@ def _budget(app: int, allowed: int) -> Manifest:
         "metadata": {"name": f"app-{app}", "namespace": f"team-{app % 10}"},
         "spec": {"selector": {"matchLabels": {"app": f"app-{app}"}}},
         "status": {"disruptionsAllowed": allowed},
+    }
+
+
+def _job(app: int) -> Manifest:
+    """A Job that outlives all evictions of its pods."""
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": f"app-{app}", "namespace": f"team-{app % 10}"},
+        "spec": {"backoffLimit": 1_000_000},
     }
 
 

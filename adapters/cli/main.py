@@ -15,6 +15,7 @@ from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.commands.man import man
+from adapters.cli.commands.mover import mover
 from adapters.cli.commands.node import node
 from adapters.cli.commands.replay import replay
 from adapters.cli.commands.schedule import schedule
@@ -97,6 +98,11 @@ def _serve(
     from adapters.cli.serve import serve
 
     serve(config, inventory or (), store, listen)
+
+
+app.command("mover", cls=ShellCommand, short_help="Evict the pods that MovePlans name, in order.")(
+    mover
+)
 
 
 @app.command("demo", cls=ShellCommand, short_help="Start a service and call it as schedulers do.")

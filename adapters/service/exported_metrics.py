@@ -11,6 +11,7 @@ from adapters.service.observe.namespace_metrics import NamespaceMetrics
 from adapters.service.observe.quota_metrics import QuotaMetrics
 from adapters.service.observe.usage_metrics import UsageMetrics
 from core.durations import MILLISECOND
+from core.requests.grant import AllocationState
 
 
 class ExportedMetrics:
@@ -89,7 +90,7 @@ def _allocations(service: Service) -> int:
 
 def _unknown(service: Service) -> int:
     return sum(
-        allocation.unread is not None
+        allocation.unread is not None and allocation.state is AllocationState.COMMITTED
         for ledger in service.ledgers.inventory
         for allocation in ledger.allocations.values()
     )

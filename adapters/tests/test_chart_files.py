@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"
 
 
-KINDS = ("nodeledgers", "sharequotas")
+KINDS = ("nodeledgers", "sharequotas", "moveplans")
 
 
 @pytest.mark.parametrize("kind", KINDS)

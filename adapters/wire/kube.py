@@ -26,6 +26,7 @@ class OwnerReference(Wire, frozen=True, gc=False):
 
     kind: str = ""
     name: str = ""
+    uid: str = ""
     controller: bool | None = None
 
 
@@ -338,6 +339,12 @@ def rejection_of(pod: Pod) -> PodCondition | None:
         if condition.type == "PodScheduled" and condition.status == "False":
             return condition
     return None
+
+
+def is_ready(pod: Pod) -> bool:
+    """Whether all containers of a pod run, and are ready."""
+    conditions = pod.status.conditions or ()
+    return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 def full_name(pod: Pod) -> str:

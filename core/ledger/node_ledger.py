@@ -4,11 +4,12 @@ A ledger is a value: every change gives a new one with the next version, so that
 compare and swap. ``reserve`` rejects an allocation that would give a part of a card twice.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from types import MappingProxyType
 
 from core.hardware.node import Node
+from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Meter
 from core.ledger.problem import Problem, find_problems
 from core.ledger.usage import (
@@ -42,6 +43,8 @@ class NodeLedger:
         fences: by namespace with a quota, the highest number of a claim with which nothing may be
             allocated here any more.
         meter: what pods had until the record was written; only the ledger of a record has it.
+        holds: places that are kept for pods to come. ``allocations`` and ``usages`` do not count
+            them; what ``with_holds`` returns does.
     """
 
     node: Node
@@ -50,6 +53,7 @@ class NodeLedger:
     version: int = 0
     fences: Mapping[str, int] = field(default_factory=lambda: NO_FENCES)
     meter: Meter = UNMETERED
+    holds: tuple[Hold, ...] = ()
 
     @classmethod
     def of(cls, node: Node) -> "NodeLedger":
@@ -63,6 +67,7 @@ class NodeLedger:
         allocations: Iterable[Allocation],
         version: int = 0,
         fences: Mapping[str, int] = NO_FENCES,
+        holds: tuple[Hold, ...] = (),
     ) -> "NodeLedger":
         """The ledger after adopting all of these, each of another pod."""
         by_uid = {allocation.uid: allocation for allocation in allocations}
@@ -72,10 +77,15 @@ class NodeLedger:
                 if uuid in usages:
                     usages[uuid] = usages[uuid].plus(share)
         in_order = tuple([usages[card.uuid] for card in node.cards])
-        return cls(node, MappingProxyType(by_uid), in_order, version, fences)
+        allocated = MappingProxyType(by_uid)
+        return cls(node, allocated, in_order, version, fences, holds=holds)
 
     def with_allocations(
-        self, allocations: Sequence[Allocation], version: int, fences: Mapping[str, int]
+        self,
+        allocations: Sequence[Allocation],
+        version: int,
+        fences: Mapping[str, int],
+        holds: tuple[Hold, ...] = (),
     ) -> "NodeLedger":
         """The ledger of the same node with these allocations instead, equal to ``restored``.
 
@@ -86,17 +96,19 @@ class NodeLedger:
             allocations: each of another pod.
             version: of the ledger.
             fences: of the ledger.
+            holds: of the ledger.
         """
         here = self.allocations
         by_uid = {allocation.uid: allocation for allocation in allocations}
         kept = [uid for uid, known in here.items() if by_uid.get(uid) is known]
         if [*by_uid][: len(kept)] != kept:
-            return NodeLedger.restored(self.node, allocations, version, fences)
+            return NodeLedger.restored(self.node, allocations, version, fences, holds)
         usages = self.usages
         for uid, known in here.items():
             if by_uid.get(uid) is not known:
                 usages = tuple(use.minus(uid) for use in usages)
-        ledger = NodeLedger(self.node, MappingProxyType({}), usages, version, fences)
+        nothing = MappingProxyType[str, Allocation]({})
+        ledger = NodeLedger(self.node, nothing, usages, version, fences, holds=holds)
         for allocation in allocations[len(kept) :]:
             ledger = ledger._with(allocation, shares_of(allocation))
         return replace(ledger, allocations=MappingProxyType(by_uid))
@@ -170,6 +182,7 @@ class NodeLedger:
             tuple(use.minus(*uids) for use in self.usages),
             self.version + 1,
             self.fences,
+            holds=self.holds,
         )
 
     def adopt(self, allocation: Allocation) -> "NodeLedger":
@@ -190,7 +203,7 @@ class NodeLedger:
 
     def with_node(self, node: Node) -> "NodeLedger":
         """Return the allocations on the node with other cards: added, removed or changed ones."""
-        ledger = replace(NodeLedger.of(node), fences=self.fences)
+        ledger = replace(NodeLedger.of(node), fences=self.fences, holds=self.holds)
         for allocation in self.allocations.values():
             ledger = ledger._with(allocation, shares_of(allocation))
         return ledger._next(self)
@@ -205,6 +218,42 @@ class NodeLedger:
             return self
         fences = MappingProxyType({**self.fences, namespace: number})
         return replace(self, fences=fences, version=self.version + 1)
+
+    def hold(self, *holds: Hold) -> "NodeLedger":
+        """Keep some places, each in place of an earlier hold of its uid; none is checked."""
+        by_id = {each.id: each for each in (*self.holds, *holds)}
+        kept = tuple(by_id.values())
+        if kept == self.holds:
+            return self
+        return replace(self, holds=kept, version=self.version + 1)
+
+    def take(self, hold: Hold, uid: str) -> "NodeLedger":
+        """Note that a pod got a place, in the version that allocates the cards to it."""
+        taken = replace(hold, taken_by=uid)
+        kept = tuple(taken if each.id == hold.id else each for each in self.holds)
+        return replace(self, holds=kept)
+
+    def drop_holds(self, *ids: str) -> "NodeLedger":
+        """Keep some places no longer; itself where it does not keep them."""
+        kept = tuple(each for each in self.holds if each.id not in ids)
+        if len(kept) == len(self.holds):
+            return self
+        return replace(self, holds=kept, version=self.version + 1)
+
+    def kept(self) -> Iterator[Hold]:
+        """The holds that no pod of the ledger has taken."""
+        return (each for each in self.holds if each.taken_by not in self.allocations)
+
+    def with_holds(self) -> "NodeLedger":
+        """The ledger with the places that are kept as reservations.
+
+        They may overlap with allocations of pods that are to leave.
+        """
+        ledger = self
+        for hold in self.kept():
+            reserved = replace(hold.allocation, state=AllocationState.RESERVED, expires=None)
+            ledger = ledger._with(reserved, shares_of(reserved))
+        return ledger
 
     def problems(self) -> tuple[Problem, ...]:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
@@ -221,6 +270,7 @@ class NodeLedger:
             usages,
             self.version,
             self.fences,
+            holds=self.holds,
         )
 
     def _next(self, earlier: "NodeLedger") -> "NodeLedger":

@@ -8,7 +8,7 @@ A search for one pod after the other proves nothing about all of them. Two relax
   free most for their weight are counted first, the last one in part.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil
@@ -16,6 +16,7 @@ from math import ceil
 from core.feasibility.suitability import unsuitable
 from core.ledger.usage import shares_of
 from core.moves.places import Places, State
+from core.moves.search import never
 from core.moves.situation import PlannedPod, comparable
 from core.requests.required_memory import required_memory
 
@@ -36,12 +37,23 @@ class _Price:
     memory: int
 
 
+_FREE = _Price(0, 0)
+
+
 class Bound:
     """The bounds of a situation, before a plan changes it."""
 
-    def __init__(self, pods: Sequence[PlannedPod], places: Places) -> None:
-        """Compute the price of each pod that is to get a place."""
-        self._price = {pod.request.uid: _price(pod, places) for pod in pods}
+    def __init__(
+        self, pods: Sequence[PlannedPod], places: Places, expired: Callable[[], bool] = never
+    ) -> None:
+        """Compute the price of each pod that is to get a place.
+
+        Args:
+            pods: that are to get one.
+            places: of the situation.
+            expired: whether the time is over; then the other pods cost nothing.
+        """
+        self._price = {pod.request.uid: _FREE if expired() else _price(pod, places) for pod in pods}
         # Of too many sets of pods, some are not compared: a hole may cost less than its price.
         self._complete = places.complete
         self._comparable = comparable(pods, places.situation)
@@ -72,7 +84,7 @@ class Bound:
 
 def _price(pod: PlannedPod, places: Places) -> _Price:
     if places.is_free(pod, _NOW):
-        return _Price(0, 0)
+        return _FREE
     costs = (places.least(pod, _NOW, node) for node in pod.nodes)
     hole = min((cost for cost in costs if cost is not None), default=None)
     return _Price(hole, _lacking(pod, places) * _least_memory(pod, places))

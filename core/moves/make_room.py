@@ -8,7 +8,7 @@ from itertools import islice
 
 from core.moves.places import Places, State
 from core.moves.plan import MovePlan, Proof
-from core.moves.search import Search, Solution, Step
+from core.moves.search import Search, Solution, Step, never
 from core.moves.situation import PlannedPod, comparable
 
 STARTS = 50
@@ -26,10 +26,12 @@ class SearchLimits:
     Attributes:
         moves: the most that a plan may have.
         states: partial plans that are looked at before it is cut.
+        expired: whether the time is over; then only places that are free are tried, a few of them.
     """
 
     moves: int = 64
     states: int = 2000
+    expired: Callable[[], bool] = never
 
 
 def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits) -> MovePlan:
@@ -85,7 +87,7 @@ class _Planner:
     def __init__(self, places: Places, limits: SearchLimits, wanted: Sequence[PlannedPod]) -> None:
         self._places = places
         self._limits = limits
-        self._search = Search(places, limits.moves)
+        self._search = Search(places, limits.moves, limits.expired)
         self._comparable = comparable(wanted, places.situation)
 
     def plan(self, starts: Callable[[], Iterable[Step]]) -> MovePlan:
@@ -95,6 +97,8 @@ class _Planner:
         cut, bound = search.cut, search.bound
         if cut:
             found = self._dive(starts())
+        if found is None and self._limits.expired():
+            found = self._without_moves(starts())
         is_exact = self._comparable and self._places.complete
         bound = bound if is_exact else 0
         if found is None:
@@ -111,9 +115,19 @@ class _Planner:
         for step in islice(self._steps(starts), STARTS):
             most = max(self._limits.states // STARTS, PER_POD * len(step.waiting))
             found = self._search.run([step], most)
-            if found is not None:
+            if found is not None or self._limits.expired():
                 return found
         return None
+
+    def _without_moves(self, starts: Iterable[Step]) -> Solution | None:
+        """A plan in which no further pod leaves its place: it takes little time."""
+        first = next((start for start in starts if isinstance(start, State)), None)
+        if first is None:
+            return None
+        search = Search(self._places, len(first.left))
+        found = search.run([first], PER_POD * len(first.waiting) + 1)
+        self._search.states += search.states
+        return found
 
     def _steps(self, starts: Iterable[Step]) -> Iterator[State]:
         for start in starts:

@@ -7,7 +7,7 @@ at least the smallest weight more where a pod that waits has no free place. The 
 no pod waits, and of which an order of moves exists, is therefore a cheapest plan.
 """
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from heapq import heapify, heappop, heappush
 from itertools import count
 
@@ -26,6 +26,11 @@ Solution = tuple[State, tuple[Move, ...]]
 SURE = 12
 
 
+def never() -> bool:
+    """No limit of time."""
+    return False
+
+
 class Search:
     """Best first over the states.
 
@@ -37,11 +42,15 @@ class Search:
         states: how many were looked at, in all runs.
         bound: no plan costs less, as far as the last run knows.
         cut: whether the last run ended before it had looked at all states that may cost less.
+        expired: whether the time is over.
     """
 
-    def __init__(self, places: Places, most_moves: int) -> None:
+    def __init__(
+        self, places: Places, most_moves: int, expired: Callable[[], bool] = never
+    ) -> None:
         self.places = places
         self.most_moves = most_moves
+        self.expired = expired
         self.sure = SURE
         self.states = 0
         self.bound = 0
@@ -57,7 +66,8 @@ class Search:
             most: states that are looked at before the search is cut.
 
         Returns:
-            None where there is none, or the search was cut before one was found.
+            None where there is none, or the search was cut before one was found, by ``most`` or by
+            the time.
         """
         self.cut, self.bound, end = False, 0, self.states + most
         number = count()
@@ -75,6 +85,9 @@ class Search:
                 moves = None if found.waiting else self._moves(found)
                 if moves is not None:
                     return found, moves
+                if self.expired():
+                    self.cut = True
+                    return None
                 if found.identity() not in seen:
                     seen.add(found.identity())
                     further = self.steps(found) if found.waiting else self._with_one_more(found)
@@ -82,6 +95,8 @@ class Search:
                     heappush(heap, (self.bound, depth - 1, next(number), further))
                 continue
             step = next(found, None)
+            if self.cut:
+                return None
             if isinstance(step, State):
                 least = max(self.bound, step.cost + self._further(step))
                 heappush(heap, (least, depth, next(number), step))
@@ -105,10 +120,16 @@ class Search:
             yield from self._with_holes(state, pod)
 
     def _with_holes(self, state: State, pod: PlannedPod) -> Iterator[Step]:
-        """The states in which a pod has a place that others leave, in ascending order of cost."""
+        """The states in which a pod has a place that others leave, in ascending order of cost.
+
+        It ends early, and cuts the search, when the time is over.
+        """
         places, number = self.places, count()
         heap: list[tuple[int, int, Hole | None, Iterator[Hole]]] = []
         for node in sorted(pod.nodes - state.closed):
+            if self.expired():
+                self.cut = True
+                return
             least = places.least(pod, state, node)
             if least is not None:
                 holes: Iterator[Hole] = filter(_costs, places.holes(pod, state, node))

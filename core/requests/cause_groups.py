@@ -19,7 +19,7 @@ LONGEST = 160
 
 _NEAREST_FIRST = (
     (
-        Cause.QUOTA, Cause.OTHER_REQUEST, Cause.SLOTS, Cause.MEMORY, Cause.COMPUTE,
+        Cause.KEPT, Cause.QUOTA, Cause.OTHER_REQUEST, Cause.SLOTS, Cause.MEMORY, Cause.COMPUTE,
         Cause.COMPUTE_FULL, Cause.NO_SLICE, Cause.TOGETHER, Cause.IN_USE, Cause.HELD_EXCLUSIVELY,
         Cause.GROUP, Cause.EXCLUSION, Cause.CLASS, Cause.QOS, Cause.NO_PARTITION, Cause.NO_SCOPE,
         Cause.HELD_BY_KUBELET, Cause.KUBELET, Cause.DEVICES, Cause.TOO_FEW_FIT,

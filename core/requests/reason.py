@@ -24,6 +24,7 @@ class Cause(Enum):
     OTHER_REQUEST = (
         "the pod has an allocation here that is less than it requests; delete the pod first"
     )
+    KEPT = "its place is kept, and free once other pods have left"
     ISOLATION = "node lacks the isolation provider asked for"
     NO_PARTITION = "no free partition of this size in the node's partition table"
     NO_SCOPE = "not enough fitting cards within one scope of the required level"

@@ -17,7 +17,7 @@ HERE = Path(__file__).resolve().parent
 ARCHIVE = HERE / "packages.tar.xz"
 TAG = re.compile(r"\.cpython-(\d+)-")
 MINE = f"{sys.version_info.major}{sys.version_info.minor}"
-OTHERS = ("serve", "demo", "node")
+OTHERS = ("serve", "demo", "node", "mover")
 """Commands that start programs, whose packages the archive does not have."""
 ADVICE = "install dragoman for it"
 FAILED = 2

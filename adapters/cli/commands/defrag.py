@@ -12,10 +12,22 @@ from adapters.cli.input.options import Context, Files, Kubeconfig
 
 if TYPE_CHECKING:
     from adapters.cli.defrag.goal import Goal
+    from adapters.cli.defrag.plan_file import PlanFile
     from adapters.cli.defrag.planning import Planned
 
 DOES_NOT_FIT = 1
-"""Exit status where a target does not fit after the moves."""
+"""Exit status where a target does not fit after the moves, or a plan stopped."""
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C, as of a shell."""
+
+PLANS = {
+    "filename": "--filename", "namespace": "--namespace", "pods": "--for",
+    "free_nodes": "--free-nodes", "largest_share": "--largest-share", "pool": "--pool",
+    "output": "--output", "svg": "--svg", "max_moves": "--max-moves", "states": "--states",
+    "seconds": "--seconds",
+}  # fmt: skip
+"""The options of a plan, which do not go with ``--execute``."""
 
 
 class PlanFormat(Enum):
@@ -27,6 +39,7 @@ class PlanFormat(Enum):
 
 
 def defrag(
+    command: typer.Context,
     filename: Files = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
@@ -67,19 +80,36 @@ def defrag(
         int,
         typer.Option("--states", metavar="N", min=1, help="Partial plans to look at for each."),
     ] = 2000,
+    seconds: Annotated[
+        float,
+        typer.Option("--seconds", metavar="N", min=0.1, help="After which the search ends."),
+    ] = 60.0,
+    execute: Annotated[
+        str | None,
+        typer.Option("--execute", metavar="FILE", help="Carry out a plan of -o yaml or json."),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Of --execute: only print its steps.")
+    ] = False,
 ) -> None:
-    """Plan which pods to move so that others fit; nothing is changed.
+    """Plan which pods to move so that others fit; without --execute nothing is changed.
 
     A moved pod is a deleted one, which its controller creates again. Counts cards, ShareQuota,
     schedulability, nodeSelector, node affinity, taints, CPU and memory, and PodDisruptionBudgets.
 
     Example: dragoman defrag --for pod/training -n ml
 
-    Exit status: 0 all targets fit, now or after the moves, 1 some do not, 2 bad input or no answer.
+    Exit status: 0 all targets fit, now or after the moves, or the plan was carried out; 1 some do
+    not fit, or the plan stopped; 2 bad input or no answer.
     """
+    _check_options(command, execute, dry_run=dry_run)
+    if execute is not None:
+        _execute(execute, kubeconfig, context, dry_run=dry_run)
+        return
     from adapters.cli.defrag.planning import planned
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
+    from adapters.cli.output.message import message
     from adapters.cli.output.progress import progress
     from adapters.dialects.dialect import Defaults
     from core.moves.make_room import SearchLimits
@@ -95,15 +125,73 @@ def defrag(
         raise typer.BadParameter("is for --for", param_hint="--namespace")
     with bad_input():
         goal = _goal(pods, namespace, free_nodes, largest_share, pool or "")
-        found = Origin(filename or (), kubeconfig, context).read(budgets=True)
-        budgets = [budget for budget, _ in found.budgets]
+        found = Origin(filename or (), kubeconfig, context).read(evictions=True)
         fleet = read_fleet(found, Defaults())
+        for warning in fleet.warnings():
+            message("warning", warning)
         shown = partial(progress, least=2, verb="Making room for")
-        plan = planned(fleet, budgets, goal, SearchLimits(max_moves, states), shown)
+        plan = planned(fleet, found, goal, SearchLimits(max_moves, states), shown, seconds)
         if svg is not None:
             _draw(plan, svg)
     _write(plan, output)
     if not plan.complete:
+        raise typer.Exit(DOES_NOT_FIT)
+
+
+def _check_options(command: typer.Context, execute: str | None, *, dry_run: bool) -> None:
+    if execute is None:
+        if dry_run:
+            raise typer.BadParameter("is for --execute", param_hint="--dry-run")
+        return
+    for name, option in PLANS.items():
+        source = command.get_parameter_source(name)
+        if source is not None and source.name == "COMMANDLINE":
+            raise typer.BadParameter("does not go with --execute", param_hint=option)
+
+
+def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run: bool) -> None:
+    """Carry out the plan of a file."""
+    from adapters.cli.defrag.execution_lines import step_line, target_lines
+    from adapters.cli.defrag.plan_file import read_plan
+    from adapters.cli.output.message import message
+    from adapters.wire.visible import visible
+
+    with bad_input():
+        plan = read_plan(file)
+        if not plan.spec.moves:
+            message("note", f"plan {plan.name} has no moves: there is nothing to carry out")
+        elif dry_run:
+            steps = range(1, len(plan.spec.moves) + 1)
+            for line in (*(step_line(plan.spec, each) for each in steps), *target_lines(plan.spec)):
+                typer.echo(visible(line))
+        else:
+            _follow(plan, kubeconfig, context)
+
+
+def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> None:
+    from adapters.cli.defrag.execution import Execution
+    from adapters.cli.input.cluster import ClusterOptions, call, context_of
+    from adapters.cli.input.source import InputError
+    from adapters.cli.output.message import message
+    from adapters.cli.output.step_display import StepDisplay
+
+    chosen = "" if context is None else f" --context {context}"
+    goes_on = (
+        f"the plan goes on; the same command follows it again, and"
+        f" kubectl{chosen} delete moveplan {plan.name} stops it"
+    )
+    with StepDisplay() as display:
+        execution = Execution(plan, display)
+        try:
+            finished = call(context_of(ClusterOptions(kubeconfig, context)), execution.run)
+        except KeyboardInterrupt:
+            message("note", goes_on if execution.exists else "no plan was created")
+            raise typer.Exit(INTERRUPTED) from None
+        except InputError as error:
+            if execution.exists:
+                raise InputError(error.location, f"{error.problem}; {goes_on}") from error
+            raise
+    if not finished:
         raise typer.Exit(DOES_NOT_FIT)
 
 
@@ -134,13 +222,14 @@ def _draw(plan: "Planned", file: Path) -> None:
 
 
 def _write(plan: "Planned", output: PlanFormat) -> None:
-    from adapters.cli.defrag.report import as_plain, as_text
+    from adapters.cli.defrag.plan_object import as_object
+    from adapters.cli.defrag.report import as_text
     from adapters.cli.output.encoded import as_json, as_yaml
 
     match output:
         case PlanFormat.TABLE:
             typer.echo(as_text(plan), nl=False)
         case PlanFormat.JSON:
-            typer.echo(as_json(as_plain(plan)), nl=False)
+            typer.echo(as_json(as_object(plan)), nl=False)
         case PlanFormat.YAML:
-            typer.echo(as_yaml(as_plain(plan)), nl=False)
+            typer.echo(as_yaml(as_object(plan)), nl=False)

@@ -1,36 +1,20 @@
 """Which pods with cards may be moved, what a move costs, and why the others stay."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
+from adapters.accounting.movable import IN_GANG, controller, hindrance
 from adapters.accounting.pod_requests import AlikePods, template_of
+from adapters.cli.defrag import job_failures
 from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.input.manifests import Manifests
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
-from adapters.dialects.gangs import gang_of
-from adapters.wire.budget import Budget, selects
-from adapters.wire.kube import OwnerReference, Pod, annotations
+from adapters.wire.budget import selects
+from adapters.wire.job import JobObject
+from adapters.wire.kube import OwnerReference, Pod, full_name
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
-
-STAYS = {
-    "dragoman.dev/move": "false",
-    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
-}
-"""Annotations that keep a pod where it is. Source of the second: kubernetes/autoscaler
-cluster-autoscaler/FAQ.md."""
-
-KARPENTER = "karpenter.sh/do-not-disrupt"
-"""Annotation that keeps a pod where it is: ``true``, or for a duration from its start, which is not
-compared with the time here.
-Source: kubernetes-sigs/karpenter pkg/utils/pod/scheduling.go, IsDoNotDisruptActive."""
-
-MIRROR = "kubernetes.io/config.mirror"
-"""Annotation of a static pod, which is its kubelet's own."""
-
-VOLCANO_JOB = "volcano.sh/job-name"
-"""Annotation of the pods of Volcano's Job, which are bound together.
-Source: volcano.sh/apis pkg/apis/batch/v1alpha1/labels.go, JobNameKey."""
 
 OF_OWNER = {"ReplicaSet": 1, "ReplicationController": 1, "StatefulSet": 2}
 """What the move of a pod costs, by the kind of its controller."""
@@ -46,13 +30,13 @@ class MovablePod:
     Attributes:
         pod: the pod.
         request: what it asks for.
-        owner: its controller, such as ``ReplicaSet/web``.
+        owner: its controller.
         weight: what a move costs.
     """
 
     pod: Pod
     request: Request
-    owner: str
+    owner: OwnerReference
     weight: int
 
 
@@ -69,44 +53,73 @@ class Holders:
     staying: Mapping[str, str]
 
 
-def holders(fleet: Fleet, budgets: Sequence[Budget]) -> Holders:
+def holders(fleet: Fleet, found: Manifests) -> Holders:
     """Sort everything that has cards into what may be moved, and what stays."""
-    return _Sorter(fleet, budgets).run()
+    return _Sorter(fleet, found).run()
 
 
 class _Sorter:
-    def __init__(self, fleet: Fleet, budgets: Sequence[Budget]) -> None:
+    """Sorts by what a pod, its gang, its claims, its budgets and its Job say.
+
+    Attributes:
+        movable: by uid, what may be moved so far; the weight is that of the controller.
+        staying: by uid, why the others stay.
+    """
+
+    def __init__(self, fleet: Fleet, found: Manifests) -> None:
+        self.movable: dict[str, MovablePod] = {}
+        self.staying: dict[str, str] = {}
         self._fleet = fleet
-        self._budgets = budgets
+        self._budgets = [budget for budget, _ in found.budgets]
+        self._jobs = {name: job for name, (job, _) in found.jobs.items()}
         self._pods = {pod.metadata.uid: pod for pod in fleet.pods.values()}
         self._requests = AlikePods(fleet.dialects)
         self._gangs = fleet.gangs()
 
     def run(self) -> Holders:
-        movable: dict[str, MovablePod] = {}
-        staying: dict[str, str] = {}
         for state in self._fleet.nodes.values():
             if state.unreadable is None:
                 for allocation in state.ledger.allocations.values():
                     found = self._sorted(allocation)
                     if isinstance(found, str):
-                        staying[allocation.uid] = found
-                        movable.pop(allocation.uid, None)
-                    elif allocation.uid not in staying:
-                        movable[allocation.uid] = found
-        ranks = {
-            priority: rank
-            for rank, priority in enumerate(
-                sorted({each.request.priority for each in movable.values()}), start=1
-            )
-        }
+                        self._stays(allocation.uid, found)
+                    elif allocation.uid not in self.staying:
+                        self.movable[allocation.uid] = found
+        self._sort_jobs()
+        priorities = sorted({each.request.priority for each in self.movable.values()})
+        ranks = {priority: rank for rank, priority in enumerate(priorities, start=1)}
         weighed = {
-            uid: MovablePod(
-                each.pod, each.request, each.owner, each.weight * ranks[each.request.priority]
-            )
-            for uid, each in movable.items()
+            uid: replace(each, weight=each.weight * ranks[each.request.priority])
+            for uid, each in self.movable.items()
         }
-        return Holders(weighed, staying)
+        return Holders(weighed, self.staying)
+
+    def _stays(self, uid: str, why: str) -> None:
+        self.staying[uid] = why
+        self.movable.pop(uid, None)
+
+    def _sort_jobs(self) -> None:
+        """Keep the pods whose evictions their Jobs would not outlive, the last ones by name."""
+        counted: dict[str, list[MovablePod]] = {}
+        for each in sorted(self.movable.values(), key=lambda each: full_name(each.pod)):
+            if each.owner.kind == "Job":
+                namespace = each.pod.metadata.namespace or "default"
+                name = f"{namespace}/{each.owner.name}"
+                job = self._jobs.get(name)
+                if job is None:
+                    self._stays(each.pod.metadata.uid, job_failures.UNKNOWN)
+                elif self._counts(job, each.pod):
+                    counted.setdefault(name, []).append(each)
+        for name, pods in counted.items():
+            for each in pods[job_failures.failures_left(self._jobs[name]) :]:
+                self._stays(each.pod.metadata.uid, job_failures.BY_LIMIT)
+
+    def _counts(self, job: JobObject, pod: Pod) -> bool:
+        """Whether the eviction of a pod is one of those that its Job has left."""
+        counts, why = job_failures.eviction(job, pod)
+        if why:
+            self._stays(pod.metadata.uid, why)
+        return counts and not why
 
     def _sorted(self, allocation: Allocation) -> MovablePod | str:
         if allocation.dialect == DRA:
@@ -116,10 +129,9 @@ class _Sorter:
         pod = self._pods.get(allocation.uid)
         if pod is None or pod.spec.node_name != allocation.node:
             return "is not bound yet, or is gone"
-        owner = _controller(pod)
-        hindrance = self._hindrance(pod, owner)
-        if hindrance or owner is None:
-            return hindrance
+        against, owner = self._hindrance(pod), controller(pod)
+        if against or owner is None:
+            return against
         try:
             found = self._requests.read(pod, template_of(pod))
         except DialectError:
@@ -129,29 +141,18 @@ class _Sorter:
         return MovablePod(
             pod,
             found.request,
-            f"{owner.kind}/{owner.name}",
+            owner,
             OF_OWNER.get(owner.kind, OTHERS),
         )
 
-    def _hindrance(self, pod: Pod, owner: OwnerReference | None) -> str:
+    def _hindrance(self, pod: Pod) -> str:
         """Why a pod is not moved, whatever it requests; empty where nothing is against it."""
-        texts = annotations(pod)
-        if MIRROR in texts or (owner is not None and owner.kind == "Node"):
-            return "a static pod is its kubelet's own"
-        if owner is None:
-            return "no controller would create it again"
-        if owner.kind == "DaemonSet":
-            return "a DaemonSet's pod belongs to its node"
-        kept = next((key for key, value in STAYS.items() if texts.get(key) == value), None)
-        if kept is None and texts.get(KARPENTER, "false") != "false":
-            kept = KARPENTER
-        if kept is not None:
-            return f"its annotation {kept} keeps it"
-        if pod.metadata.deletion_timestamp is not None:
-            return "is being deleted"
+        against = hindrance(pod)
+        if against:
+            return against
         gang = self._gangs.gang(pod)
-        if gang_of(pod) is not None or VOLCANO_JOB in texts or (gang and gang.minimum > 1):
-            return "is in a gang, which would lose a member"
+        if gang is not None and gang.minimum > 1:
+            return IN_GANG
         if self._fleet.claims.get(pod.metadata.uid):
             return "a ResourceClaim has the cards"
         return self._budget(pod)
@@ -168,8 +169,3 @@ class _Sorter:
         if found and found[0].status.disruptions_allowed < 1:
             return "its PodDisruptionBudget allows no disruption now"
         return ""
-
-
-def _controller(pod: Pod) -> OwnerReference | None:
-    owners = pod.metadata.owner_references or ()
-    return next((owner for owner in owners if owner.controller), None)

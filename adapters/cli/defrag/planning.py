@@ -21,11 +21,13 @@ from adapters.cli.defrag.goal import (
 )
 from adapters.cli.defrag.movable import MovablePod, holders
 from adapters.cli.defrag.node_room import needs, room
+from adapters.cli.defrag.time_limit import TimeLimit
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
-from adapters.wire.budget import Budget
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, full_name, pod_ref
+from adapters.wire.records.move_plan import TargetKind
 from core.feasibility.cache import request_signature
 from core.feasibility.node_names import NodeNames
 from core.hardware.card import Mode
@@ -52,6 +54,9 @@ NOT_COMPARED = (
 )
 """What no field says that is read."""
 
+PART = 4
+"""Each of several groups gets this part of the time that is left, and so do the bounds."""
+
 Progress = Callable[[Sequence[Sequence[PodAnswer]]], Iterable[Sequence[PodAnswer]]]
 """Iterates over the groups of pods and shows the progress."""
 
@@ -61,18 +66,33 @@ class MoveTarget:
     """Something that is to fit.
 
     Attributes:
-        name: ``namespace/name`` of a pod; a text for anything else.
+        kind: what it is.
+        name: of the pod or node; a text for anything else.
+        namespace: of the pod; empty for anything else.
+        uid: of the pod; empty for anything else.
         dialect: of the pod; None where it has none.
         after: how many moves are made before it fits; None where it does not.
         place: where it fits then; None where it does not, or is no pod.
         reason: why it does not fit; empty where it does.
     """
 
+    kind: TargetKind
     name: str
+    namespace: str = ""
+    uid: str = ""
     dialect: str | None = None
     after: int | None = None
     place: Placement | None = None
     reason: str = ""
+
+    @property
+    def title(self) -> str:
+        """The name for people: ``namespace/name`` of a pod."""
+        if self.kind is TargetKind.POD:
+            return f"{self.namespace}/{self.name}"
+        return (
+            f"node {self.name}" if self.kind is TargetKind.NODE and not self.reason else self.name
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +112,7 @@ class Planned:
         before: the ledgers of all nodes.
         after: the same after the moves, and with the targets.
         unknown: what was not compared.
+        seconds: after which the search ended; None where it ended before.
     """
 
     targets: tuple[MoveTarget, ...]
@@ -106,11 +127,17 @@ class Planned:
     before: Mapping[str, NodeLedger]
     after: Mapping[str, NodeLedger]
     unknown: tuple[str, ...]
+    seconds: float | None
 
     @property
     def cost(self) -> int:
         """The weights of all moves."""
         return sum(move.pod.weight for move in self.moves)
+
+    @property
+    def cut(self) -> bool:
+        """Whether a search ended before it was certain."""
+        return any(not proof.settled for proof in self.proofs)
 
     @property
     def complete(self) -> bool:
@@ -125,26 +152,38 @@ class Planned:
 
 def planned(
     fleet: Fleet,
-    budgets: Sequence[Budget],
+    found: Manifests,
     goal: Goal,
     limits: SearchLimits,
     progress: Progress = iter,
+    seconds: float | None = None,
 ) -> Planned:
     """The cheapest moves that reach a goal, as far as the search goes.
+
+    Args:
+        fleet: the cluster.
+        found: its objects, with PodDisruptionBudgets and Jobs.
+        goal: what is to fit.
+        limits: of the search.
+        progress: shows how far it is.
+        seconds: after which the search ends; None for never.
 
     Raises:
         InputError: the goal names something that does not exist.
     """
-    return _Planning(fleet, budgets, limits).run(goal, progress)
+    return _Planning(fleet, found, limits, TimeLimit(seconds)).run(goal, progress)
 
 
 class _Planning:
-    def __init__(self, fleet: Fleet, budgets: Sequence[Budget], limits: SearchLimits) -> None:
+    def __init__(
+        self, fleet: Fleet, found: Manifests, limits: SearchLimits, time: TimeLimit
+    ) -> None:
         self.fleet = fleet
         self.limits = limits
+        self.time = time
         self.facts = FleetFacts(fleet)
         self.judge = Judge(self.facts)
-        self.found = holders(fleet, budgets)
+        self.found = holders(fleet, found)
         self._chooser = NodeChooser(self.facts.nodes())
         self._without_plan: dict[Hashable, MovePlan] = {}
         self._states_left = FULL_SEARCHES * limits.states
@@ -189,62 +228,72 @@ class _Planning:
             before=self.before,
             after=after,
             unknown=self._unknown(),
+            seconds=self.time.seconds if self.time.reached else None,
         )
 
     def _pending(self, every: Sequence[Group], progress: Progress, *, named: bool) -> None:
         """Make room for one group after the other."""
         answers: list[list[PodAnswer]] = []
+        begun: list[MoveTarget] = []
+        outside: list[MoveTarget] = []
         for group in every:
-            found = self._answers(group)
-            if found:
-                answers.append(found)
-            elif named:
+            waiting = [pod for pod in group if not self._has_cards(pod)]
+            asked = [self.judge.alone(pod, explain=False) for pod in waiting]
+            found = [each for each in asked if each.requests]
+            if named and not found:
                 name = full_name(group[0])
-                raise InputError(FOR, f"{name} requests no cards, or its gang has some already")
+                raise InputError(FOR, f"{name} requests no cards, or has some already")
+            if len(waiting) < len(group):
+                why = _begun(len(group) - len(waiting), len(group))
+                begun += [_pod_target(each, reason=why) for each in found]
+            elif len(found) == 1 and self._is_outside(found[0].best):
+                outside.append(_pod_target(found[0], 0))
+            elif found:
+                answers.append(found)
         pods = [
             self._pod(each.pod, each.found.request)
             for group in answers
             for each in group
             if each.found is not None
         ]
-        bound = Bound(pods, self.places)
+        part = PART if len(answers) > 1 else 1
+        bound = Bound(pods, self.places, self.time.part(part))
         for wanted in progress(sorted(answers, key=_importance)):
-            self._group(wanted)
-        placed = {full_name(each.pod): each.pod.metadata.uid for group in answers for each in group}
-        fits = [placed[target.name] for target in self.targets if not target.reason]
+            self._group(wanted, part)
+        fits = [target.uid for target in self.targets if not target.reason]
+        self.targets += [*outside, *begun]
         alone = len(self.plans) == 1 and self.plans[0].found
         self.bound = self.plans[0].bound if alone else bound.cost(fits)
-        self.unresolvable = len(bound.unresolvable()) + sum(
-            each.found is None for group in answers for each in group
-        )
+        invalid = sum(each.found is None for group in answers for each in group)
+        self.unresolvable = len(bound.unresolvable()) + invalid + len(begun)
 
-    def _answers(self, group: Group) -> list[PodAnswer]:
-        """What the pods of a group request; none where some have cards, or none requests any."""
-        if any(self.facts.inventory.nodes_of(pod.metadata.uid) for pod in group):
-            return []
-        answers = [self.judge.alone(pod, explain=False) for pod in group]
-        return [each for each in answers if each.requests]
+    def _is_outside(self, node: str | None) -> bool:
+        """Whether it is a node whose cards only a device plugin knows."""
+        return node is not None and node not in self._with_cards
 
-    def _group(self, wanted: Sequence[PodAnswer]) -> None:
-        """Make room for pods that wait, all of a gang or none."""
+    def _has_cards(self, pod: Pod) -> bool:
+        return bool(self.facts.inventory.nodes_of(pod.metadata.uid))
+
+    def _group(self, wanted: Sequence[PodAnswer], part: int) -> None:
+        """Make room for pods that wait, all of a gang or none, in a part of the time."""
         refusals = {full_name(each.pod): self._refusal(each) for each in wanted}
         refused = {name: text for name, text in refusals.items() if text}
         if refused:
             name, text = next(iter(refused.items()))
             for each in wanted:
                 own = refused.get(full_name(each.pod)) or f"{name} of its gang does not fit: {text}"
-                self.targets.append(MoveTarget(full_name(each.pod), each.dialect, reason=own))
+                self.targets.append(_pod_target(each, reason=own))
             return
         pods = [self._pod(each.pod, each.found.request) for each in wanted if each.found]
-        plan = self._make(self._room_for(pods))
+        plan = self._make(self._room_for(pods, part))
         at = {pod.request.uid: place for pod, place in plan.placed}
         for each in wanted:
             place = at.get(each.pod.metadata.uid)
             why = "" if place else _no_plan(plan, each)
             after = None if place is None else len(self.moves)
-            self.targets.append(MoveTarget(full_name(each.pod), each.dialect, after, place, why))
+            self.targets.append(_pod_target(each, after, place, why))
 
-    def _room_for(self, pods: Sequence[PlannedPod]) -> MovePlan:
+    def _room_for(self, pods: Sequence[PlannedPod], part: int) -> MovePlan:
         """The plan for a group; the one of an alike group that found none, until another does."""
         alike = tuple(
             (request_signature(pod.request), pod.nodes, tuple(sorted(pod.needs.items())))
@@ -254,13 +303,16 @@ class _Planning:
         if known is not None:
             return replace(known, states=0)
         states = min(self.limits.states, max(self._states_left, SHORT_SEARCH))
-        plan = make_room(pods, self.places, replace(self.limits, states=states))
+        plan = make_room(pods, self.places, replace(self._limits(part), states=states))
         self._states_left -= plan.states
         if plan.found:
             self._without_plan.clear()
         else:
             self._without_plan[alike] = plan
         return plan
+
+    def _limits(self, part: int = 1) -> SearchLimits:
+        return replace(self.limits, expired=self.time.part(part))
 
     def _refusal(self, answer: PodAnswer) -> str:
         """Why no move helps a pod; empty where one may."""
@@ -275,14 +327,16 @@ class _Planning:
         candidates = [
             name for name in sorted(pool) if self.before[name].allocations.keys() <= movable
         ]
-        plan = self._make(free_nodes(goal.number, candidates, self.places, self.limits))
+        plan = self._make(free_nodes(goal.number, candidates, self.places, self._limits()))
         self.targets += [
-            MoveTarget(f"node {name}", after=len(self.moves)) for name in sorted(plan.freed)
+            MoveTarget(TargetKind.NODE, name, after=len(self.moves)) for name in sorted(plan.freed)
         ]
         if not plan.found:
             every = f"of {len(pool)} nodes with cards, {len(candidates)} have only pods that may"
             why = f"{plan.proof.value}; {every} be moved"
-            self.targets.append(MoveTarget(f"{goal.number} free nodes", reason=why))
+            self.targets.append(
+                MoveTarget(TargetKind.NODE, f"{goal.number} free nodes", reason=why)
+            )
 
     def _share(self, goal: LargestShare) -> None:
         pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
@@ -297,15 +351,16 @@ class _Planning:
             allow_uuids=frozenset(c.uuid for c in cards if c.model in of_model or not of_model),
             alternatives=frozenset(name for card in cards for name in card.dialects),
         )
-        plan = self._make(make_room([PlannedPod(request, pool)], self.places, self.limits))
+        plan = self._make(make_room([PlannedPod(request, pool)], self.places, self._limits()))
         inventory = self.places.situation.inventory
         name = f"share of {goal.memory >> 20} MiB"
         if not plan.found:
-            self.targets.append(MoveTarget(name, reason=plan.proof.value))
+            self.targets.append(MoveTarget(TargetKind.SHARE, name, reason=plan.proof.value))
         for _, place in plan.placed:
             # The share stays free: nothing is there that wants it yet.
             inventory.put(inventory.ledger(place.node).release(SHARE))
-            self.targets.append(MoveTarget(name, None, len(self.moves), place))
+            after = len(self.moves)
+            self.targets.append(MoveTarget(TargetKind.SHARE, name, after=after, place=place))
 
     def _make(self, plan: MovePlan) -> MovePlan:
         self.plans.append(plan)
@@ -337,6 +392,22 @@ def _importance(group: Sequence[PodAnswer]) -> tuple[int, int]:
     priority = max(each.pod.spec.priority or 0 for each in group)
     totals = [each.found.request.totals() for each in group if each.found is not None]
     return -priority, -sum(total.memory or total.memory_percent << 30 for total in totals)
+
+
+def _pod_target(
+    answer: PodAnswer, after: int | None = None, place: Placement | None = None, reason: str = ""
+) -> MoveTarget:
+    ref, kind = pod_ref(answer.pod), TargetKind.POD
+    return MoveTarget(kind, ref.name, ref.namespace, ref.uid, answer.dialect, after, place, reason)
+
+
+def _begun(some: int, every: int) -> str:
+    """Why the other pods of a gang are no targets while some have cards."""
+    has = "has" if some == 1 else "have"
+    return (
+        f"{some} of {every} pods of its gang that wait {has} cards already:"
+        " plan again when all are bound, or none has any"
+    )
 
 
 def _no_plan(plan: MovePlan, answer: PodAnswer) -> str:

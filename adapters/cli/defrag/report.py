@@ -1,18 +1,15 @@
-"""A plan of moves as a table, and as plain values for JSON and YAML."""
+"""A plan of moves as a table, for people."""
 
 from collections.abc import Iterator, Mapping
 
+from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row, table
 from adapters.wire.kube import pod_ref
 from adapters.wire.visible import visible
-from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
-from core.moves.plan import Move
 from core.requests.grant import Grant
-
-Plain = dict[str, object]
 
 _COLUMNS = (
     Column("STEP", right=True),
@@ -37,40 +34,6 @@ def as_text(plan: Planned) -> str:
     return steps + "".join(f"{visible(line)}\n" for line in _lines(plan))
 
 
-def as_plain(plan: Planned) -> Plain:
-    """The plan for programs; amounts are MiB and percent."""
-    return {
-        "apiVersion": "dragoman.dev/v1alpha1",
-        "kind": "MovePlan",
-        "complete": plan.complete,
-        "moves": [_move(number, move, plan) for number, move in enumerate(plan.moves, start=1)],
-        "targets": [_target(target, plan) for target in plan.targets],
-        "cost": plan.cost,
-        "bound": plan.bound,
-        "optimal": plan.optimal,
-        "cut": any(not proof.settled for proof in plan.proofs),
-        "mostTargets": plan.most,
-        "states": plan.states,
-        "freeShares": [
-            {
-                "model": each.model,
-                "largestMiB": _both(each.largest, MIB),
-                "idleCards": _both(each.idle),
-            }
-            for each in plan.gain.models
-        ],
-        "fragmentation": _both(plan.gain.fragmentation),
-        "emptyNodes": _both(plan.gain.empty),
-        "staying": dict(plan.staying),
-        "notCompared": list(plan.unknown),
-    }
-
-
-def _both(values: tuple[int, int], unit: int = 1) -> dict[str, int]:
-    before, after = values
-    return {"before": before // unit, "after": after // unit}
-
-
 def _rows(plan: Planned) -> Iterator[Row]:
     """The moves in order, each target after the moves that make room for it."""
     targets = [target for target in plan.targets if target.place is not None]
@@ -81,9 +44,9 @@ def _rows(plan: Planned) -> Iterator[Row]:
         old = plan.before[move.source]
         cells = (
             str(number + 1), ref.namespace, ref.name,
-            _place(move.source, old.allocations[ref.uid].grants, old),
-            _place(move.target.node, move.target.grants, plan.before[move.target.node]),
-            str(move.pod.request.priority), holder.owner, holder.pod.status.start_time or "",
+            cards_of(move.source, old.allocations[ref.uid].grants, old),
+            cards_of(move.target.node, move.target.grants, plan.before[move.target.node]),
+            str(move.pod.request.priority), owner_of(holder), holder.pod.status.start_time or "",
             str(move.pod.weight),
         )  # fmt: skip
         yield Row(f"pod/{ref.name}", cells, {})
@@ -91,13 +54,18 @@ def _rows(plan: Planned) -> Iterator[Row]:
 
 
 def _target_row(target: MoveTarget, plan: Planned) -> Row:
-    namespace, _, name = target.name.rpartition("/")
-    place = target.place
-    to = "" if place is None else _place(place.node, place.grants, plan.before[place.node])
-    return Row(name, (PLACED, namespace, name, "", to, "", "", "", ""), {})
+    place, name = target.place, target.name
+    to = "" if place is None else cards_of(place.node, place.grants, plan.before[place.node])
+    return Row(name, (PLACED, target.namespace, name, "", to, "", "", "", ""), {})
 
 
-def _place(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
+def owner_of(holder: MovablePod) -> str:
+    """The controller of a pod, such as ``ReplicaSet/web``."""
+    return f"{holder.owner.kind}/{holder.owner.name}"
+
+
+def cards_of(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
+    """A place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
     cards = dict.fromkeys(_index(ledger, grant.card) for grant in grants)
     return f"{node}:{','.join('?' if index is None else str(index) for index in cards)}"
 
@@ -112,11 +80,13 @@ def _lines(plan: Planned) -> Iterator[str]:
     yield f"targets: {fits} of {len(plan.targets)} fit after the moves{_at_most(plan, fits)}"
     for target in plan.targets:
         if target.reason:
-            yield f"  {target.name}: {target.reason}"
+            yield f"  {target.title}: {target.reason}"
     if plan.moves:
         count = len(plan.moves)
         deleted = f"{count} {'pod is' if count == 1 else 'pods are'} deleted and created again"
         yield f"moves: {deleted}; cost {plan.cost}, {_proof(plan)}"
+    if plan.seconds is not None:
+        yield f"time: the search ended after {plan.seconds:g} s (--seconds)"
     for each in plan.gain.models:
         before, after = (gib(amount) for amount in each.largest)
         yield (
@@ -146,51 +116,3 @@ def _change(before: str, after: str) -> str:
 def _counted(reasons: Mapping[str, int]) -> str:
     ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
     return ", ".join(f"{number} ({reason})" for reason, number in ordered)
-
-
-def _move(number: int, move: Move, plan: Planned) -> Plain:
-    holder = plan.holders[move.pod.request.uid]
-    ref = pod_ref(holder.pod)
-    old = plan.before[move.source]
-    return {
-        "step": number,
-        "namespace": ref.namespace,
-        "pod": ref.name,
-        "uid": ref.uid,
-        "dialect": move.pod.request.dialect,
-        "from": _at(move.source, old.allocations[ref.uid].grants, old),
-        "to": _at(move.target.node, move.target.grants, plan.before[move.target.node]),
-        "priority": move.pod.request.priority,
-        "controller": holder.owner,
-        "started": holder.pod.status.start_time,
-        "cost": move.pod.weight,
-    }
-
-
-def _target(target: MoveTarget, plan: Planned) -> Plain:
-    place = target.place
-    return {
-        "name": target.name,
-        "dialect": target.dialect,
-        "fits": not target.reason,
-        "afterStep": target.after,
-        "place": None if place is None else _at(place.node, place.grants, plan.before[place.node]),
-        "reason": target.reason,
-    }
-
-
-def _at(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> Plain:
-    return {
-        "node": node,
-        "cards": [
-            {
-                "index": _index(ledger, grant.card),
-                "uuid": grant.card,
-                "container": grant.container,
-                "memoryMiB": grant.memory // MIB,
-                "compute": grant.compute,
-                "slice": None if grant.slice is None else grant.slice.profile,
-            }
-            for grant in grants
-        ],
-    }

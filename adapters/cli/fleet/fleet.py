@@ -111,9 +111,10 @@ class Fleet:
         return cache
 
     def inventory(self) -> Inventory:
-        """The ledgers of all nodes whose NodeLedger can be read."""
+        """The ledgers of all nodes whose NodeLedger can be read, with the places that are kept."""
         states = self.nodes.values()
-        return Inventory([state.ledger for state in states if state.unreadable is None])
+        readable = (state.ledger for state in states if state.unreadable is None)
+        return Inventory(ledger.with_holds() for ledger in readable)
 
     def unreadable(self) -> frozenset[str]:
         """The nodes whose NodeLedger cannot be read, so that nothing can be placed there."""

@@ -19,6 +19,7 @@ from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,
     DISRUPTION_BUDGETS,
+    JOBS,
     KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
     NODES,
@@ -39,6 +40,7 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Document
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ResourceClaim, ResourceSlice
+from adapters.wire.job import JobObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
@@ -100,7 +102,7 @@ def call(
         raise InputError(f"cluster {context.name}", str(error)) from error
 
 
-def read_cluster(context: KubeContext, progress: Progress, *, budgets: bool = False) -> Manifests:
+def read_cluster(context: KubeContext, progress: Progress, *, evictions: bool = False) -> Manifests:
     """Read nodes, Devices, pods, PodGroups, NodeLedgers, quotas and the schedulers' settings.
 
     Devices, PodGroups, NodeLedgers and ShareQuotas may be unknown to the cluster. Ledgers are read
@@ -110,12 +112,12 @@ def read_cluster(context: KubeContext, progress: Progress, *, budgets: bool = Fa
     Args:
         context: of the kubeconfig.
         progress: is called while a list is read.
-        budgets: read PodDisruptionBudgets too.
+        evictions: read PodDisruptionBudgets and Jobs too.
 
     Raises:
         InputError: a list cannot be read.
     """
-    return call(context, lambda client: _Reader(client, context, progress).run(budgets=budgets))
+    return call(context, lambda client: _Reader(client, context, progress).run(evictions=evictions))
 
 
 async def _connected(
@@ -131,7 +133,7 @@ class _Reader:
         self._place = InputLocation(f"cluster {context.name}", 0)
         self._progress = progress
 
-    async def run(self, *, budgets: bool) -> Manifests:
+    async def run(self, *, evictions: bool) -> Manifests:
         before = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         nodes = await self._list(Selection(NODES), KubeNode)
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
@@ -141,7 +143,12 @@ class _Reader:
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         quotas, unread = await self._quotas(SHARE_QUOTAS, ShareQuotaObject)
         host_quotas, host_unread = await self._quotas(RESOURCE_QUOTAS, ResourceQuotaObject)
-        disruptions = await self._list(Selection(DISRUPTION_BUDGETS), Budget) if budgets else []
+        disruptions: list[Budget] = []
+        jobs: list[JobObject] = []
+        without_jobs: tuple[str, ...] = ()
+        if evictions:
+            disruptions = await self._list(Selection(DISRUPTION_BUDGETS), Budget)
+            jobs, without_jobs = await self._jobs()
         settings = [
             config
             for name in sorted({name for name, _ in registry.documents()})
@@ -165,11 +172,14 @@ class _Reader:
                 (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
             ),
             slices=self._placed((each.metadata.name, each) for each in slices),
-            problems=(*problems, *unread, *host_unread, *ungrouped),
+            problems=(*problems, *unread, *host_unread, *ungrouped, *without_jobs),
             groups=groups,
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),
             resource_quotas=[(each, self._place) for each in host_quotas],
             budgets=[(each, self._place) for each in disruptions],
+            jobs=self._placed(
+                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in jobs
+            ),
             newer_ledgers={each.metadata.name: each for each in after},
         )
 
@@ -204,6 +214,15 @@ class _Reader:
                 ref = GangRef(GANG_APIS[resource.group], meta.namespace, meta.name)
                 found[ref] = group, self._place
         return found, tuple(problems)
+
+    async def _jobs(self) -> tuple[list[JobObject], tuple[str, ...]]:
+        """All Jobs; none, and a problem, where the user may not list them."""
+        try:
+            return await self._list(Selection(JOBS), JobObject), ()
+        except ClusterError as error:
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            return [], (f"pods of Jobs are not moved: {error.message}",)
 
     async def _quotas(self, of: Resource, kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
         """All quotas of a kind; none, and a problem, where the user may not list them."""

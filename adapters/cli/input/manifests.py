@@ -1,7 +1,7 @@
 """The Kubernetes objects of the input, by kind and name."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -11,6 +11,7 @@ from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
+from adapters.wire.job import JobObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
@@ -37,6 +38,8 @@ _FORMS = (
     "PodGroup",
 )
 
+_JOB = "Job"
+
 # Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
 _GROUPS = {
     "Device": "scheduling.koordinator.sh",
@@ -45,6 +48,7 @@ _GROUPS = {
     "ResourceSlice": "resource.k8s.io",
     "ShareQuota": "dragoman.dev",
     "PodDisruptionBudget": "policy",
+    _JOB: "batch",
 }
 
 GANG_APIS = {
@@ -76,6 +80,7 @@ class Manifests:
         quotas: by namespace.
         resource_quotas: all; a namespace may have several.
         budgets: all PodDisruptionBudgets; of a live cluster only where they were asked for.
+        jobs: by ``namespace/name``; only where they were asked for.
         groups: the objects of gangs.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
@@ -92,6 +97,7 @@ class Manifests:
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
+    jobs: dict[str, tuple[JobObject, InputLocation]] = field(default_factory=dict)
     groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = field(default_factory=dict)
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
@@ -116,19 +122,22 @@ class ReadingProgress(Protocol):
         ...
 
 
-def manifests(texts: Iterable[Source], progress: ReadingProgress | None = None) -> Manifests:
+def manifests(
+    texts: Iterable[Source], progress: ReadingProgress | None = None, *, jobs: bool = False
+) -> Manifests:
     """Read all objects; those of other kinds in lists and folders are counted and skipped.
 
     Args:
         texts: in order.
         progress: is shown the items of lists; None for none.
+        jobs: whether Jobs are read.
 
     Raises:
         InputError: a text is not YAML or JSON, has an object without a name or a duplicate one;
             a named file has another kind outside of a list; or there is nothing to read.
     """
     found = Manifests()
-    members = _Members(found.skipped, progress)
+    members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found.skipped, progress)
     specs: dict[bytes, PodSpec] = {}
     for text in texts:
         empty = True
@@ -152,11 +161,13 @@ class _Members:
     """The objects of documents, and those that are skipped.
 
     Attributes:
+        forms: the kinds that are read.
         skipped: is counted up.
         progress: is shown the items of lists.
         unknown: the error of the first object that was skipped.
     """
 
+    forms: Collection[str]
     skipped: Counter[str]
     progress: ReadingProgress | None
     unknown: InputError | None = None
@@ -178,7 +189,7 @@ class _Members:
         if not isinstance(kind, str):
             raise InputError(document.location, f"kind must be text, but is {kind!r}")
         item = kind.removesuffix("List")
-        if _known(item, head.api_version) and kind != item:
+        if self._known(item, head.api_version) and kind != item:
             count, members = document.items()
             if self.progress is not None:
                 self.progress.expect(count)
@@ -186,31 +197,33 @@ class _Members:
                 yield from self.of(member, item, inside=True)
                 if self.progress is not None:
                     self.progress.advance()
-        elif kind in _FORMS and _known(kind, head.api_version):
+        elif kind in self.forms and self._known(kind, head.api_version):
             yield document, kind
         else:
-            unknown = InputError(document.location, _unknown(kind, head.api_version))
+            unknown = InputError(document.location, self._unknown(kind, head.api_version))
             if not inside:
                 raise unknown
-            # A kind that is read, of another group, has its group beside it.
-            self.skipped[f"{kind} of {head.api_version}" if kind in _FORMS else kind] += 1
+            if kind != _JOB:  # read where it counts
+                # A kind that is read, of another group, has its group beside it.
+                self.skipped[f"{kind} of {head.api_version}" if kind in self.forms else kind] += 1
             self.unknown = self.unknown or unknown
 
+    def _known(self, kind: str, version: object) -> bool:
+        if kind == "PodGroup":
+            return str(version).partition("/")[0] in GANG_APIS
+        if kind not in {"", *self.forms}:
+            return False
+        if kind in _GROUPS:
+            return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
+        return version in (None, "v1")
 
-def _known(kind: str, version: object) -> bool:
-    if kind == "PodGroup":
-        return str(version).partition("/")[0] in GANG_APIS
-    if kind in _GROUPS:
-        return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
-    return kind in {"", *_FORMS} and version in (None, "v1")
-
-
-def _unknown(kind: str, version: object) -> str:
-    of = "" if version is None else f" of {version}"
-    if kind == "PodGroup":
-        return f"unknown kind {kind}{of}; its apiVersion must be of {', '.join(GANG_APIS)}"
-    advice = "; pass the Pods that it creates" if kind in _OF_PODS else ""
-    return f"unknown kind {kind}{of}; supported kinds are {', '.join(_FORMS)} and List{advice}"
+    def _unknown(self, kind: str, version: object) -> str:
+        of = "" if version is None else f" of {version}"
+        if kind == "PodGroup":
+            return f"unknown kind {kind}{of}; its apiVersion must be of {', '.join(GANG_APIS)}"
+        known = ", ".join(self.forms)
+        advice = "; pass the Pods that it creates" if kind in _OF_PODS else ""
+        return f"unknown kind {kind}{of}; supported kinds are {known} and List{advice}"
 
 
 def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, PodSpec]) -> None:
@@ -245,6 +258,10 @@ def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, Pod
             found.budgets.append((document.read(Budget), document.location))
         case "PodGroup":
             _put_group(found.groups, document)
+        case "Job":
+            job = document.read(JobObject)
+            name = _named(job.metadata, document.location)
+            _put(found.jobs, name, job, kind, document.location)
         case _:
             pod = _with_shared_spec(document.read(Pod), specs)
             name = _named(pod.metadata, document.location)

@@ -49,17 +49,17 @@ class Origin:
             return None
         return self._context().namespace
 
-    def read(self, *, budgets: bool = False) -> Manifests:
+    def read(self, *, evictions: bool = False) -> Manifests:
         """Read all objects; a terminal shows the progress.
 
         Args:
-            budgets: of a cluster, read PodDisruptionBudgets too; files give all that they have.
+            evictions: read what decides about evictions too: PodDisruptionBudgets and Jobs.
 
         Raises:
             InputError: the input cannot be read.
         """
         if self.files:
-            return read_files(self.files)
+            return read_files(self.files, jobs=evictions)
         with _status() as status:
             from adapters.cli.input.cluster import read_cluster
 
@@ -69,7 +69,7 @@ class Origin:
                 lambda plural, count: status.update(
                     escape(visible(f"reading {plural} of {context.name}: {count:,}"))
                 ),
-                budgets=budgets,
+                evictions=evictions,
             )
 
     def history(self, pod: "Pod") -> "Sequence[PodEvent]":

@@ -13,6 +13,11 @@ from adapters.wire.decode import yaml_decoding
 _AT = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>.*)`")
 _STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
 _TYPES = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<got>.*)`")
+_BOUNDS = re.compile(
+    r"Expected `\w+` (?P<length>of length )?(?P<kind>>=|<=|matching regex) (?P<bound>.+)"
+)
+_MISSING = re.compile(r"Object missing required field `(?P<field>.+)`")
+_NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.+)")
 
 _WORDS = {
     "str": "text",
@@ -50,8 +55,7 @@ def validation_error(
         node, label = _step(node, step, yaml_decoding.TAG + _TAGS.get(got, got))
         found += label
         line = line if node is None else above + node.start_mark.line + 1
-    if types:
-        what = _sentence(types["wanted"], got)
+    what = _sentence(types["wanted"], got) if types else _of_value(what, node)
     return InputError(
         InputLocation(place.file, line), f"{found.lstrip('.') or 'the manifest'} {what}"
     )
@@ -61,6 +65,25 @@ def _sentence(wanted: str, got: str) -> str:
     words = " or ".join(dict.fromkeys(_WORDS.get(word, word) for word in wanted.split(" | ")))
     quotes = "; put it in quotes" if wanted == "str" and got in _UNQUOTED else ""
     return f"must be {words}, but is {_WORDS.get(got, got)}{quotes}"
+
+
+def _of_value(what: str, node: yaml.Node | None) -> str:
+    """The sentence for a value of the right type that it cannot have."""
+    bounds, missing, listed = (form.fullmatch(what) for form in (_BOUNDS, _MISSING, _NOT_LISTED))
+    if missing:
+        return f"misses the field {missing['field']}"
+    if listed:
+        return f"cannot be {listed['value']}"
+    if bounds is None:
+        return what
+    bound, unit = bounds["bound"], " long" if bounds["length"] else ""
+    right = {
+        ">=": f"at least {bound}{unit}",
+        "<=": f"at most {bound}{unit}",
+        "matching regex": f"text that matches {bound}",
+    }
+    found = f", but is {node.value!r}" if isinstance(node, yaml.ScalarNode) else ""
+    return f"must be {right[bounds['kind']]}{found}"
 
 
 def _step(node: yaml.Node | None, step: str, tag: str) -> tuple[yaml.Node | None, str]:

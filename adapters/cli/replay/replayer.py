@@ -13,6 +13,7 @@ from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.commit.attempt import LedgerView
 from adapters.service.decide.commit.card_choice import Committed, choose_cards
 from adapters.service.decide.commit.claim_choice import conflict
+from adapters.service.decide.commit.kept_place import kept_for
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.records import ledger as ledgers
 from adapters.wire.records import recording
@@ -215,9 +216,10 @@ class Replayer:
             case recording.Held():
                 return _given(fit(pod.request, self._ledger(line.node)))
             case recording.CardsCommitted():
-                chosen = choose_cards(
-                    pod.request, _view(line), tuple(map(read_grant, line.claimed))
-                )
+                view = _view(line)
+                hold = kept_for(pod.pod, pod.request, view.stored)
+                choice = tuple(map(read_grant, line.claimed))
+                chosen = choose_cards(pod.request, view, choice, hold)
                 return _given(chosen.placement if isinstance(chosen, Committed) else chosen)
             case _:
                 return self._choice(line, pod)
@@ -278,7 +280,8 @@ def _view(line: recording.CardsCommitted) -> LedgerView:
 
 
 def _with(ledger: NodeLedger, reserved: Sequence[AllocationRecord]) -> NodeLedger:
-    """The ledger with reservations on top."""
+    """The ledger with its holds, and reservations on top."""
+    ledger = ledger.with_holds()
     for record in reserved:
         allocation: Allocation = ledgers.read_allocation(record, ledger.node.name)
         ledger = ledger.reserve(replace(allocation, state=AllocationState.RESERVED))

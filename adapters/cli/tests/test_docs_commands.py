@@ -16,6 +16,7 @@ import pytest
 from typer.main import get_command
 
 from adapters.cli.main import app
+from adapters.cli.tests.api_server import api_server
 from adapters.cli.tests.test_docs_examples import EXAMPLES, NEED_A_CLUSTER
 from adapters.service.tests.process import CODE, serving
 from e2e.harness.processes.waiting import within
@@ -109,6 +110,33 @@ def the_agent(folder: Path) -> None:
     assert "agent.ended" in log.read_text()
 
 
+def the_mover(folder: Path) -> None:
+    """The command of the page of moves, in a cluster that has no plans."""
+    (words,) = re.findall(r"`dragoman (mover --kubeconfig FILE)`", page("moves.md"))
+    log = folder / "log"
+
+    with api_server(folder) as server, log.open("wb") as out:
+        words = words.replace("FILE", str(server.kubeconfig))
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", CODE, *words.split()],
+            cwd=folder,
+            env=environment(folder),
+            stdout=out,
+            stderr=out,
+        )
+        try:
+            within(60, lambda: "moveplans.unknown" in log.read_text(), log.read_text)
+            process.send_signal(signal.SIGTERM)
+            status = process.wait(60)
+        finally:
+            process.kill()
+            process.wait()
+
+    assert status == 0
+    assert "mover.stopped" in log.read_text()
+    assert "watch.failed" not in log.read_text()
+
+
 def the_manual(folder: Path) -> None:
     (words,) = re.findall(r"`dragoman (man --folder \S+)`", page("cli/README.md"))
 
@@ -128,6 +156,7 @@ COMMANDS = get_command(app).commands  # type: ignore[attr-defined]
 RUN_HERE: dict[str, Callable[[Path], None]] = {
     "serve": the_service,
     "node": the_agent,
+    "mover": the_mover,
     "man": the_manual,
     "demo": the_demonstration,
 }

@@ -35,6 +35,19 @@ def test_other_kinds_of_a_list_are_skipped_and_counted(words: tuple[str, ...]) -
     assert done.stderr == f"note: {SKIPPED}"
 
 
+def test_jobs_of_a_dump_are_not_mentioned_because_one_command_reads_them() -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
+    volcano_job = job | {"apiVersion": "batch.volcano.sh/v1alpha1"}
+
+    for words in (("top",), ("defrag",)):
+        done = command(*words, things=[as_list(node(), job)])
+        assert (done.exit_code, done.stderr) == (0, "")
+    done = command("defrag", things=[as_list(node(), volcano_job)])
+    assert done.stderr == ""
+    done = command("schedule", things=[node(), job])
+    assert "pass the Pods that it creates" in done.stderr
+
+
 def test_what_kubectl_get_all_prints_has_no_nodes_and_a_warning_says_so() -> None:
     bound = pod("a", volcano(1), spec={"nodeName": "node-a"})
 

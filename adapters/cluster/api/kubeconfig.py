@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from adapters.cluster.api.credentials import KubeconfigSource
+from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
 from adapters.cluster.api.error import ClusterError
 
 VARIABLE = "KUBECONFIG"
@@ -72,6 +72,17 @@ def choose(
         raise _error(f"{shown}: {what}; pass --context, one of: {names}")
     namespace = str(known[name].get("namespace") or "default")
     return KubeContext(name, namespace, KubeconfigSource(files[0], name, tuple(files[1:])))
+
+
+def own_credentials(kubeconfig: Path | None) -> KubeCredentials:
+    """Credentials of a file, where one is given, else of our pod, else of what kubectl reads.
+
+    Raises:
+        ClusterError: there are none, or they cannot be used.
+    """
+    if kubeconfig is not None or SERVICE_ACCOUNT in os.environ:
+        return load(KubeconfigSource(kubeconfig))
+    return load(choose(None, None, os.environ, Path.home()).source)
 
 
 def files_of(path: Path | None, environ: Mapping[str, str], home: Path) -> list[Path]:

@@ -22,6 +22,8 @@ from adapters.wire.kube import Pod
 _LONGEST_NOTE = 1024
 _LONGEST_WORD = 128
 
+EventKind = Literal["Normal", "Warning"]
+
 SCHEDULER = "dragoman.dev/scheduler"
 """``reportingController`` of the service's Events."""
 
@@ -153,7 +155,7 @@ class EventRecorder:
         reason: str,
         note: str,
         *,
-        kind: Literal["Normal", "Warning"] = "Normal",
+        kind: EventKind = "Normal",
         action: str = "Scheduling",
     ) -> None:
         """Queue an Event; never waits, never raises.

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.movable import controller
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import names_extended_resource
@@ -143,6 +144,11 @@ class ClusterCache:
         """Return the pods that are bound to a node, name ResourceClaims and may use cards."""
         pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
         return [pod for pod in pods if _names_claims(pod) and may_use_cards(pod)]
+
+    def controlled_by(self, uid: str) -> list[Pod]:
+        """Return the pods of a controller that may request a share, by the controller's uid."""
+        owned = ((controller(pod), pod) for pod in self._pods.values())
+        return [pod for owner, pod in owned if owner is not None and owner.uid == uid]
 
     def unbound(self) -> list[Pod]:
         """Return the pods that no scheduler has bound, that go on, and that may request a share."""

@@ -22,6 +22,7 @@ from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
+from adapters.service.decide.commit.kept_place import KeptPlace, kept_place
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import QuotaHolds
 from adapters.service.decide.gangs import Gangs
@@ -167,6 +168,15 @@ class Service:
         if len(others) >= NODES_AT_ONCE:
             held = ", ".join(others)
             raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
+
+    def kept_place(self, pod_request: PodRequest) -> KeptPlace | None:
+        """Where a pod goes by a plan of moves; None where no place is kept for it."""
+        return kept_place(pod_request, self.ledgers)
+
+    def fits(self, pod_request: PodRequest) -> bool:
+        """Whether a pod fits any node now, with all of its gang; nothing is held."""
+        place = self.kept_place(pod_request)
+        return self.gangs.fits(pod_request) if place is None else place.is_free
 
     async def find(self, pod: PodRef) -> Pod:
         """A pod from the cluster's cache, else as a scheduler has sent it.

@@ -182,7 +182,13 @@ class Admission:
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
                 return self._dry_run(review, node, pod_request, decision)
-            if (
+            place = self._service.kept_place(pod_request)
+            if place is not None:
+                text = place.refusal(node)
+                if text:
+                    decision = replace(decision, outcome=Outcome.REFUSED, cause="kept", text=text)
+                    return deny(self._decision_log, review.uid, CONFLICT, decision)
+            elif (
                 await self._stays_taken(facts)
                 and self._may_choose_again(pod_request)
                 and not await self._service.committer.allows(pod_request, node, facts.choice)

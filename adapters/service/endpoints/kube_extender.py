@@ -81,7 +81,12 @@ class KubeExtender:
             return extender_answer.filter_names(b"[]", error=problem)
         held = await self._service.gangs.place(pod_request, names)
         if isinstance(held, GangRefusal):
-            return self._refuse_gang(args, pod_request, held)
+            return self._refuse(args, pod_request, "gang", held.text)
+        place = None if held is not None else self._service.kept_place(pod_request)
+        if place is not None and place.node in names.names:
+            if not place.is_free:
+                return self._refuse(args, pod_request, "kept", place.refusal(place.node))
+            held = place.node
         if held is not None:
             self._service.waiting_pods.discard(pod_request.request.uid)
             return self._fits_only(args, _decision("filter", pod_request, Outcome.FITS), held)
@@ -205,16 +210,17 @@ class KubeExtender:
         )
         return self._fitting(args, np.fromiter((name == node for name in names), np.bool_))
 
-    def _refuse_gang(
-        self, args: ExtenderArgs, pod_request: PodRequest, refusal: GangRefusal
-    ) -> bytes:
-        """Why the gang of a pod gets no cards; no eviction for this pod alone can help it."""
+    def _refuse(self, args: ExtenderArgs, pod_request: PodRequest, cause: str, text: str) -> bytes:
+        """Why the gang of a pod, or the place that is kept for it, gives it no cards now.
+
+        No eviction for this pod alone can help it.
+        """
         self._service.waiting_pods.add(pod_request)
         decision = _decision("filter", pod_request, Outcome.REFUSED)
         self._decision_log.record(
-            replace(decision, cause="gang", text=refusal.text, nodes_evaluated=len(args.names))
+            replace(decision, cause=cause, text=text, nodes_evaluated=len(args.names))
         )
-        return _fits_nowhere(args, refusal.text)
+        return _fits_nowhere(args, text)
 
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""

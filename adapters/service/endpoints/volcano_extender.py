@@ -19,6 +19,7 @@ from adapters.service.decide.advice.recorded import (
     VictimsSelected,
 )
 from adapters.service.decide.advice.scores import scaled
+from adapters.service.decide.commit.kept_place import KeptPlace
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
@@ -79,6 +80,9 @@ class VolcanoExtender:
         return None if seen is None else self._verdict(*seen)
 
     def _verdict(self, pod_request: PodRequest, node: str) -> bytes:
+        place = self._service.kept_place(pod_request)
+        if place is not None:
+            return self._goes_to(place, pod_request, node)
         evaluation = self._service.feasibility.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         text = "" if rejection is None else rejection.reason.text()
@@ -89,6 +93,25 @@ class VolcanoExtender:
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
         return volcano.predicate_result(code, text)
+
+    def _goes_to(self, place: KeptPlace, pod_request: PodRequest, node: str) -> bytes:
+        """Whether a task fits a node that may be the one on which its place is kept."""
+        text = place.refusal(node)
+        if not text:
+            return volcano.FITS
+        decision = DecisionRecord(
+            "predicate",
+            Outcome.REFUSED,
+            full_name(pod_request.pod),
+            pod_request.pod.metadata.uid,
+            pod_request.dialect.name,
+            node,
+            "kept",
+            text,
+            nodes_evaluated=1,
+        )
+        self._decision_log.record(decision)
+        return volcano.predicate_result(StatusCode.UNRESOLVABLE, text)
 
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 100."""
@@ -130,6 +153,12 @@ class VolcanoExtender:
         refusal = self._service.quotas.refusal(pod_request.request)
         if refusal is not None:
             return self._refuse(pod_request, task, Cause.QUOTA.name.lower(), refusal)
+        place = self._service.kept_place(pod_request)
+        if place is not None:
+            text = place.refusal(task.node_name)
+            if text:
+                return self._refuse(pod_request, task, "kept", text)
+            return volcano.event_result()  # the Binding gets the place that is kept
         if task.status == PredicateStatus.PIPELINED:
             return self._pipeline(pod_request, task, ledger)
         return self._reserve(pod_request, task, ledger)

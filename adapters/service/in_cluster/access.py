@@ -1,12 +1,11 @@
 """Access to the API server: whose credentials, and whether it serves what the service needs."""
 
-import os
 from pathlib import Path
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
+from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import NOT_FOUND, ClusterError
-from adapters.cluster.api.kubeconfig import SERVICE_ACCOUNT, choose
+from adapters.cluster.api.kubeconfig import own_credentials
 from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.service.observe.decision_log import Logger
 from adapters.service.settings.settings import SettingsError
@@ -19,9 +18,7 @@ def credentials(kubeconfig: Path | None) -> KubeCredentials:
         SettingsError: there are none, or they cannot be used.
     """
     try:
-        if kubeconfig is not None or SERVICE_ACCOUNT in os.environ:
-            return load(KubeconfigSource(kubeconfig))
-        return load(choose(None, None, os.environ, Path.home()).source)
+        return own_credentials(kubeconfig)
     except ClusterError as error:
         problem = error.message.replace("--kubeconfig", "the setting kubeconfig")
         raise SettingsError(f"store: 'kubernetes': {problem.partition('; pass one')[0]}") from error

@@ -14,9 +14,10 @@ from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.budgets import BudgetClient
 from adapters.cluster.objects.claims import ClaimClient
-from adapters.cluster.objects.events import EventRecorder
+from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.lease import Election
+from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.node_lock import NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
@@ -47,6 +48,7 @@ from adapters.service.in_cluster.watches import ClusterLedgerWatch, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.gangs import GangWatch
+from adapters.service.reconcile.moves.coordinator import MoveCoordinator, NoPlans
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
 from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
@@ -63,6 +65,7 @@ from adapters.service.web.routes import Routes, arbiter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.kubernetes_quotas import KubernetesQuotas
 from adapters.wire.kube import Pod
+from adapters.wire.records.move_plan import API_VERSION, KIND, MovePlanObject
 
 LEASE = "dragoman-reconciler"
 
@@ -257,6 +260,7 @@ class InCluster:
             Controller(lambda: _looking(self._publisher(service), changed)),
             Controller(lambda: QuotaReconciler(service, self._quotas)),
             Controller(lambda: self._gang_watch(runtime, reporter)),
+            Controller(lambda: self._move_coordinator(service)),
             Controller(
                 lambda: _looking(claims.shadows(service), changed, written, deleted), dra.shadows
             ),
@@ -293,6 +297,16 @@ class InCluster:
             lambda: made.count,
         )
         return made
+
+    def _move_coordinator(self, service: Service) -> MoveCoordinator:
+        def report(plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
+            metadata = plan.metadata
+            subject = EventSubject(KIND, metadata.name, uid=metadata.uid, api_version=API_VERSION)
+            kind: EventKind = "Warning" if warning else "Normal"
+            self._events.emit(subject, reason, text, kind=kind, action="Moving")
+
+        plans = MovePlanClient(self._client) if self._settings.moves.enabled else NoPlans()
+        return MoveCoordinator(service, plans, self._cache.controlled_by, report)
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
         made = Preemptor(runtime.service, EvictionClient(self._client), self._pods)

@@ -276,11 +276,12 @@ def _grants(grants: Sequence[Grant]) -> tuple[GrantRecord, ...]:
 
 
 def _reserved(ledger: NodeLedger) -> tuple[AllocationRecord, ...]:
-    held = ledger.allocations.values()
+    """The reservations of a ledger; its record has the holds."""
+    holds = {hold.id for hold in ledger.holds}
     return tuple(
         ledgers_of.allocation_record(each)
-        for each in held
-        if each.state is AllocationState.RESERVED
+        for each in ledger.allocations.values()
+        if each.state is AllocationState.RESERVED and each.uid not in holds
     )
 
 

@@ -81,7 +81,7 @@ class PodRequeuer:
         woken: dict[str, Pod] = {}
         evaluated = 0
         while self._to_evaluate > 0 and evaluated < EVALUATED and len(woken) < WOKEN:
-            for pod in service.waiting_pods.pop_fitting(1, service.gangs.fits):
+            for pod in service.waiting_pods.pop_fitting(1, service.fits):
                 for each in service.gangs.waiting(pod):
                     service.waiting_pods.discard(each.metadata.uid)
                     service.rejected_pods.woken(each.metadata.uid)

@@ -147,6 +147,16 @@ class PreemptionSettings(Section):
     enabled: bool = False
 
 
+class MovesSettings(Section):
+    """Plans of moves, which the mover evicts pods for.
+
+    Attributes:
+        enabled: whether plans are carried out; else what an earlier one keeps is released.
+    """
+
+    enabled: bool = False
+
+
 class DraSettings(Section):
     """Dynamic Resource Allocation.
 

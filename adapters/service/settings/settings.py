@@ -29,6 +29,7 @@ from adapters.service.settings.sections import (
     DraSettings,
     GrpcTls,
     LimitSettings,
+    MovesSettings,
     PreemptionSettings,
     Section,
     Tls,
@@ -156,6 +157,7 @@ class Settings(Section):
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
         preemption: evictions by the service.
+        moves: plans of moves.
         decisions: the recording of decisions.
         log: the log on standard error.
     """
@@ -188,6 +190,7 @@ class Settings(Section):
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()
     preemption: PreemptionSettings = PreemptionSettings()
+    moves: MovesSettings = MovesSettings()
     decisions: DecisionSettings = DecisionSettings()
     log: Log = Log()
 

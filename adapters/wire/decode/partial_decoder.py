@@ -1,12 +1,7 @@
-"""Decodes objects of which only some fields are read, whatever the others are.
-
-Apart from ``decoding``, because the node agent has no NumPy.
-"""
+"""Decodes objects of which only some fields are read, whatever the others are."""
 
 import re
 from typing import TypeVar
-
-import numpy as np
 
 from adapters.wire.decode.decoder import Decoder, MalformedError, Text
 
@@ -20,10 +15,6 @@ _HALF = re.compile(
     rb"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(?P<half>u[dD][89a-fA-F]..)|.)", re.DOTALL
 )
 _UNKNOWN = rb"\ufffd"
-_BACKSLASH = b"\\"
-_KIND = np.zeros(256, np.int8)
-_KIND[[*b"[{"]] = 1
-_KIND[[*b"]}"]] = -1
 
 
 class PartialDecoder(Decoder[KindT]):
@@ -45,29 +36,11 @@ class PartialDecoder(Decoder[KindT]):
         try:
             return super().decode(text)
         except MalformedError:
+            from adapters.wire.decode.shallow import shallow  # has NumPy, which is large
+
             content = text.encode() if isinstance(text, str) else bytes(text)
             return super().decode(shallow(_HALF.sub(_whole, content), DEEPEST))
 
 
 def _whole(escape: re.Match[bytes]) -> bytes:
     return _UNKNOWN if escape["half"] else escape[0]
-
-
-def shallow(text: bytes, most: int) -> bytes:
-    """The text with ``null`` in place of each object and array that is nested too deeply.
-
-    What was malformed stays so. 20 ms for 1.5 MiB: an event loop must not wait for an author.
-    """
-    plain = text.replace(_BACKSLASH * 2, b"  ").replace(b'\\"', b"  ")
-    letters = np.frombuffer(plain, np.uint8)
-    step = _KIND[letters]
-    step[np.cumsum(letters == ord('"')) % 2 == 1] = 0  # in a string
-    depth = np.cumsum(step, dtype=np.int32)
-    starts = np.flatnonzero((step == 1) & (depth == most + 1)).tolist()
-    ends = np.flatnonzero((step == -1) & (depth == most)).tolist()
-    kept: list[bytes] = []
-    position = 0
-    for start, end in zip(starts, [*ends, len(text)], strict=False):
-        kept += [text[position:start], b"null"]
-        position = end + 1
-    return b"".join([*kept, text[position:]])

@@ -18,6 +18,7 @@ from adapters.wire.records.ledger_records import (
     CardCountRecord,
     CardRecord,
     GeometryRecord,
+    HoldRecord,
     LedgerRecord,
     MeterRecord,
     PartitionRecord,
@@ -30,6 +31,7 @@ from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.amounts import Amounts, Consumer
+from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState
@@ -91,7 +93,13 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         allocations=tuple(allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
         meter=_meter_record(ledger.meter) if ledger.meter.until else None,
+        holds=tuple(map(_hold_record, ledger.holds)),
     )
+
+
+def _hold_record(hold: Hold) -> HoldRecord:
+    kept = allocation_record(hold.allocation)
+    return HoldRecord(hold.plan, kept, hold.recipient, hold.by_name, hold.taken_by)
 
 
 def _meter_record(meter: Meter) -> MeterRecord:
@@ -168,7 +176,8 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
     check_unique("card", [card.uuid for card in node.cards])
     check_unique("pod", [allocation.uid for allocation in allocations])
-    ledger = NodeLedger.restored(node, allocations, record.changes, record.fences)
+    holds = read_holds(record.holds, node.name)
+    ledger = NodeLedger.restored(node, allocations, record.changes, record.fences, holds)
     return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
 
 
@@ -232,6 +241,25 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.names,
         NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
         card.compute,
+    )
+
+
+def read_holds(records: tuple[HoldRecord, ...], node: str) -> tuple[Hold, ...]:
+    """The holds of a record, on a node.
+
+    Raises:
+        LedgerRecordError: two have the same uid.
+    """
+    check_unique("hold", [record.allocation.uid for record in records])
+    return tuple(
+        Hold(
+            each.plan,
+            each.recipient,
+            each.by_name,
+            read_allocation(each.allocation, node),
+            each.taken_by,
+        )
+        for each in records
     )
 
 

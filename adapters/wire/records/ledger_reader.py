@@ -14,8 +14,19 @@ import msgspec
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.grant import Count
-from adapters.wire.records.ledger import check_unique, decode, read_allocation, read_meter
-from adapters.wire.records.ledger_records import AllocationRecord, MeterRecord, SummaryRecord
+from adapters.wire.records.ledger import (
+    check_unique,
+    decode,
+    read_allocation,
+    read_holds,
+    read_meter,
+)
+from adapters.wire.records.ledger_records import (
+    AllocationRecord,
+    HoldRecord,
+    MeterRecord,
+    SummaryRecord,
+)
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
@@ -42,6 +53,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
     allocations: tuple[msgspec.Raw, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
+    holds: tuple[HoldRecord, ...] = ()
 
     def node_digest(self) -> bytes:
         """A digest of all that says what the node is."""
@@ -118,7 +130,8 @@ def _changed(known: _Known, split: SplitRecord, rows: Sequence[bytes]) -> NodeLe
         allocation = by_digest.get(digest)
         allocations.append(allocation or read_allocation(_row.decode(raw), split.node))
     check_unique("pod", [allocation.uid for allocation in allocations])
-    ledger = known.ledger.with_allocations(allocations, split.changes, split.fences)
+    holds = read_holds(split.holds, split.node)
+    ledger = known.ledger.with_allocations(allocations, split.changes, split.fences, holds)
     return ledger if split.meter is None else replace(ledger, meter=read_meter(split.meter))
 
 

@@ -94,6 +94,16 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     initialized: bool = False
 
 
+class HoldRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+    """A ``core.ledger.hold.Hold``; its uid is that of the allocation."""
+
+    plan: str
+    allocation: AllocationRecord
+    recipient: str = ""
+    by_name: bool = False
+    taken_by: str = ""
+
+
 class TotalRecord(Wire, frozen=True, gc=False):
     """A total of ``core.ledger.meter.Meter``, in decimal digits.
 
@@ -141,6 +151,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
+    holds: tuple[HoldRecord, ...] = ()
 
 
 class LedgerObject(Wire, frozen=True, gc=False):

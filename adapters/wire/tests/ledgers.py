@@ -6,6 +6,7 @@ from core.hardware.card import Level, Mode, Scope
 from core.hardware.mig import Geometry, Slice
 from core.hardware.node import Partition
 from core.hardware.quantity import GIB
+from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 from core.requests.request import Phase, TaskClass
@@ -51,7 +52,10 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         release_by=1_800_000_000,
         initialized=True,
     )
-    return NodeLedger.of(node).adopt(rich).adopt(held(a_grant("GPU-9"), uid="second", node=name))
+    second = held(a_grant("GPU-9"), uid="second", node=name)
+    kept = replace(rich, uid="kept", blocked=frozenset[str](), unread=None)
+    hold = Hold("plan", "owner", by_name=True, allocation=kept, taken_by="second")
+    return NodeLedger.of(node).adopt(rich).adopt(second).hold(hold)
 
 
 def a_full_ledger() -> NodeLedger:

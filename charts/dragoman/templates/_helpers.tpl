@@ -62,6 +62,9 @@ namespace: {{ .Release.Namespace }}
 {{- if .Values.preemption.enabled }}
 preemption: {enabled: true}
 {{- end }}
+{{- if .Values.defrag.enabled }}
+moves: {enabled: true}
+{{- end }}
 {{- if .Values.dra.enabled }}
 dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}, conditions: {{ .Values.dra.conditions.enabled }}
   {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}

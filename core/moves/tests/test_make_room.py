@@ -218,6 +218,66 @@ def test_a_search_that_is_cut_gives_a_plan_that_it_finds_fast() -> None:
     assert plan.cost == 2
 
 
+class Clock:
+    """A time that is over after some questions."""
+
+    def __init__(self, questions: int) -> None:
+        self.left = questions
+
+    def expired(self) -> bool:
+        self.left -= 1
+        return self.left < 0
+
+
+@pytest.mark.parametrize("questions", [0, 1, 2, 3, 5, 8, 13, 30, 100])
+def test_a_search_that_the_time_cuts_claims_nothing_that_is_wrong(questions: int) -> None:
+    for number in range(40):
+        wanted, situation = a_situation(number)
+        best = least_cost(wanted, situation, MOVES)
+
+        limits = SearchLimits(MOVES, 1 << 20, Clock(questions).expired)
+        plan = make_room(wanted, Places(situation), limits)
+
+        assert best is None or plan.bound <= best, number
+        assert plan.proof is not Proof.OPTIMAL or plan.cost == best, number
+        assert plan.proof is not Proof.IMPOSSIBLE or best is None, number
+        assert not plan.found or len(plan.placed) == len(wanted), number
+
+
+def test_once_the_time_is_over_a_pod_gets_a_place_that_is_free_and_none_moves() -> None:
+    first = on(a_ledger(), a_pod("a", 10, ["n"]), "n-0")
+    movable = [a_pod("a", 10, ["n"])]
+    over = SearchLimits(expired=lambda: True)
+
+    fits, lacks = (
+        make_room([a_pod("w", 10, ["n"], 0, count)], places(first, movable=movable), over)
+        for count in (1, 2)
+    )
+
+    assert (fits.proof, fits.moves, len(fits.placed)) == (Proof.OPTIMAL, (), 1)
+    assert (lacks.proof, lacks.moves) == (Proof.UNKNOWN, ())
+
+
+def test_no_nodes_can_be_emptied_once_the_time_is_over_where_there_are_too_few() -> None:
+    over = SearchLimits(expired=lambda: True)
+
+    plan = free_nodes(2, ["n"], places(a_ledger(), movable=[]), over)
+
+    assert not plan.found
+
+
+def test_a_bound_that_the_time_cuts_counts_the_other_pods_as_free() -> None:
+    first = on(a_ledger(cards=1), a_pod("a", 10, ["n"]), "n-0")
+    waits = [a_pod(uid, 10, ["n"], 0) for uid in ("w1", "w2")]
+    all_places = places(first, movable=[a_pod("a", 10, ["n"])])
+
+    prices = [
+        Bound(waits, all_places, Clock(questions).expired).cost(["w2"]) for questions in (1, 2)
+    ]
+
+    assert prices == [0, 1]
+
+
 def test_online_and_offline_tasks_join_in_one_order_only_so_that_nothing_is_proven() -> None:
     a = a_pod("a", 8, ["n", "m"])
     task = replace(a, request=replace(a.request, task_class=TaskClass.ONLINE))

@@ -11,7 +11,8 @@ from e2e.harness.names import NAMESPACE, RELEASE
 LOG = "audit.log"
 
 ACCOUNTS = tuple(
-    f"system:serviceaccount:{NAMESPACE}:{name}" for name in (RELEASE, f"{RELEASE}-node")
+    f"system:serviceaccount:{NAMESPACE}:{name}"
+    for name in (RELEASE, f"{RELEASE}-node", f"{RELEASE}-mover")
 )
 
 POLICY = {

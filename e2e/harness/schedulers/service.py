@@ -156,6 +156,8 @@ def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
     role = f"{RELEASE}-service"
     rest = {key: settings[key] for key in ("preemption",) if key in settings}
+    if "moves" in settings:
+        rest["defrag"] = settings["moves"]
     objects = chart.render({**plane.values, **rest, "service": {"settings": known}})
     chart.apply(
         plane,
@@ -180,7 +182,7 @@ def start_service(
         program: Python that runs the command.
         more: settings, besides those that every test needs; with the rights that they need.
     """
-    if "publish" in more or "preemption" in more:
+    if not {"publish", "preemption", "moves"}.isdisjoint(more):
         grant(plane, more)
     clear, secure = free_ports(2)
     made = Service(

@@ -86,7 +86,7 @@ def test_the_agents_have_the_labels_by_which_they_are_found(changed: Object) -> 
     assert agents["metadata"]["labels"][COMPONENT] == "node"
 
 
-@pytest.mark.parametrize("kind", ["nodeledgers", "sharequotas"])
+@pytest.mark.parametrize("kind", ["nodeledgers", "sharequotas", "moveplans"])
 def test_the_definition_of_a_kind_is_whole_and_kept(kind: str) -> None:
     rendered = find(chart.render({}), "CustomResourceDefinition", f"{kind}.dragoman.dev")
     wanted = yaml.safe_load((CHART / "files" / f"{kind}.yaml").read_text())
@@ -117,11 +117,12 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-claim-scheduler": {
             "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
         },
+        "dragoman-mover": {"events", "moveplans/status", "pods/eviction"},
         "dragoman-node": {"events", "nodeledgers", "nodeledgers/status", "resourceslices"},
         "dragoman-service": {
-            "events", "nodeledgers", "nodes", "nodes/status", "pods", "pods/binding",
-            "pods/eviction", "resourceclaims", "resourceclaims/binding", "resourceclaims/status",
-            "sharequotas", "sharequotas/status",
+            "events", "moveplans/status", "nodeledgers", "nodes", "nodes/status", "pods",
+            "pods/binding", "pods/eviction", "resourceclaims", "resourceclaims/binding",
+            "resourceclaims/status", "sharequotas", "sharequotas/status",
         },
     }  # fmt: skip
 
@@ -146,10 +147,46 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
     assert not any("pods/eviction" in rule["resources"] for rule in role["rules"])
 
 
+def test_plans_of_moves_need_rights_that_are_there_only_with_defrag() -> None:
+    plain, moving = (chart.render({"defrag": {"enabled": enabled}}) for enabled in (False, True))
+    of_plans = [
+        {
+            "apiGroups": ["dragoman.dev"],
+            "resources": ["moveplans"],
+            "verbs": ["get", "list", "watch"],
+        },
+        {"apiGroups": ["dragoman.dev"], "resources": ["moveplans/status"], "verbs": ["patch"]},
+    ]
+    evicts = {"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}
+    writes = {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}
+
+    before = find(plain, "ClusterRole", "dragoman-service")["rules"]
+    after = find(moving, "ClusterRole", "dragoman-service")["rules"]
+
+    assert find(moving, "ClusterRole", "dragoman-mover")["rules"] == [*of_plans, evicts, writes]
+    assert [rule for rule in after if rule not in before] == of_plans
+    assert [rule for rule in before if rule not in after] == []
+    assert not [each for each in plain if each["metadata"]["name"] == "dragoman-mover"]
+    settings = find(moving, "ConfigMap", "dragoman")["data"]["sidecar.yaml"]
+    assert yaml.safe_load(settings)["moves"] == {"enabled": True}
+
+
+def test_the_mover_has_the_bounds_of_the_values_and_the_confinement_of_the_service() -> None:
+    rendered = chart.render({"defrag": {"enabled": True, "perHour": 7, "perNamespacePerHour": 3}})
+    (container,) = find(rendered, "Deployment", "dragoman-mover")["spec"]["template"]["spec"][
+        "containers"
+    ]
+    (service,) = find(rendered, "Deployment", "dragoman")["spec"]["template"]["spec"]["containers"]
+
+    assert container["args"] == ["mover", "--per-hour", "7", "--per-namespace-per-hour", "3"]
+    for part in ("image", "imagePullPolicy", "securityContext"):
+        assert container[part] == service[part]
+
+
 def test_images_come_from_the_mirror_and_nowhere_else() -> None:
     images = re.findall(r"image: (\S+)", chart.template(values("everything")))
 
-    assert len(images) == 9
+    assert len(images) == 10
     assert {image.split("/")[0] for image in images} == {"registry.example.com"}
 
 

@@ -1,5 +1,6 @@
 """Plans of moves: which pods move, what stays, and the forms of the plan."""
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -7,11 +8,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adapters.cli.defrag import planning
+from adapters.cli.defrag import planning, time_limit
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
     a_slice,
+    ledger_of,
     node,
     pod,
     volcano,
@@ -25,7 +27,9 @@ def owned(kind: str = "ReplicaSet") -> Plain:
 
 
 def steps(plan: Plain) -> list[tuple[str, str, str]]:
-    return [(move["pod"], move["from"]["node"], move["to"]["node"]) for move in plan["moves"]]
+    return [
+        (move["pod"], move["from"]["node"], move["to"]["node"]) for move in plan["spec"]["moves"]
+    ]
 
 
 def moved_pods(*more: Plain, words: tuple[str, ...] = (), **metadata: Any) -> list[str]:
@@ -38,7 +42,7 @@ def moved_pods(*more: Plain, words: tuple[str, ...] = (), **metadata: Any) -> li
         pod("waits", volcano(9000)),
         *more,
     ]
-    return [move["pod"] for move in as_plain("defrag", *words, things=things)["moves"]]
+    return [move["pod"] for move in as_plain("defrag", *words, things=things)["spec"]["moves"]]
 
 
 FULL = [
@@ -103,7 +107,7 @@ def test_a_member_of_a_podgroup_of_volcano_stays_where_others_need_it(
 
     plan = as_plain("defrag", things=[*nodes, group, member, other, pod("waits", volcano(9000))])
 
-    assert [move["pod"] for move in plan["moves"]] == moved
+    assert [move["pod"] for move in plan["spec"]["moves"]] == moved
 
 
 def budget(name: str, allowed: int) -> Plain:
@@ -160,7 +164,7 @@ def test_a_claim_keeps_the_pod_that_uses_it_and_its_own_cards() -> None:
     plan = as_plain("defrag", things=things)
 
     assert steps(plan) == [("b", "node-b", "node-a")]
-    assert plan["staying"] == {"a ResourceClaim has the cards": 2}
+    assert plan["report"]["staying"] == {"a ResourceClaim has the cards": 2}
 
 
 def test_a_pod_whose_request_is_invalid_and_one_that_is_not_bound_stay() -> None:
@@ -170,26 +174,31 @@ def test_a_pod_whose_request_is_invalid_and_one_that_is_not_bound_stay() -> None
 
     plan = as_plain("defrag", things=[node("node-a"), invalid, gone, pod("waits", volcano(90000))])
 
-    assert plan["moves"] == []
-    assert sum(plan["staying"].values()) == 1
+    assert plan["spec"]["moves"] == []
+    assert sum(plan["report"]["staying"].values()) == 1
 
 
 def test_a_plan_says_what_moves_where_and_what_is_gained() -> None:
     plan = as_plain("defrag", "--for", "pod/waits", things=FULL[:4])
 
-    (target,) = plan["targets"]
+    (target,) = plan["report"]["targets"]
     assert (target["name"], target["fits"], target["afterStep"]) == ("ml/waits", True, 0)
-    assert (plan["cost"], plan["bound"], plan["optimal"], plan["cut"]) == (0, 0, True, False)
+    assert (
+        plan["report"]["cost"],
+        plan["report"]["bound"],
+        plan["report"]["optimal"],
+        plan["report"]["cut"],
+    ) == (0, 0, True, False)
 
 
 def test_whole_nodes_are_emptied() -> None:
-    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Job"))]
+    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Custom"))]
 
     plan = as_plain("defrag", "--free-nodes", "1", things=things)
 
     assert steps(plan) == [("a", "node-a", "node-b")]
-    assert plan["targets"][0]["name"] == "node node-a"
-    assert plan["emptyNodes"] == {"before": 0, "after": 1}
+    assert plan["report"]["targets"][0]["name"] == "node node-a"
+    assert plan["report"]["emptyNodes"] == {"before": 0, "after": 1}
 
 
 def test_nodes_with_pods_that_stay_cannot_be_emptied_and_the_exit_status_is_1() -> None:
@@ -206,22 +215,25 @@ def test_a_share_is_freed_on_the_cards_of_a_pool(pool: str) -> None:
     other = node("node-b", cards=1)
     things = [
         here, other, volcano_bound("a", 5000, **owned()),
-        volcano_bound("b", 100, on="node-b", **owned("Job")),
+        volcano_bound("b", 100, on="node-b", **owned("Custom")),
     ]  # fmt: skip
     words = ("--pool", pool) if pool else ()
 
     plan = as_plain("defrag", "--largest-share", "9900Mi", *words, things=things)
 
-    assert plan["targets"][0]["fits"]
+    assert plan["report"]["targets"][0]["fits"]
     if pool == "zone=x":
         assert steps(plan) == [("a", "node-a", "node-b")]
-        assert plan["freeShares"][0]["largestMiB"] == {"before": 9900, "after": 10000}
+        assert plan["report"]["freeShares"][0]["largestMiB"] == {"before": 9900, "after": 10000}
 
 
 def test_a_share_that_no_card_can_have_is_not_freed() -> None:
     plan = as_plain("defrag", "--largest-share", "1Ti", things=[node()])
 
-    assert (plan["complete"], plan["targets"][0]["reason"]) == (False, "no plan exists")
+    assert (plan["report"]["complete"], plan["report"]["targets"][0]["reason"]) == (
+        False,
+        "no plan exists",
+    )
 
 
 def test_pods_of_a_gang_are_one_target_by_the_name_of_any_or_of_the_gang() -> None:
@@ -235,8 +247,32 @@ def test_pods_of_a_gang_are_one_target_by_the_name_of_any_or_of_the_gang() -> No
 
     for name in ("w1", "pod/w2", "default/w1", "gang/g", "gang/default/g"):
         plan = as_plain("defrag", "--for", name, things=things)
-        assert [target["name"] for target in plan["targets"]] == ["default/w1", "default/w2"]
-        assert not plan["complete"]
+        assert [target["name"] for target in plan["report"]["targets"]] == [
+            "default/w1",
+            "default/w2",
+        ]
+        assert not plan["report"]["complete"]
+
+
+def test_a_gang_of_which_some_pods_have_cards_is_named_with_its_reason() -> None:
+    gang: Plain = {"labels": {"pod-group.scheduling.sigs.k8s.io": "g"}}
+    first = volcano_bound("w1", 1000, **gang)
+    del first["spec"]["nodeName"]
+    first["status"] = {"phase": "Pending"}
+    things = [
+        node(),
+        ledger_of(node(), volcano_bound("w1", 1000)),
+        first,
+        pod("w2", volcano(1), metadata={**gang, "uid": "2"}),
+        pod("plain", metadata={**gang, "uid": "3"}),
+    ]
+
+    for words in ((), ("--for", "gang/g")):
+        result = command("defrag", *words, things=things)
+
+        assert result.exit_code == 1, result.output
+        assert "targets: 0 of 1 fit after the moves\n" in result.stdout
+        assert "  default/w2: 1 of 3 pods of its gang that wait has cards already" in result.stdout
 
 
 def test_of_a_gang_with_an_invalid_pod_none_fits() -> None:
@@ -249,8 +285,8 @@ def test_of_a_gang_with_an_invalid_pod_none_fits() -> None:
 
     plan = as_plain("defrag", things=things)
 
-    assert "of its gang does not fit" in plan["targets"][0]["reason"]
-    assert "vgpu-cores" in plan["targets"][1]["reason"]
+    assert "of its gang does not fit" in plan["report"]["targets"][0]["reason"]
+    assert "vgpu-cores" in plan["report"]["targets"][1]["reason"]
 
 
 def test_a_quota_refuses_what_no_move_helps() -> None:
@@ -263,11 +299,11 @@ def test_a_quota_refuses_what_no_move_helps() -> None:
 
     plan = as_plain("defrag", things=[node(), quota, pod("waits", volcano(9000))])
 
-    assert "no move helps" in plan["targets"][0]["reason"]
+    assert "no move helps" in plan["report"]["targets"][0]["reason"]
 
 
 def test_pods_that_have_cards_or_ask_for_none_are_no_targets() -> None:
-    assert as_plain("defrag", things=[node(), pod("plain")])["targets"] == []
+    assert as_plain("defrag", things=[node(), pod("plain")])["report"]["targets"] == []
 
 
 def test_more_pods_wait_than_fit_and_a_bound_says_how_many_can() -> None:
@@ -294,8 +330,8 @@ def test_cpu_decides_where_a_node_states_it() -> None:
 
     plan = as_plain("defrag", things=[small, large, busy, waits])
 
-    assert plan["targets"][0]["place"]["node"] == "node-b"
-    assert plan["notCompared"] == [planning.NOT_COMPARED]
+    assert plan["report"]["targets"][0]["place"] == "node-b:0"
+    assert plan["report"]["notCompared"] == [planning.NOT_COMPARED]
 
 
 @pytest.mark.parametrize("stated", ["requests", "limits"])
@@ -308,8 +344,8 @@ def test_what_a_pod_requests_for_all_its_containers_counts(stated: str) -> None:
 
     plan = as_plain("defrag", things=[small, large, waits, after])
 
-    places = {target["name"]: target["place"]["node"] for target in plan["targets"]}
-    assert places == {"default/waits": "node-b", "default/after": "node-a"}
+    places = {target["name"]: target["place"] for target in plan["report"]["targets"]}
+    assert places == {"default/waits": "node-b:0", "default/after": "node-a:0"}
 
 
 def test_a_plan_is_the_same_in_whatever_order_the_objects_come() -> None:
@@ -337,14 +373,15 @@ def test_pods_that_ask_alike_are_searched_for_once_while_there_is_no_plan() -> N
         alike = [
             pod(f"w{each}", volcano(9000), metadata={"uid": f"{each}"}) for each in range(number)
         ]
-        return int(as_plain("defrag", things=[*FULL[:3], FULL[4], *alike])["states"])
+        plan = as_plain("defrag", things=[*FULL[:3], FULL[4], *alike])
+        return int(plan["report"]["states"])
 
     assert states(3) == states(1)
 
 
 def test_the_picture_has_a_title_for_every_share(tmp_path: Path) -> None:
     file = tmp_path / "plan.svg"
-    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Job"))]
+    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Custom"))]
 
     command("defrag", "--free-nodes", "1", "--svg", file, things=things)
 
@@ -401,7 +438,7 @@ def test_a_plan_has_three_forms(words: tuple[str, ...]) -> None:
         ("--for x -n ml", "--for: no pod x in namespace ml waits"),
         ("--for waits", "--for: several namespaces have a pod waits that waits"),
         ("--largest-share x", "'x' is not a quantity; write an amount such as 40Gi"),
-        ("--for plain", "--for: default/plain requests no cards, or its gang has some already"),
+        ("--for plain", "--for: default/plain requests no cards, or has some already"),
         ("--namespace ml", "Invalid value for --namespace: is for --for"),
         ("--free-nodes 1 --pool=", "Invalid value for --pool: is empty"),
         ("--largest-share=", "--largest-share: "),
@@ -424,7 +461,8 @@ def test_bad_input_gets_an_error_and_status_2(words: str, problem: str) -> None:
 def test_a_json_plan_is_ascii_and_complete() -> None:
     plan = json.loads(command("defrag", "-o", "json", things=FULL).stdout)
 
-    assert {"moves", "targets", "cost", "bound", "freeShares", "fragmentation"} <= plan.keys()
+    assert (plan["apiVersion"], plan["kind"]) == ("dragoman.dev/v1alpha1", "MovePlan")
+    assert {"targets", "cost", "bound", "freeShares", "fragmentation"} <= plan["report"].keys()
 
 
 def test_searches_are_short_after_several_long_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -439,5 +477,25 @@ def test_searches_are_short_after_several_long_ones(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(planning, "SHORT_SEARCH", 1)
     short = as_plain("defrag", things=things)
 
-    assert (short["cut"], long["cut"]) == (True, False)
-    assert short["states"] < long["states"]
+    assert (short["report"]["cut"], long["report"]["cut"]) == (True, False)
+    assert short["report"]["states"] < long["report"]["states"]
+
+
+def test_a_search_ends_when_its_time_is_over_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [f"n{number}" for number in range(4)]
+    nodes = [node(name, cards=1) for name in names]
+    held = [volcano_bound(f"on-{name}", 6000, on=name, **owned()) for name in names]
+    waits = [pod(f"w{size}", volcano(size), metadata={"uid": f"{size}"}) for size in (3000, 9000)]
+    things = [*nodes, *held, *waits]
+    enough = as_plain("defrag", things=things)["report"]
+    seconds = itertools.count()
+    monkeypatch.setattr(time_limit, "monotonic", lambda: float(next(seconds)))
+
+    late = as_plain("defrag", "--seconds", "20", things=things)["report"]
+    text = command("defrag", "--seconds", "20", things=things).stdout
+
+    assert (enough["endedAfterSeconds"], enough["cut"]) == (None, False)
+    assert (late["endedAfterSeconds"], late["cut"]) == (20.0, True)
+    # What fits without a move has its place all the same.
+    assert [each["fits"] for each in late["targets"]] == [False, True]
+    assert "time: the search ended after 20 s (--seconds)\n" in text

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import Decided, LedgerView
+from adapters.service.decide.commit.kept_place import is_free, kept_for
 from adapters.service.decide.commit.validate import answers, is_valid
 from core.feasibility.fit import fit
 from core.hardware.node import Node
+from core.ledger.hold import Hold
 from core.requests.grant import KUBELET, Allocation, Grant, Placement
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
@@ -25,6 +27,8 @@ class Committed:
         choice_accepted: it is the choice of cards that came with the request.
         since: of the allocation: it identifies this attempt to bind.
         earlier: of the attempt before; 0 where there was none.
+        hold: the place that a plan of moves kept for the pod, and that it gets; None where it gets
+            none.
     """
 
     placement: Placement
@@ -33,6 +37,7 @@ class Committed:
     choice_accepted: bool = False
     since: int = 0
     earlier: int = 0
+    hold: Hold | None = None
 
     @property
     def is_untouched(self) -> bool:
@@ -63,13 +68,16 @@ class PodAttempt:
     def decide(self, view: LedgerView) -> Decided[Committed | Reason]:
         """Decide as ``Attempt``."""
         request, stored = self.pod_request.request, view.stored
-        answer = choose_cards(request, view, self.choice)
+        hold = kept_for(self.pod_request.pod, request, stored)
+        answer = choose_cards(request, view, self.choice, hold)
         if isinstance(answer, Reason) or answer.is_untouched:
             return Decided(view, answer, stored)
         allocation = Allocation.of(request, answer.placement) if answer.new else None
         # An allocation that is there already is written too: the store must still have it when the
         # Binding is sent, and a reconciler that is about to release it must lose the race.
         after = stored.renew(request.uid) if allocation is None else stored.allocate(allocation)
+        if answer.hold is not None:
+            after = after.take(answer.hold, request.uid)
         before = stored.allocations.get(request.uid)
         answer = replace(
             answer,
@@ -80,14 +88,20 @@ class PodAttempt:
 
 
 def choose_cards(
-    request: Request, view: LedgerView, choice: Sequence[Grant] = ()
+    request: Request,
+    view: LedgerView,
+    choice: Sequence[Grant] = (),
+    hold: Hold | None = None,
 ) -> Committed | Reason:
-    """What the pod has already, else its reservation, else its scheduler's choice, else what fits.
+    """What the pod has already, else what is kept for it, else its reservation, else what fits.
+
+    The choice of its scheduler comes before what fits.
 
     Args:
         request: of the pod.
         view: of the node's ledger.
         choice: of cards by another scheduler, accepted if it is valid; empty for none.
+        hold: the place that is kept for the pod on the node; None where none is.
     """
     stored, own, choice = view.stored, view.own, tuple(choice)
     described, node = stored.node, stored.node.name
@@ -105,6 +119,13 @@ def choose_cards(
         if not answers(request, earlier.grants, stored.node):
             return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
         return Committed(Placement(node, earlier.grants), described, new=False)
+    if hold is not None:
+        if not is_free(hold, request, view.reserved):
+            return Reason(node, len(described.cards), cause=Cause.KEPT)
+        kept = hold.allocation.grants
+        accepted = choice == kept
+        place = Placement(node, kept)
+        return Committed(place, described, new=True, choice_accepted=accepted, hold=hold)
     if (
         own is not None
         and own.node == node

@@ -18,6 +18,7 @@ is added here needs the same: who counts it, and what releases it.
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from adapters.accounting import lost_ledger
 from adapters.accounting.pod_requests import PodRequest
@@ -41,9 +42,10 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from core.durations import SECOND
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.hold import Hold
+from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
-from core.requests.grant import Allocation, Grant, Placement
+from core.requests.grant import Allocation, AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason
 
 RESERVED_NS = 60 * SECOND
@@ -172,15 +174,21 @@ class Committer:
     ) -> Iterator[None]:
         """Reserve a pod's cards from now on, not only from when the allocation is written.
 
+        A place that is kept for it is reserved already.
+
         After the write the store has the allocation, or the node was rejected: the pod needs no
         reservation any more. After an error, reservations that were there before stay.
         """
         uid = attempt.holder.uid
         allocation = None if planned is None else planned.allocation
         earlier = self._ledgers.reservation(uid)
-        is_new = allocation is not None and (
-            earlier is None
-            or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+        is_new = (
+            allocation is not None
+            and not _is_kept(planned)
+            and (
+                earlier is None
+                or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
+            )
         )
         if allocation is not None and is_new:
             self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
@@ -346,6 +354,48 @@ class Committer:
 
         return await self._writer.change(node, renewed)
 
+    async def keep(self, node: str, changes: Sequence[str | Hold]) -> str:
+        """Keep places of a node for pods to come, all of them or none.
+
+        Args:
+            node: the node.
+            changes: in order: uids of pods that leave, and places, each of which must be free when
+                its turn comes. Places that the node keeps already under their uids are replaced.
+
+        Returns:
+            why they cannot be kept; empty where they are kept.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        holds = [change for change in changes if isinstance(change, Hold)]
+
+        def kept(ledger: NodeLedger) -> tuple[NodeLedger, str]:
+            others = ledger.drop_holds(*(hold.id for hold in holds))
+            then = self._ledgers.with_reservations(others)
+            for change in changes:
+                if isinstance(change, str):
+                    then = then.release(change)
+                    continue
+                try:
+                    then = then.reserve(replace(change.allocation, state=AllocationState.RESERVED))
+                except LedgerError as error:
+                    return ledger, str(error)
+            return ledger.hold(*holds), ""
+
+        problem = await self._writer.change(node, kept)
+        return f"node {node} has no ledger" if problem is None else problem
+
+    async def drop_holds(self, node: str, *ids: str) -> None:
+        """Keep some places of a node no longer; what pods have taken of them stays theirs.
+
+        Raises:
+            LedgerContended: as ``commit``.
+            OSError: as ``commit``.
+        """
+        await self._writer.change(node, lambda ledger: (ledger.drop_holds(*ids), None))
+
     def close(self) -> None:
         """Cancel all writes in progress."""
         self._writer.close()
@@ -384,3 +434,9 @@ def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
     allocation = ledger.allocations.get(uid)
     return NOTHING if allocation is None else amounts_of(allocation, ledger.node)
+
+
+def _is_kept(planned: Decided[Committed | Reason] | None) -> bool:
+    """Whether a pod gets the place that is kept for it."""
+    answer = None if planned is None else planned.answer
+    return isinstance(answer, Committed) and answer.hold is not None

@@ -22,21 +22,35 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
         grants: the choice.
         ledger: of the node; an allocation of the pod itself counts as free.
     """
-    try:
-        stated = restate(request, grants, ledger.node)
-    except ChoiceError:
-        return False
-    cards = {card.uuid: card for card in ledger.node.cards}
-    containers = {container.name: container for container in request.containers}
-    if set(stated) != set(grants) or not all(
-        _may_hold(request, containers[grant.container], grant, cards[grant.card])
-        for grant in grants
-    ):
-        return False
-    if request.isolation not in (None, ledger.node.isolation):
-        return False
     if request.topology.required is not None or request.topology.must_partition:
         return False  # whether a choice of cards satisfies these, only a search can say
+    return is_asked(request, grants, ledger.node) and has_room(request, grants, ledger)
+
+
+def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
+    """Whether grants are exactly what a request asks for, on cards that it may have.
+
+    Args:
+        request: of a pod.
+        grants: of cards of the node.
+        node: where they are.
+    """
+    try:
+        stated = restate(request, grants, node)
+    except ChoiceError:
+        return False
+    cards = {card.uuid: card for card in node.cards}
+    containers = {container.name: container for container in request.containers}
+    if request.isolation not in (None, node.isolation):
+        return False
+    return set(stated) == set(grants) and all(
+        _may_hold(request, containers[grant.container], grant, cards[grant.card])
+        for grant in grants
+    )
+
+
+def has_room(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
+    """Whether grants fit beside other allocations; one of the pod itself counts as free."""
     allocation = Allocation.of(request, Placement(ledger.node.name, tuple(grants)))
     try:
         ledger.release(request.uid).reserve(allocation)

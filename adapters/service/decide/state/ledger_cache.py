@@ -3,7 +3,7 @@
 No I/O and no clock: the caller passes the records and the time.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -21,7 +21,8 @@ class LedgerCache:
     """The ledgers of all nodes.
 
     Attributes:
-        inventory: by node, committed allocations and this process's reservations.
+        inventory: by node, committed allocations, this process's reservations, and the holds of
+            the record as reservations.
         revision: number of changes to anything that a decision depends on.
         cards: one of each kind that a record has had so far: of each size, mode and geometry.
         lost: nodes whose record was deleted by another client, in this order. What was committed
@@ -36,10 +37,12 @@ class LedgerCache:
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
+        self._holding: dict[str, None] = {}
 
     def load(self, stored: Mapping[str, Stored]) -> None:
         """Replace all records with those of the store; reservations stay where they still fit."""
         self._stored = dict(sorted(stored.items()))
+        self._holding = {name: None for name, each in self._stored.items() if each.ledger.holds}
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
         self._note_cards(self.inventory.models())
@@ -71,9 +74,13 @@ class LedgerCache:
         if change.stored is None:
             self._stored.pop(change.node, None)
             self._reservations.pop(change.node, None)
+            self._holding.pop(change.node, None)
             self.inventory.remove(change.node)
         else:
             self._stored[change.node] = self._same_node(change.stored)
+            self._holding.pop(change.node, None)
+            if change.stored.ledger.holds:
+                self._holding[change.node] = None
             self.inventory.put(self._combined(change.node))
         self.revision += 1
 
@@ -101,10 +108,11 @@ class LedgerCache:
         return self.inventory.get(node)
 
     def with_reservations(self, ledger: NodeLedger) -> NodeLedger:
-        """A node's ledger with the reservations that fit on top."""
+        """A node's ledger with its holds, and the reservations that fit on top."""
         known = self._stored.get(ledger.node.name)
         if known is not None and known.ledger is ledger:
             return self.inventory.ledger(ledger.node.name)
+        ledger = ledger.with_holds()
         for allocation in self._reservations.get(ledger.node.name, {}).values():
             with suppress(LedgerError):
                 ledger = ledger.reserve(allocation)
@@ -133,6 +141,18 @@ class LedgerCache:
         """Whether the store has an allocation of a pod, on any node."""
         nodes = self.inventory.nodes_of(uid)
         return any(uid in self._stored[node].ledger.allocations for node in nodes)
+
+    def holding(self) -> Collection[str]:
+        """The nodes whose records have holds."""
+        return self._holding.keys()
+
+    def record(self, node: str) -> NodeLedger:
+        """The ledger of a node as it was last read from the store.
+
+        Raises:
+            KeyError: the store has none that can be read.
+        """
+        return self._stored[node].ledger
 
     def reserve(self, allocation: Allocation, expires: int) -> None:
         """Reserve cards for a pod; its earlier reservation ends.
@@ -206,8 +226,8 @@ class LedgerCache:
         self.revision += 1
 
     def _combined(self, node: str) -> NodeLedger:
-        """A node's record with its reservations; those that no longer fit end."""
-        ledger = self._stored[node].ledger
+        """A node's record with its holds and reservations; those that no longer fit end."""
+        ledger = self._stored[node].ledger.with_holds()
         by_uid = self._reservations.get(node, {})
         for uid, allocation in [*by_uid.items()]:
             try:

@@ -131,6 +131,7 @@ EVERY = {
     "DRA_CONDITIONS": "true",
     "DRA_CONVERT": "true",
     "PREEMPTION_ENABLED": "true",
+    "MOVES_ENABLED": "true",
     "DRA_CONVERTNAMESPACES": "ml",
     "DRA_CONVERTSCHEDULERS": "volcano",
     "DECISIONS_RECORD": "i",

@@ -13,6 +13,7 @@ from adapters.wire.records.ledger_reader import LedgerReader, SplitRecord
 from adapters.wire.records.ledger_records import LedgerRecord
 from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger.amounts import Amounts, Consumer
+from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards
@@ -35,6 +36,9 @@ def test_records_in_any_order_give_what_they_give_alone(
         ledger = seed.choice(some)
         for uid in [uid for uid in ledger.allocations if seed.random() < 0.3]:
             ledger = ledger.release(uid) if seed.random() < 0.5 else ledger.renew(uid)
+        if seed.random() < 0.3:
+            kept = held(a_grant("c0"), uid=f"kept-{seed.randint(0, 1)}", node=ledger.node.name)
+            ledger = ledger.hold(Hold("plan", "owner", by_name=False, allocation=kept))
         record = encode(ledger)
 
         found = reader.read(record)

@@ -1,0 +1,121 @@
+"""A file with one MovePlan, read strictly: it decides which pods are evicted."""
+
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+from adapters.cli.input.document import Document, documents
+from adapters.cli.input.source import InputError, sources
+from adapters.wire.kube import Wire
+from adapters.wire.records.move_plan import (
+    API_VERSION,
+    KIND,
+    MovePlanMetadata,
+    MovePlanObject,
+    MovePlanRecordError,
+    MovePlanSpec,
+    Name,
+    TargetKind,
+    read_spec,
+)
+from core.requests.request import Phase
+
+_CHOICES: dict[str, type[Enum]] = {"kind": TargetKind, "phase": Phase}
+"""The fields of a spec with a choice of values."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanFile:
+    """A plan that can be carried out.
+
+    Attributes:
+        name: of the object.
+        spec: what is carried out.
+        manifest: the object as it is created.
+    """
+
+    name: str
+    spec: MovePlanSpec
+    manifest: dict[str, object]
+
+
+class _PlanMetadata(Wire, frozen=True, gc=False):
+    name: Name
+
+
+class _PlanManifest(Wire, frozen=True, gc=False):
+    metadata: _PlanMetadata
+    spec: MovePlanSpec
+    report: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+def read_plan(file: str) -> PlanFile:
+    """Read a plan of a file, or of standard input (``-``).
+
+    Raises:
+        InputError: it cannot be read, is no MovePlan or not one alone, or a field is missing,
+            unknown or has a value that it cannot have.
+    """
+    found = [document for text in sources([file], sys.stdin.buffer) for document in documents(text)]
+    if len(found) != 1:
+        raise InputError(file, f"must have one {KIND}, but has {len(found)} objects")
+    (document,) = found
+    head = document.head()
+    for field, value, right in (
+        ("kind", head.kind, KIND),
+        ("apiVersion", head.api_version, API_VERSION),
+    ):
+        if value != right:
+            raise InputError(document.location, f"{field} must be {right}, but is {value!r}")
+    plan = _read(document)
+    _check(document, plan)
+    manifest: dict[str, object] = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": plan.metadata.name},
+        "spec": msgspec.to_builtins(plan.spec),
+        "report": plan.report,
+    }
+    return PlanFile(plan.metadata.name, plan.spec, manifest)
+
+
+def _read(document: Document) -> _PlanManifest:
+    try:
+        return document.read(_PlanManifest)
+    except InputError as error:
+        field, cannot, _ = error.problem.partition(" cannot be ")
+        choices = _CHOICES.get(field.rpartition(".")[2])
+        if not cannot or choices is None:
+            raise
+        known = ", ".join(str(each.value) for each in choices)
+        raise InputError(error.location, f"{error.problem}; it is one of {known}") from error
+
+
+def _check(document: Document, plan: _PlanManifest) -> None:
+    """Check what no type says."""
+    spec = document.read(dict[str, Any])["spec"]
+    for field in _unknown(spec, plan.spec, "spec"):
+        raise InputError(document.location, f"{field}: there is no such field")
+    raw = msgspec.Raw(msgspec.json.encode(plan.spec))
+    try:
+        read_spec(MovePlanObject(MovePlanMetadata(name=plan.metadata.name), raw))
+    except MovePlanRecordError as error:
+        raise InputError(document.location, str(error)) from error
+
+
+def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
+    """The fields that a value was read from and does not have."""
+    if isinstance(value, tuple):
+        for number, (each, item) in enumerate(zip(raw, value, strict=True)):
+            yield from _unknown(each, item, f"{path}[{number}]")
+    elif isinstance(value, msgspec.Struct):
+        known = {each.encode_name: each.name for each in msgspec.structs.fields(value)}
+        for key, each in raw.items():
+            if key in known:
+                yield from _unknown(each, getattr(value, known[key]), f"{path}.{key}")
+            else:
+                yield f"{path}.{key}"

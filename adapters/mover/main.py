@@ -1,0 +1,142 @@
+"""Builds the mover, and runs it until a signal."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from pathlib import Path
+from uuid import uuid4
+
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.kubeconfig import own_credentials
+from adapters.cluster.api.paths import MOVE_PLANS
+from adapters.cluster.api.transport import Timeouts
+from adapters.cluster.objects.events import EventRecorder
+from adapters.cluster.objects.evictions import EvictionClient
+from adapters.cluster.objects.move_plans import MovePlanClient
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
+from adapters.mover.log import Logger, logger
+from adapters.mover.mover import CONTROLLER, Mover, MoverSettings
+from adapters.mover.plans import PlanCache
+from adapters.wire.records.move_plan import MovePlanObject
+
+PATIENCE = Timeouts(read=8.0, total=12.0)
+"""Three requests, of which one is asked twice, stay below the time of a takeover."""
+
+_LAST_EVENTS = 0.5
+"""Seconds in which Events that are queued when the mover stops are still written."""
+
+
+class MoverStartError(RuntimeError):
+    """The mover cannot start; the text says why."""
+
+
+class MoverFailedError(RuntimeError):
+    """A task of the mover failed, so that it stopped."""
+
+    def __init__(self) -> None:
+        """The log has the task's own error."""
+        super().__init__("a task failed, and the mover stopped: see task.failed in its log")
+
+
+def process_name() -> str:
+    """A name that no other process has or had: the host's, which is that of the pod, and more."""
+    return f"{socket.gethostname()}_{uuid4().hex[:12]}"
+
+
+def serve(settings: MoverSettings, kubeconfig: Path | None = None) -> None:
+    """Move pods until SIGTERM or SIGINT; a step that was begun is ended.
+
+    Args:
+        settings: of the mover.
+        kubeconfig: with the credentials; None for those of our pod, else those of kubectl.
+
+    Raises:
+        MoverStartError: there are no credentials.
+        MoverFailedError: a task failed.
+    """
+    try:
+        credentials = own_credentials(kubeconfig)
+    except ClusterError as error:
+        raise MoverStartError(error.message) from error
+    asyncio.run(_until_signal(credentials, settings))
+
+
+async def _until_signal(credentials: KubeCredentials, settings: MoverSettings) -> None:
+    signalled = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+    await run(credentials, settings, logger(), signalled)
+
+
+async def run(
+    credentials: KubeCredentials,
+    settings: MoverSettings,
+    log: Logger,
+    stop: asyncio.Event,
+    patience: Timeouts = PATIENCE,
+) -> None:
+    """Move pods until ``stop`` is set; a step that was begun is ended.
+
+    Raises:
+        MoverFailedError: a task failed.
+    """
+    async with AsyncExitStack() as stack:
+        client = await stack.enter_async_context(KubeClient(credentials, patience))
+        plans = PlanCache(lambda name, text: log.warning("plan.unreadable", plan=name, reason=text))
+        events = EventRecorder(client, settings.name, controller=CONTROLLER)
+        mover = Mover(plans, MovePlanClient(client), EvictionClient(client), events, log, settings)
+        watch = Reflector(
+            client,
+            Selection(MOVE_PLANS, optional=True),
+            MovePlanObject,
+            plans,
+            report=lambda error: log.warning("watch.failed", reason=str(error)),
+        )
+        work = (watch.run(), events.run(), _stop(mover, stop))
+        tasks = [asyncio.create_task(each) for each in work]
+        failed: list[BaseException] = []
+
+        def ended(task: asyncio.Task[None]) -> None:
+            if not task.cancelled() and (error := task.exception()) is not None:
+                log.error("task.failed", exc_info=error)
+                failed.append(error)
+                mover.stop()
+
+        for task in tasks:
+            task.add_done_callback(ended)
+        stack.push_async_callback(_cancel, tasks)
+        log.info("mover.started", mover=settings.name, **asdict(settings.bounds))
+        await _warn_without_the_kind(client, log)
+        await mover.run()
+        await asyncio.sleep(_LAST_EVENTS)
+        log.info("mover.stopped", mover=settings.name)
+    if failed:
+        raise MoverFailedError
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _stop(mover: Mover, stop: asyncio.Event) -> None:
+    await stop.wait()
+    mover.stop()
+
+
+async def _warn_without_the_kind(client: KubeClient, log: Logger) -> None:
+    try:
+        found = await client.find(MOVE_PLANS.collection(), {"limit": "1"})
+    except ClusterError as error:
+        log.warning("cluster.unreachable", reason=str(error))
+        return
+    if found is None:
+        text = "the cluster does not know MovePlans: install configs/crd/moveplans.yaml"
+        log.warning("moveplans.unknown", reason=text)

@@ -1,0 +1,132 @@
+"""The plans that there are, as a watch sees them, and the evictions that their statuses name."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from adapters.cluster.api import timestamps
+from adapters.cluster.watch.event_handler import Identity
+from adapters.mover.bounds import HOUR, PastEviction
+from adapters.wire.kube import Unreadable
+from adapters.wire.records.move_plan import (
+    MovePlanObject,
+    MovePlanRecordError,
+    MovePlanSpec,
+    MovePlanStatus,
+    MoveStep,
+    read_spec,
+    read_status,
+)
+
+ReportUnreadable = Callable[[str, str], None]
+"""Called with the name of a plan that cannot be read, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlan:
+    """A plan in one version.
+
+    Attributes:
+        thing: the object.
+        spec: of the object.
+        status: of the object.
+        seen: monotonic seconds when this process first saw this version.
+    """
+
+    thing: MovePlanObject
+    spec: MovePlanSpec
+    status: MovePlanStatus
+    seen: float
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.thing.metadata.name
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        return self.thing.metadata.uid
+
+
+class PlanCache:
+    """The plans by name; handles the events of a watch.
+
+    Attributes:
+        plans: those that can be read and are not being deleted.
+        changed: set after each change.
+    """
+
+    def __init__(
+        self, report: ReportUnreadable, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """Begin without a plan.
+
+        Args:
+            report: called for a plan that cannot be read.
+            clock: monotonic seconds.
+        """
+        self.plans: dict[str, KnownPlan] = {}
+        self.changed = asyncio.Event()
+        self._report = report
+        self._clock = clock
+        self._listed: dict[str, tuple[PastEviction, ...]] = {}
+        self._own: dict[tuple[str, int], PastEviction] = {}
+
+    def on_update(self, thing: MovePlanObject) -> None:
+        """A plan was added or changed."""
+        name = thing.metadata.name
+        self.plans.pop(name, None)
+        self.changed.set()
+        try:
+            plan = KnownPlan(thing, read_spec(thing), read_status(thing), self._clock())
+        except MovePlanRecordError as error:
+            self._report(name, str(error))
+            return
+        self._listed[plan.uid] = tuple(_evictions(plan))
+        if thing.metadata.deletion_timestamp is None:
+            self.plans[name] = plan
+
+    def on_delete(self, what: Identity) -> None:
+        """A plan was deleted; its evictions count all the same."""
+        self.plans.pop(what.name, None)
+        self.changed.set()
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """A plan has not even metadata that can be read."""
+        self.plans.pop(what.name, None)
+        self._report(what.name, problem)
+
+    def on_synced(self) -> None:
+        """A full list was handled."""
+
+    def evicted(self, eviction: PastEviction) -> None:
+        """This process evicted a pod; that counts whatever becomes of the plan and its status."""
+        self._own[eviction.plan, eviction.step] = eviction
+
+    def evictions(self, now: datetime) -> list[PastEviction]:
+        """All evictions of the last hour, each once."""
+        self._listed = {
+            uid: recent
+            for uid, rows in self._listed.items()
+            if (recent := tuple(each for each in rows if now - each.at < HOUR))
+        }
+        self._own = {key: each for key, each in self._own.items() if now - each.at < HOUR}
+        listed = {(each.plan, each.step): each for row in self._listed.values() for each in row}
+        return [*{**listed, **self._own}.values()]
+
+
+def _evictions(plan: KnownPlan) -> Iterable[PastEviction]:
+    """The evictions that were begun by a plan; one of an unreadable time counts as just done."""
+    moves = plan.spec.moves
+    for entry in plan.status.steps:
+        if entry.evicted_at or entry.begun_at:
+            namespace = moves[entry.step - 1].namespace if entry.step <= len(moves) else ""
+            at = _time(entry) or timestamps.now()
+            yield PastEviction(plan.uid, entry.step, namespace, at, bool(entry.evicted_at))
+
+
+def _time(entry: MoveStep) -> datetime | None:
+    return timestamps.read(entry.evicted_at or entry.begun_at)

@@ -1,0 +1,1 @@
+"""Carries out plans of moves, but for the evictions, which the mover makes (``adapters.mover``)."""

@@ -1,0 +1,467 @@
+"""Carries out plans of moves, one at a time, together with the mover, which evicts.
+
+Everything that is known of a plan is in its status, and in the holds of the ledgers: whichever
+process ends, the next one goes on. The service's part by phase:
+
+    new, waiting   check the plan against the cluster; keep every new place, and the place of each
+                   target, before the first eviction
+    held, evict    the mover's turn; a mover that is silent for ``SILENCE`` is given up
+    ready          check the next move again, wait until its place is free, order its eviction
+    evicted        wait until a pod of the same controller has the kept place and is ready
+    placing        give each waiting pod its place, and wait until it is bound
+
+At the first surprise the plan stops, and nothing is kept any more. No pod is left without a place:
+a pod that was evicted keeps its own as long as the plan waits for it, and is like every other pod
+after that.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import NoReturn, Protocol
+
+from msgspec.structs import replace
+
+from adapters.cluster.api import timestamps
+from adapters.dialects.dialect import DialectError
+from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.kept_place import is_free
+from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.ports import DecisionRecord, Outcome
+from adapters.service.decide.service import Service
+from adapters.service.reconcile.moves.check import Gone, PlanError, check_move, check_target
+from adapters.service.reconcile.moves.places import (
+    NAMED_AGAIN,
+    changes_by_node,
+    move_hold,
+    target_hold,
+)
+from adapters.wire.kube import Pod, full_name, is_ready
+from adapters.wire.records.move_plan import (
+    MovePhase,
+    MovePlanObject,
+    MovePlanRecordError,
+    MovePlanSpec,
+    MovePlanStatus,
+    MoveStep,
+    PlannedMove,
+    read_spec,
+    read_status,
+)
+from core.durations import SECOND
+from core.ledger.hold import Hold
+from core.requests.pod_ref import PodRef
+from core.requests.request import Request
+
+EVERY = 2.0
+"""Seconds between two looks."""
+
+SILENCE = 600
+"""Seconds after which a mover that says nothing is given up."""
+
+RENEW = 30 * SECOND
+"""Nanoseconds after which the cards of a pod that is not bound yet are kept anew."""
+
+_ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
+
+_NOT_BEGUN = (MovePhase.NEW, MovePhase.WAITING)
+
+
+class MovePlanStore(Protocol):
+    """The plans of the cluster."""
+
+    async def list(self) -> Sequence[MovePlanObject]:
+        """All plans.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+    async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
+        """Replace the status of a plan that is still as it was read.
+
+        Raises:
+            OSError: it has changed meanwhile, or the API server did not answer.
+        """
+        ...
+
+
+class NoPlans:
+    """No plan is carried out; what earlier ones keep is released."""
+
+    async def list(self) -> Sequence[MovePlanObject]:
+        """Return no plan."""
+        return ()
+
+    async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:  # noqa: ARG002
+        """There is none."""
+        return plan
+
+
+class Report(Protocol):
+    """Emits an Event about a plan. Neither waits nor fails."""
+
+    def __call__(self, plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
+        """Emit it: a word in CamelCase, and a sentence."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A plan that has not ended.
+
+    Attributes:
+        object: as it was read.
+        spec: what it is.
+        status: how far it is.
+    """
+
+    object: MovePlanObject
+    spec: MovePlanSpec
+    status: MovePlanStatus
+
+    @property
+    def uid(self) -> str:
+        """Of the object."""
+        return self.object.metadata.uid
+
+    @property
+    def move(self) -> PlannedMove:
+        """The move of ``status.step``."""
+        return self.spec.moves[self.status.step - 1]
+
+
+class MoveCoordinator:
+    """What the leader does for plans of moves."""
+
+    def __init__(
+        self,
+        service: Service,
+        plans: MovePlanStore,
+        pods_of: Callable[[str], Sequence[Pod]],
+        report: Report,
+    ) -> None:
+        """Know no plan yet.
+
+        Args:
+            service: has the ledgers.
+            plans: of the cluster.
+            pods_of: the pods of a controller, by its uid.
+            report: of the Events about plans.
+        """
+        self._service = service
+        self._plans = plans
+        self._pods_of = pods_of
+        self._report = report
+        self._renewed: dict[str, int] = {}
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(EVERY)
+
+    async def look(self) -> None:
+        """Do what can be done now: one step of one plan."""
+        try:
+            every = [await self._read(plan) for plan in await self._plans.list()]
+            going = sorted(filter(None, every), key=_turn)
+            await self._release_all_but({plan.uid for plan in going})
+            for plan in going[1:]:
+                if plan.status.phase is MovePhase.NEW:
+                    name = going[0].object.metadata.name
+                    await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
+            if going:
+                await self._advance(going[0])
+        except (LedgerContended, OSError):
+            return  # the next look tries again
+
+    async def _read(self, found: MovePlanObject) -> _Plan | None:
+        """A plan that has not ended; one that cannot be read ends."""
+        status = MovePlanStatus()
+        try:
+            status = read_status(found)
+            if status.phase in _ENDED:
+                return None
+            spec = _spec(found, status)
+        except MovePlanRecordError as error:
+            await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
+            return None
+        return _Plan(found, spec, status)
+
+    async def _advance(self, plan: _Plan) -> None:
+        try:
+            match plan.status.phase:
+                case MovePhase.NEW | MovePhase.WAITING:
+                    await self._begin(plan)
+                case MovePhase.HELD | MovePhase.EVICT:
+                    self._check_mover(plan)
+                case MovePhase.READY:
+                    await self._order_next(plan)
+                case MovePhase.EVICTED:
+                    await self._await_pod(plan)
+                case _:
+                    await self._place_targets(plan)
+        except PlanError as problem:
+            await self._stop(plan, str(problem))
+
+    async def _begin(self, plan: _Plan) -> None:
+        """Keep all places, then let the mover ask whether each pod could be evicted.
+
+        Raises:
+            PlanError: a move is not possible any more.
+        """
+        service, requests = self._service, dict[str, Request]()
+        for move in plan.spec.moves:
+            found = await check_move(service, move)
+            if isinstance(found, Gone):
+                raise PlanError(f"{move.namespace}/{move.pod} is gone")
+            requests[move.uid] = found
+        for target in plan.spec.targets:
+            wanted = await check_target(service, target)
+            if wanted is not None:
+                requests[target.uid] = wanted
+        changes = changes_by_node(plan.uid, plan.spec, requests, service.ledgers)
+        for node, each in changes.items():
+            problem = await service.committer.keep(node, each)
+            if problem:
+                raise PlanError(f"the places of the plan are not free any more: {problem}")
+        await self._write(plan, phase=MovePhase.HELD, reason="")
+        count = len(plan.spec.moves)
+        why = f"All new places of {count} pods are held."
+        self._report(plan.object, "PlacesHeld", why, warning=False)
+
+    def _check_mover(self, plan: _Plan) -> None:
+        """Check that the mover is alive.
+
+        Raises:
+            PlanError: it has said nothing for too long.
+        """
+        if self._seconds_since(plan.status.updated_at) > SILENCE:
+            raise PlanError(f"no mover has said anything for {SILENCE} s")
+
+    async def _order_next(self, plan: _Plan) -> None:
+        """Order the next eviction, once the new place is free.
+
+        Raises:
+            PlanError: the move is not possible any more.
+        """
+        status, number = plan.status, plan.status.step + 1
+        if number > len(plan.spec.moves):
+            await self._write(plan, phase=MovePhase.PLACING, reason="")
+            return
+        move = plan.spec.moves[number - 1]
+        found = await check_move(self._service, move)
+        hold = self._hold(move.to.node, move_hold(plan.uid, number))
+        if isinstance(found, Gone):
+            await self._service.committer.drop_holds(move.to.node, hold.id)
+            skipped = (*status.steps, MoveStep(number, skipped=True))
+            await self._write(plan, phase=MovePhase.READY, step=number, steps=skipped)
+            return
+        if self._is_taken(hold):
+            raise PlanError(f"another pod of {_owner(move)} has the place of move {number}")
+        ledger = self._service.ledgers.inventory.ledger(move.to.node)
+        if not is_free(hold, found, ledger.release(move.uid)):
+            self._check_time(plan, status.updated_at, f"the place of move {number} is not free")
+            return
+        begun = (*status.steps, MoveStep(number))
+        await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
+        why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
+        self._record(plan, Outcome.HELD, why)
+
+    async def _await_pod(self, plan: _Plan) -> None:
+        """Go on once a pod of the controller is ready at the new place.
+
+        Raises:
+            PlanError: it went elsewhere, or is late.
+        """
+        status, move = plan.status, plan.move
+        step = status.steps[-1] if status.steps else MoveStep(max(status.step, 1))
+        evicted_at = step.evicted_at or status.updated_at
+        hold = self._hold(move.to.node, move_hold(plan.uid, status.step))
+        if not self._is_taken(hold):
+            self._check_elsewhere(move, evicted_at)
+            self._check_time(plan, evicted_at, f"no pod of {_owner(move)} has come")
+            return
+        there = self._service.ledgers.record(move.to.node).allocations[hold.taken_by]
+        pod = await self._service.ports.pods.newest(there.pod_ref)
+        if pod is None or pod.spec.node_name != move.to.node or not is_ready(pod):
+            self._check_time(plan, evicted_at, f"{there.pod} is not ready on {move.to.node}")
+            return
+        done = replace(step, replacement=pod.metadata.name, ready_at=self._now())
+        steps = (*status.steps[:-1], done)
+        await self._write(plan, phase=MovePhase.READY, steps=steps, reason="")
+        why = f"move {status.step} of MovePlan {plan.object.metadata.name}: {there.pod} is ready"
+        self._record(plan, Outcome.BOUND, why)
+
+    async def _place_targets(self, plan: _Plan) -> None:
+        """Give each pod that waits its place; the plan is finished when all are bound.
+
+        Raises:
+            PlanError: one is late.
+        """
+        waiting: list[str] = []
+        for position, target in enumerate(plan.spec.targets):
+            if target.place is not None and target.uid:
+                hold_id = target_hold(plan.uid, position)
+                ref = PodRef(target.namespace, target.name, target.uid)
+                if not await self._is_placed(ref, target.place.node, hold_id):
+                    waiting.append(str(ref))
+        if waiting:
+            text = f"{', '.join(waiting[:5])} not bound to the place that is held"
+            self._check_time(plan, plan.status.updated_at, text)
+            return
+        await self._write(plan, phase=MovePhase.FINISHED, reason="")
+        count = len(plan.spec.moves)
+        self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
+        await self._release(plan.uid)
+        self._renewed.clear()
+
+    async def _is_placed(self, ref: PodRef, node: str, hold_id: str) -> bool:
+        """Give a pod its place if that is free; whether the pod is bound, or is gone."""
+        service = self._service
+        pod = await service.ports.pods.newest(ref)
+        if (
+            pod is None
+            or pod.metadata.uid != ref.uid
+            or pod.metadata.deletion_timestamp
+            or pod.spec.node_name
+        ):
+            return True
+        try:
+            found = service.pod_requests.read(pod)
+        except DialectError as error:
+            raise PlanError(f"{ref}: {error}") from error
+        if found is None:
+            return True
+        now, since = service.ports.clock.now(), self._renewed.get(ref.uid)
+        if since is None or now - since > RENEW:
+            hold = self._hold(node, hold_id)
+            if self._is_taken(hold) or is_free(
+                hold, found.request, service.ledgers.inventory.ledger(node)
+            ):
+                committed = await service.committer.commit(found, node)
+                if isinstance(committed, Committed):
+                    self._renewed[ref.uid] = now
+        return False
+
+    def _hold(self, node: str, uid: str) -> Hold:
+        """A hold of the plan.
+
+        Raises:
+            PlanError: the ledger has it no more.
+        """
+        stored = self._service.ledgers.stored(node)
+        for hold in () if stored is None else stored.ledger.holds:
+            if hold.id == uid:
+                return hold
+        raise PlanError(f"node {node} does not hold a place of the plan any more")
+
+    def _is_taken(self, hold: Hold) -> bool:
+        ledger = self._service.ledgers.record(hold.allocation.node)
+        return hold.taken_by in ledger.allocations
+
+    def _check_elsewhere(self, move: PlannedMove, evicted_at: str) -> None:
+        """Check that no pod of the controller came to another place in place of the evicted one.
+
+        Raises:
+            PlanError: one did.
+        """
+        evicted = timestamps.read(evicted_at)
+        for pod in self._pods_of(move.controller.uid):
+            named = move.controller.kind != NAMED_AGAIN or pod.metadata.name == move.pod
+            started = timestamps.read(pod.status.start_time or "")
+            if (
+                named
+                and pod.metadata.uid != move.uid
+                and pod.spec.node_name
+                and started is not None
+                and evicted is not None
+                and started >= evicted
+            ):
+                place = f"{pod.spec.node_name}, not to the place held on {move.to.node}"
+                raise PlanError(f"{full_name(pod)} went to {place}")
+
+    def _check_time(self, plan: _Plan, since: str, text: str) -> None:
+        """Check that something has not been waited for too long.
+
+        Raises:
+            PlanError: it has.
+        """
+        if self._seconds_since(since) > plan.spec.pod_seconds:
+            raise PlanError(f"{text} after {plan.spec.pod_seconds} s")
+
+    def _seconds_since(self, text: str) -> float:
+        """How long a time of the status is ago; endless for one that cannot be read."""
+        moment = timestamps.read(text)
+        if moment is None:
+            return float("inf")
+        return self._service.ports.clock.wall() / SECOND - moment.timestamp()
+
+    async def _stop(self, plan: _Plan, reason: str) -> None:
+        await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
+        self._report(plan.object, "PlanStopped", reason, warning=True)
+        self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
+        await self._release(plan.uid)
+        self._renewed.clear()
+
+    async def _write(self, plan: _Plan, **changes: object) -> None:
+        """Write the status, with the time."""
+        status = replace(plan.status, updated_at=self._now(), **changes)
+        await self._plans.write_status(plan.object, status)
+
+    def _now(self) -> str:
+        wall = self._service.ports.clock.wall() / SECOND
+        return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
+
+    async def _release(self, plan: str) -> None:
+        await self._release_holds(lambda hold: hold.plan == plan)
+
+    async def _release_all_but(self, plans: set[str]) -> None:
+        """Release what plans hold that have ended, or are gone."""
+        await self._release_holds(lambda hold: hold.plan not in plans)
+
+    async def _release_holds(self, ends: Callable[[Hold], bool]) -> None:
+        ledgers = self._service.ledgers
+        for node in [*ledgers.holding()]:
+            stored = ledgers.stored(node)
+            ids = [] if stored is None else [h.id for h in stored.ledger.holds if ends(h)]
+            if ids:
+                await self._service.committer.drop_holds(node, *ids)
+
+    def _record(self, plan: _Plan, outcome: Outcome, text: str) -> None:
+        """Record in the decision log what came of the plan's move."""
+        status = plan.status
+        move = plan.move if 0 < status.step <= len(plan.spec.moves) else None
+        record = DecisionRecord("move", outcome, f"MovePlan {plan.object.metadata.name}", text=text)
+        if move is not None:
+            name = f"{move.namespace}/{move.pod}"
+            record = DecisionRecord(
+                "move", outcome, name, move.uid, move.dialect, move.to.node, text=text
+            )
+        self._service.ports.decision_log.record(record)
+
+
+def _spec(found: MovePlanObject, status: MovePlanStatus) -> MovePlanSpec:
+    """The spec of a plan.
+
+    Raises:
+        MovePlanRecordError: it cannot be read, or has not the move of the status.
+    """
+    spec = read_spec(found)
+    first = 1 if status.phase in (MovePhase.EVICT, MovePhase.EVICTED) else 0
+    if not first <= status.step <= len(spec.moves):
+        raise MovePlanRecordError(f"status.step: the plan has no move {status.step}")
+    return spec
+
+
+def _owner(move: PlannedMove) -> str:
+    return f"{move.controller.kind} {move.namespace}/{move.controller.name}"
+
+
+def _turn(plan: _Plan) -> tuple[bool, str, str]:
+    """Sorts plans that have begun first, then the oldest."""
+    metadata = plan.object.metadata
+    return plan.status.phase in _NOT_BEGUN, metadata.creation_timestamp, metadata.name

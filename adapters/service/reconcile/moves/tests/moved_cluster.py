@@ -1,0 +1,199 @@
+"""A cluster whose pods are moved, over a service with fakes of its other ports."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec.structs import replace
+
+from adapters.cluster.api import timestamps
+from adapters.service.endpoints.tests.kube_bodies import bind
+from adapters.service.reconcile.moves.coordinator import MoveCoordinator
+from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig
+from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
+from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.records.grant import grant_record
+from adapters.wire.records.move_plan import (
+    MoveController,
+    MovePhase,
+    MovePlace,
+    MovePlanMetadata,
+    MovePlanObject,
+    MovePlanSpec,
+    MovePlanStatus,
+    PlannedMove,
+    PlannedTarget,
+    TargetKind,
+    read_spec,
+    read_status,
+)
+from core.durations import SECOND
+from core.requests.grant import Grant
+
+READY = {"type": "Ready", "status": "True"}
+
+
+class Plans:
+    """The plans of an API server."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, MovePlanObject] = {}
+        self.errors: list[OSError] = []
+
+    async def list(self) -> Sequence[MovePlanObject]:
+        return [*self.by_name.values()]
+
+    async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
+        if self.errors:
+            raise self.errors.pop(0)
+        name = plan.metadata.name
+        now = self.by_name.get(name)
+        if now is None or now.metadata.resource_version != plan.metadata.resource_version:
+            raise OSError("409 Conflict")
+        version = str(int(plan.metadata.resource_version or "0") + 1)
+        metadata = replace(plan.metadata, resource_version=version)
+        raw = msgspec.Raw(msgspec.json.encode(status))
+        self.by_name[name] = changed = replace(plan, metadata=metadata, status=raw)
+        return changed
+
+    def create(self, name: str, spec: MovePlanSpec, created: str = "") -> None:
+        metadata = MovePlanMetadata(name=name, uid=f"uid-{name}", creation_timestamp=created)
+        self.by_name[name] = MovePlanObject(metadata, msgspec.Raw(msgspec.json.encode(spec)))
+
+    def status(self, name: str = "plan") -> MovePlanStatus:
+        return read_status(self.by_name[name])
+
+
+class Moved:
+    """A service with its coordinator, and a mover.
+
+    Attributes:
+        rig: the service and its extender.
+        plans: of the cluster.
+        events: about plans: reason and text.
+    """
+
+    def __init__(self, rig: Rig) -> None:
+        self.rig = rig
+        self.plans = Plans()
+        self.events: list[tuple[str, str]] = []
+        self.coordinator = self.a_coordinator()
+
+    def a_coordinator(self) -> MoveCoordinator:
+        """A coordinator that knows nothing of the earlier ones."""
+        return MoveCoordinator(self.rig.bench.service, self.plans, self._pods_of, self._report)
+
+    @property
+    def phase(self) -> str:
+        """Of the plan."""
+        return self.plans.status().phase.value
+
+    async def look(self, times: int = 1) -> str:
+        """Let new coordinators look, as if each was killed after it; the phase of the plan."""
+        for _ in range(times):
+            self.coordinator = self.a_coordinator()
+            await self.coordinator.look()
+        return self.phase
+
+    async def look_only(self) -> None:
+        """Let a coordinator look, also where there is no plan."""
+        await self.a_coordinator().look()
+
+    async def mover_acts(self) -> None:
+        """Do what the mover does in its two phases."""
+        plan = self.plans.by_name["plan"]
+        status = read_status(plan)
+        if status.phase is MovePhase.HELD:
+            await self._write(plan, replace(status, phase=MovePhase.READY))
+        elif status.phase is MovePhase.EVICT:
+            move = read_spec(plan).moves[status.step - 1]
+            evicted = replace(status.steps[-1], evicted_at=self.now())
+            steps = (*status.steps[:-1], evicted)
+            await self._write(plan, replace(status, phase=MovePhase.EVICTED, steps=steps))
+            self.rig.end(move.pod)
+
+    async def _write(self, plan: MovePlanObject, status: MovePlanStatus) -> None:
+        await self.plans.write_status(plan, replace(status, updated_at=self.now()))
+
+    async def run_pod(self, name: str, node: str, memory: int = 5000, **pod: Json) -> None:
+        """Run a pod of a ReplicaSet of its own."""
+        await self.rig.run_pod(owned(a_pod(name, memory=memory, **pod)), node)
+
+    async def bind(self, name: str, node: str) -> str:
+        """Bind a pod; the error, empty where there is none."""
+        error: str = (await decoded(self.rig.kube.bind(bind(name, node))))["Error"]
+        return error
+
+    def create(self, pod: Json) -> None:
+        self.rig.bench.cluster.put(read_pod(pod))
+
+    def ready(self, name: str) -> None:
+        """The containers of a pod run."""
+        pod = self.rig.pod(name)
+        conditions = msgspec.convert([READY], type(pod.status).__annotations__["conditions"])
+        status = replace(pod.status, conditions=conditions, start_time=self.now())
+        self.rig.bench.cluster.put(replace(pod, status=status))
+
+    def now(self) -> str:
+        wall = self.rig.bench.clock.wall() / SECOND
+        return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
+
+    def a_move(self, name: str, node: str, card: str) -> PlannedMove:
+        """The move of a running pod to a card."""
+        pod = self.rig.pod(name)
+        source = pod.spec.node_name or ""
+        ledger = self.rig.bench.service.ledgers.record(source)
+        (grant,) = ledger.allocations[pod.metadata.uid].grants
+        moved = replace_card(grant, card)
+        owner = (pod.metadata.owner_references or ())[0]
+        return PlannedMove(
+            "default",
+            name,
+            pod.metadata.uid,
+            "volcano",
+            MoveController(owner.kind, owner.name, owner.uid),
+            MovePlace(source, (grant_record(grant),)),
+            MovePlace(node, (grant_record(moved),)),
+        )
+
+    def a_target(self, name: str, node: str, card: str, after: int = 1) -> PlannedTarget:
+        """A pod that waits for 8,000 MiB."""
+        place = MovePlace(node, (grant_record(Grant("main", card, 8000 << 20, 0)),))
+        return PlannedTarget(TargetKind.POD, name, after, "default", f"uid-{name}", place)
+
+    def kept(self) -> list[str]:
+        """Nodes that keep places, and for which pods."""
+        ledgers = self.rig.bench.service.ledgers
+        return [
+            f"{node}: {hold.allocation.pod}"
+            for node in sorted(ledgers.holding())
+            for hold in ledgers.record(node).kept()
+        ]
+
+    def _pods_of(self, controller: str) -> list[Pod]:
+        return [
+            pod
+            for pod in self.rig.bench.cluster.pods()
+            if any(owner.uid == controller for owner in pod.metadata.owner_references or ())
+        ]
+
+    def _report(self, plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
+        assert plan.metadata.name
+        assert warning is (reason == "PlanStopped")
+        self.events.append((reason, text))
+
+
+def replace_card(grant: Grant, card: str) -> Grant:
+    return Grant(grant.container, card, grant.memory, grant.compute)
+
+
+def owned(pod: Json, kind: str = "ReplicaSet", owner: str = "") -> Json:
+    """The pod of a controller, by default of one that has its name up to the last dash."""
+    owner = owner or pod["metadata"]["name"].rpartition("-")[0] or pod["metadata"]["name"]
+    reference = {"kind": kind, "name": owner, "uid": f"uid-{owner}", "controller": True}
+    return {**pod, "metadata": {**pod["metadata"], "ownerReferences": [reference]}}
+
+
+async def a_moved_cluster(*nodes: KubeNode) -> Moved:
+    """By default two nodes with a card of 8,192 MiB each; on each 5,000 and 1,000 are in use."""
+    return Moved(await a_rig(*(nodes or (a_node("n1", cards=1), a_node("n2", cards=1)))))
