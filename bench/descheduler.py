@@ -68,9 +68,8 @@ def runs(least: int, most: int) -> Iterator[tuple[str, str, Mapping[str, object]
 def plan(plane: ControlPlane) -> tuple[Planned, float]:
     """The plan of ``dragoman defrag`` for all pods that wait, and seconds of processor time."""
     start = process_time()
-    found = Origin((), plane.kubeconfig("reader", "system:masters")).read(budgets=True)
-    budgets = [budget for budget, _ in found.budgets]
-    made = planned(read_fleet(found, Defaults()), budgets, PendingPods(), SearchLimits())
+    found = Origin((), plane.kubeconfig("reader", "system:masters")).read(evictions=True)
+    made = planned(read_fleet(found, Defaults()), found, PendingPods(), SearchLimits())
     return made, process_time() - start
 
 
