@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from typing import TypeVar
 
 from adapters.dialects.dialect import NO_SCORES, Dialect, NodeDescription
 from adapters.wire.kube import DeviceObject, KubeNode
@@ -12,6 +13,8 @@ from core.hardware.mig import NO_GEOMETRY
 from core.hardware.mig_catalog import geometry
 from core.hardware.node import Node
 from core.hardware.quantity import MAX_COMPUTE, MAX_MEMORY, MAX_NUMBER, format_bytes
+
+T = TypeVar("T")
 
 
 def read_node(
@@ -133,14 +136,21 @@ def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]
         healthy=all(card.healthy for card in cards),
         mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
         numa=next((card.numa for card in cards if card.numa is not None), None),
-        links=_links(cards),
+        model=_shared(base.model),
+        links=_shared(_links(cards)),
         dialects=_union(tuple(card.dialects for card in cards)),
-        names=tuple(dict.fromkeys(name for card in cards for name in card.names)),
+        names=_shared(tuple(dict.fromkeys(name for card in cards for name in card.names))),
         geometry=next(
             (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
         ),
         compute=min((c.compute for c, one in reports if one.compute_stated), default=base.compute),
     ), problems
+
+
+@lru_cache(maxsize=1024)
+def _shared(part: T) -> T:
+    """One object for all cards that are equal in a part: a large cluster has few models."""
+    return part
 
 
 @lru_cache(maxsize=64)

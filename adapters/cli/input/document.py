@@ -133,21 +133,21 @@ def _yaml_documents(source: Source) -> Iterator[Document]:
 @dataclass(frozen=True, slots=True)
 class _Json:
     location: InputLocation
-    raw: bytes
+    text: str
 
     def head(self) -> DocumentHead:
         return self._decode(DocumentHead)
 
     def read(self, form: type[T]) -> T:
-        check_json(self.raw, self.location)
+        check_json(self.text.encode(), self.location)
         return self._decode(form)
 
     def _decode(self, form: type[T]) -> T:
         try:
-            return msgspec.json.decode(self.raw, type=form)
+            return msgspec.json.decode(self.text, type=form)
         except msgspec.ValidationError as error:
             raise validation_error(
-                error, self.location, _node(self.raw), self.location.line - 1
+                error, self.location, _node(self.text), self.location.line - 1
             ) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(self.location, f"is not JSON: {error}") from error
@@ -155,22 +155,22 @@ class _Json:
     def items(self) -> tuple[int, Iterator[Document]]:
         # The list is not checked as a whole: it is large, and its members are.
         found = self._decode(_Items).items
-        begins = bytes(memoryview(found)[:_FOUND])
-        if begins in (b"", b"null"):
+        begins = bytes(memoryview(found)[:_FOUND]).decode(errors="ignore")
+        if begins in ("", "null"):
             return 0, iter(())
-        if not begins.startswith(b"["):
+        if not begins.startswith("["):
             raise InputError(self.location, "items must be a list")
         members = msgspec.json.decode(found, type=list[msgspec.Raw])
-        return len(members), self._members(members, self.raw.index(begins))
+        return len(members), self._members(members, self.text.index(begins))
 
     def _members(self, members: list[msgspec.Raw], after: int) -> Iterator[Document]:
         line, seen = self.location.line, 0
         for member in members:
-            raw = bytes(member)
-            start = self.raw.index(raw, after)
-            line += self.raw.count(b"\n", seen, start)
-            seen, after = start, start + len(raw)
-            yield _json(InputLocation(self.location.file, line), raw)
+            text = bytes(member).decode()
+            start = self.text.index(text, after)
+            line += self.text.count("\n", seen, start)
+            seen, after = start, start + len(text)
+            yield _json(InputLocation(self.location.file, line), text)
 
 
 _FOUND = 4096
@@ -181,10 +181,10 @@ class _Items(msgspec.Struct, frozen=True):
     items: msgspec.Raw = msgspec.Raw(b"")
 
 
-def _json(place: InputLocation, raw: bytes) -> Document:
-    if not raw.startswith(b"{"):
-        raise InputError(place, _MAPPING.format(f"{raw[:40].decode(errors='replace')!r}"))
-    return _Json(place, raw)
+def _json(place: InputLocation, text: str) -> Document:
+    if not text.startswith("{"):
+        raise InputError(place, _MAPPING.format(f"{text[:40]!r}"))
+    return _Json(place, text)
 
 
 def _json_documents(source: Source) -> Iterator[Document]:
@@ -192,7 +192,7 @@ def _json_documents(source: Source) -> Iterator[Document]:
     for start, end in _spans(source):
         line += text.count("\n", seen, start)
         seen = start
-        yield _json(InputLocation(source.name, line), text[start:end].encode())
+        yield _json(InputLocation(source.name, line), text[start:end])
 
 
 def _spans(source: Source) -> list[tuple[int, int]]:
@@ -225,9 +225,9 @@ def _after_space(text: str, start: int) -> int:
     return start if found is None else found.end()
 
 
-def _node(raw: bytes) -> yaml.Node | None:
+def _node(text: str) -> yaml.Node | None:
     # JSON is YAML, but for tabs, which JSON has between values only.
     try:
-        return yaml_decoding.Loader(raw.decode().replace("\t", " ")).get_single_node()
+        return yaml_decoding.Loader(text.replace("\t", " ")).get_single_node()
     except yaml_decoding.FAILURES:
         return None

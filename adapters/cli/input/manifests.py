@@ -12,7 +12,7 @@ from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.job import JobObject
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, PodSpec, Wire
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
@@ -21,8 +21,8 @@ from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")
 
-SPECS = 1 << 10
-"""Specs of pods that later pods may share: a dump has the replicas of a workload side by side."""
+PARTS = 1 << 10
+"""Parts of objects that are kept for later ones to share."""
 
 _FORMS = (
     "Node",
@@ -138,13 +138,13 @@ def manifests(
     """
     found = Manifests()
     members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found.skipped, progress)
-    specs: dict[bytes, PodSpec] = {}
+    shared = _SharedParts()
     for text in texts:
         empty = True
         for document in documents(text):
             empty = False
             for member, kind in members.of(document, "", inside=not text.named):
-                _add(found, member, kind, specs)
+                _add(found, member, kind, shared)
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     _check_uids(found)
@@ -226,13 +226,13 @@ class _Members:
         return f"unknown kind {kind}{of}; supported kinds are {known} and List{advice}"
 
 
-def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, PodSpec]) -> None:
+def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts") -> None:
     match kind:
         case "Node":
             node = document.read(KubeNode)
             _put(found.nodes, node.metadata.name, node, "Node", document.location)
         case "Device":
-            device = document.read(DeviceObject)
+            device = shared.device(document.read(DeviceObject))
             _put(found.devices, device.metadata.name, device, "Device", document.location)
         case "ConfigMap":
             config = document.read(ConfigMap)
@@ -263,7 +263,7 @@ def _add(found: Manifests, document: Document, kind: str, specs: dict[bytes, Pod
             name = _named(job.metadata, document.location)
             _put(found.jobs, name, job, kind, document.location)
         case _:
-            pod = _with_shared_spec(document.read(Pod), specs)
+            pod = shared.pod(document.read(Pod))
             name = _named(pod.metadata, document.location)
             _check_containers(pod, document.location)
             _put(found.pods, name, pod, "Pod", document.location)
@@ -284,12 +284,34 @@ def _put_group(
     groups[ref] = msgspec.structs.replace(group, metadata=metadata), document.location
 
 
-def _with_shared_spec(pod: Pod, specs: dict[bytes, PodSpec]) -> Pod:
-    """The pod with the spec of an earlier one that is equal: most of what is kept of pods."""
-    key = msgspec.json.encode(pod.spec)
-    if len(specs) == SPECS:
-        specs.clear()
-    return msgspec.structs.replace(pod, spec=specs.setdefault(key, pod.spec))
+class _SharedParts:
+    """Equal parts of objects as one: a dump has the replicas of a workload side by side."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[type, bytes], Any] = {}
+
+    def of(self, part: T) -> T:
+        """The part, or an earlier one that is equal."""
+        if len(self._known) == PARTS:
+            self._known.clear()
+        found: T = self._known.setdefault((type(part), msgspec.json.encode(part)), part)
+        return found
+
+    def pod(self, pod: Pod) -> Pod:
+        """A pod of shared parts."""
+        meta = pod.metadata
+        labels, annotations = self.of(meta.labels), self.of(meta.annotations)
+        meta = msgspec.structs.replace(meta, labels=labels, annotations=annotations)
+        return msgspec.structs.replace(pod, metadata=meta, spec=self.of(pod.spec))
+
+    def device(self, device: DeviceObject) -> DeviceObject:
+        """A Device of shared parts: the cards of a node mostly have equal resources."""
+        infos = device.spec.devices or ()
+        devices = tuple(
+            msgspec.structs.replace(info, resources=self.of(info.resources)) for info in infos
+        )
+        spec = msgspec.structs.replace(device.spec, devices=devices)
+        return msgspec.structs.replace(device, spec=spec)
 
 
 def _ledger(found: _RecordManifest) -> LedgerObject:

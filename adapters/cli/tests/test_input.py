@@ -20,14 +20,38 @@ def placed(*arguments: str | Path, stdin: str | bytes | None = None) -> list[str
     return [pod["name"] for pod in json.loads(result.stdout)["pods"] if pod["placed"]]
 
 
-def test_equal_specs_of_pods_are_one_object() -> None:
-    limits = (volcano(1000), volcano(2000), volcano(1000))
-    texts = [json.dumps(pod(str(at), each)) for at, each in enumerate(limits)]
+def test_equal_specs_and_labels_of_pods_are_one_object() -> None:
+    amounts = (1000, 2000, 1000)
+    texts = [
+        json.dumps(pod(str(at), volcano(each), metadata={"labels": {"a": f"b{each}"}}))
+        for at, each in enumerate(amounts)
+    ]
     found = manifests([Source("pods", "\n".join(texts), named=True)])
 
-    first, other, alike = (each.spec for each, _ in found.pods.values())
-    assert first is alike
-    assert other != first
+    first, other, alike = (each for each, _ in found.pods.values())
+    assert first.spec is alike.spec
+    assert first.metadata.labels is alike.metadata.labels
+    assert other.spec != first.spec
+    assert other.metadata.labels == {"a": "b2000"}
+
+
+def test_equal_resources_of_devices_are_one_object() -> None:
+    text = stream(device("a", "GPU-1", "GPU-2"), device("b", "GPU-3"), node())
+    found = manifests([Source("devices", text, named=True)])
+
+    (first, *more), others = (each.spec.devices or () for each, _ in found.devices.values())
+    assert {id(each.resources) for each in (*more, *others)} == {id(first.resources)}
+
+
+@pytest.mark.parametrize("shift", range(4))
+def test_the_line_of_an_item_is_right_behind_text_of_many_bytes(shift: int) -> None:
+    odd = pod("odd", volcano(1), metadata={"annotations": {"x": "a" * shift + "\u5361\n" * 4096}})
+    items = [odd, pod("wrong", volcano(1), metadata={"namespace": 1})]
+    lines = ",\n".join(json.dumps(each, ensure_ascii=False) for each in items)
+    result = run("-f", "-", stdin=f'{{"kind": "List", "items": [\n{lines}]}}')
+
+    assert result.exit_code == 2
+    assert "stdin:3: metadata.namespace must be text" in result.output
 
 
 def test_several_files_are_one_input(tmp_path: Path) -> None:

@@ -243,3 +243,17 @@ def test_layouts_can_be_mixed_where_the_agent_creates_the_instances_of_a_card(
 
     assert [card.geometry.mixed for card in node.cards if card.mode is Mode.MIG] == [cuts]
     assert not any(card.geometry.mixed for card in node.cards if card.mode is not Mode.MIG)
+
+
+def test_equal_parts_of_cards_are_one_object() -> None:
+    entry = "4,81920,NVIDIA-A100-SXM4-80GB,true,hami-core"
+    of_nodes = [
+        described(volcano(f"{A},{entry}", f"{B},{entry}"), device(A, 0), device(B, 1))
+        for _ in range(2)
+    ]
+
+    first, *more = (card for node, _ in of_nodes for card in node.cards)
+    assert first.links
+    assert all(each.model is first.model for each in more)
+    assert all(each.names is first.names for each in more)
+    assert all(each.links is first.links for each in more)
