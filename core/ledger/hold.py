@@ -1,4 +1,4 @@
-"""Cards that are kept for a pod that is not there yet, or for nobody: part of a plan of moves."""
+"""Cards that a plan of moves keeps: for a pod that is not there yet, or to stay free."""
 
 from core.requests.grant import Allocation
 from core.value import value

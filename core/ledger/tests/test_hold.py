@@ -19,7 +19,7 @@ KEPT = a_hold(held(a_grant("c0", 10 * GIB), uid="kept-1"))
 
 
 def two_cards() -> NodeLedger:
-    """Of two cards of 16 GiB the first has a pod with 10."""
+    """Two cards of 16 GiB, of which the first has a pod with 10."""
     return empty(*like_cards(2)).adopt(held(a_grant("c0", 10 * GIB), uid="here"))
 
 

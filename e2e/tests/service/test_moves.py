@@ -281,7 +281,7 @@ def test_a_node_is_emptied_and_stays_empty_until_then(
         with storm(plane, KUBE):
             end = wait_for_end(plane, path)
             assert end["phase"] == "Finished", end
-            # What comes from now on may go there: nobody keeps it.
+            # What comes from now on may go there: the place is kept no longer.
 
         check_moved(plane, plan)
         names = {*held(plane, target["name"])}
@@ -465,7 +465,7 @@ def is_ready(row: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def test_a_plan_that_is_deleted_holds_nothing_and_evicts_nobody(
+def test_a_plan_that_is_deleted_holds_nothing_and_evicts_no_pod(
     plane: ControlPlane, service: Service, mover: MoverProcess
 ) -> None:
     mover.kill()
