@@ -28,6 +28,12 @@ VOLCANO_JOB = "volcano.sh/job-name"
 """Annotation of the pods of Volcano's Job, which are bound together.
 Source: volcano.sh/apis pkg/apis/batch/v1alpha1/labels.go, JobNameKey."""
 
+GROUP_SIZE = "leaderworkerset.sigs.k8s.io/size"
+"""Annotation of the pods of a LeaderWorkerSet: how many a group has, all of which are created again
+when one is deleted.
+Source: kubernetes-sigs/lws api/leaderworkerset/v1/leaderworkerset_types.go, SizeAnnotationKey;
+pkg/controllers/pod_controller.go, handleRestartPolicy."""
+
 IN_GANG = "is in a gang, which would lose a member"
 
 
@@ -55,6 +61,6 @@ def hindrance(pod: Pod) -> str:
         return f"its annotation {kept} keeps it"
     if pod.metadata.deletion_timestamp is not None:
         return "is being deleted"
-    if gang_of(pod) is not None or VOLCANO_JOB in texts:
+    if gang_of(pod) is not None or VOLCANO_JOB in texts or texts.get(GROUP_SIZE, "1") != "1":
         return IN_GANG
     return ""

@@ -1,4 +1,4 @@
-"""Cards that are kept for a pod that is not there yet, or for nobody: part of a plan of moves."""
+"""Cards that a plan of moves keeps: for a pod that is not there yet, or to stay free."""
 
 from core.requests.grant import Allocation
 from core.value import value
@@ -33,7 +33,9 @@ class Hold:
         return self.allocation.uid
 
     def is_for(self, uid: str, controller: str, pod: str) -> bool:
-        """Whether a pod may have it.
+        """Whether a pod may have it: one of the namespace for which it is kept.
+
+        A pod's author may name any controller, also that of another namespace.
 
         Args:
             uid: of the pod.
@@ -42,4 +44,7 @@ class Hold:
         """
         if self.recipient not in (uid, controller) or not self.recipient:
             return False
-        return not self.by_name or pod == self.allocation.pod
+        kept = self.allocation.pod
+        if self.by_name:
+            return pod == kept
+        return pod.partition("/")[0] == kept.partition("/")[0]

@@ -25,6 +25,10 @@ def test_a_pod_with_a_controller_may_be_moved() -> None:
     assert (owner.kind, owner.name, owner.uid) == ("ReplicaSet", "web-7c9", "u")
 
 
+def test_the_only_pod_of_a_group_of_a_leaderworkerset_may_be_moved() -> None:
+    assert hindrance(a_pod(annotations={"leaderworkerset.sigs.k8s.io/size": "1"})) == ""
+
+
 @pytest.mark.parametrize("owners", [None, [], [{**OWNER, "controller": False}]])
 def test_what_is_no_controller_would_not_create_a_pod_again(owners: Any) -> None:
     pod = a_pod(ownerReferences=owners)
@@ -42,6 +46,7 @@ def test_what_is_no_controller_would_not_create_a_pod_again(owners: Any) -> None
         ({"deletionTimestamp": "2026-01-31T12:00:00Z"}, "being deleted"),
         ({"labels": {"pod-group.scheduling.sigs.k8s.io": "gang"}}, "in a gang"),
         ({"annotations": {"volcano.sh/job-name": "j"}}, "in a gang"),
+        ({"annotations": {"leaderworkerset.sigs.k8s.io/size": "2"}}, "in a gang"),
     ],
 )
 def test_a_pod_that_its_owner_or_its_gang_needs_where_it_is_stays(

@@ -17,6 +17,7 @@ from adapters.wire.records.move_plan import (
     MovePlanSpec,
     PlannedMove,
     PlannedTarget,
+    TargetKind,
 )
 from core.hardware.quantity import MIB
 from core.requests.grant import Grant
@@ -65,7 +66,8 @@ def _targets(plan: Planned) -> Iterator[PlannedTarget]:
     """The targets that fit; not pods whose cards a device plugin chooses: no place can be kept."""
     for target in plan.targets:
         place = target.place
-        if target.after is not None and (place is None or place.grants):
+        has_place = place is not None and bool(place.grants)
+        if target.after is not None and (has_place or target.kind is TargetKind.NODE):
             yield PlannedTarget(
                 kind=target.kind,
                 name=target.name,

@@ -235,6 +235,7 @@ class _Planning:
         """Make room for one group after the other."""
         answers: list[list[PodAnswer]] = []
         begun: list[MoveTarget] = []
+        outside: list[MoveTarget] = []
         for group in every:
             waiting = [pod for pod in group if not self._has_cards(pod)]
             asked = [self.judge.alone(pod, explain=False) for pod in waiting]
@@ -245,6 +246,8 @@ class _Planning:
             if len(waiting) < len(group):
                 why = _begun(len(group) - len(waiting), len(group))
                 begun += [_pod_target(each, reason=why) for each in found]
+            elif len(found) == 1 and self._is_outside(found[0].best):
+                outside.append(_pod_target(found[0], 0))
             elif found:
                 answers.append(found)
         pods = [
@@ -258,11 +261,15 @@ class _Planning:
         for wanted in progress(sorted(answers, key=_importance)):
             self._group(wanted, part)
         fits = [target.uid for target in self.targets if not target.reason]
-        self.targets += begun
+        self.targets += [*outside, *begun]
         alone = len(self.plans) == 1 and self.plans[0].found
         self.bound = self.plans[0].bound if alone else bound.cost(fits)
         invalid = sum(each.found is None for group in answers for each in group)
         self.unresolvable = len(bound.unresolvable()) + invalid + len(begun)
+
+    def _is_outside(self, node: str | None) -> bool:
+        """Whether it is a node whose cards only a device plugin knows."""
+        return node is not None and node not in self._with_cards
 
     def _has_cards(self, pod: Pod) -> bool:
         return bool(self.facts.inventory.nodes_of(pod.metadata.uid))

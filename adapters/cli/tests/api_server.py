@@ -12,6 +12,8 @@ from urllib.parse import parse_qs, urlsplit
 from adapters.cli.tests.builders import Plain
 
 PATHS = {
+    "Job": "/apis/batch/v1/jobs",
+    "PodDisruptionBudget": "/apis/policy/v1/poddisruptionbudgets",
     "Event": "/api/v1/namespaces/default/events",
     "Node": "/api/v1/nodes",
     "Pod": "/api/v1/pods",

@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +28,14 @@ class Real:
 
     def client(self) -> KubeClient:
         return KubeClient(load(KubeconfigSource(kubeconfig=self.kubeconfig)))
+
+    def kubectl(self, *words: str) -> str:
+        """What kubectl prints."""
+        cache = pytest.importorskip("e2e.testbed.cache", reason=REASON)
+        command = [cache.binary("kubernetes", "kubectl"), "--kubeconfig", self.kubeconfig, *words]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+        assert done.returncode == 0, done.stderr
+        return done.stdout
 
     def kill_server(self) -> list[str]:
         """kill -9; the command that starts it again."""

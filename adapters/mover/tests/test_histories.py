@@ -22,7 +22,7 @@ from adapters.tests.waiting import until
 
 MOVES = 6
 MOST = 4
-"""Of them, in one hour."""
+"""Evictions in one hour."""
 
 PATIENCE = Timeouts(connect=0.5, read=0.2, total=0.4, attempts=2, idle=2.0)
 

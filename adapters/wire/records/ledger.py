@@ -18,7 +18,7 @@ from adapters.wire.records.ledger_records import (
     CardCountRecord,
     CardRecord,
     GeometryRecord,
-    HoldRecord,
+    KeptPlaceRecord,
     LedgerRecord,
     MeterRecord,
     PartitionRecord,
@@ -97,9 +97,9 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
     )
 
 
-def _hold_record(hold: Hold) -> HoldRecord:
+def _hold_record(hold: Hold) -> KeptPlaceRecord:
     kept = allocation_record(hold.allocation)
-    return HoldRecord(hold.plan, kept, hold.recipient, hold.by_name, hold.taken_by)
+    return KeptPlaceRecord(hold.plan, kept, hold.recipient, hold.by_name, hold.taken_by)
 
 
 def _meter_record(meter: Meter) -> MeterRecord:
@@ -244,7 +244,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     )
 
 
-def read_holds(records: tuple[HoldRecord, ...], node: str) -> tuple[Hold, ...]:
+def read_holds(records: tuple[KeptPlaceRecord, ...], node: str) -> tuple[Hold, ...]:
     """The holds of a record, on a node.
 
     Raises:

@@ -23,7 +23,7 @@ from adapters.wire.records.ledger import (
 )
 from adapters.wire.records.ledger_records import (
     AllocationRecord,
-    HoldRecord,
+    KeptPlaceRecord,
     MeterRecord,
     SummaryRecord,
 )
@@ -53,7 +53,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
     allocations: tuple[msgspec.Raw, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
-    holds: tuple[HoldRecord, ...] = ()
+    holds: tuple[KeptPlaceRecord, ...] = ()
 
     def node_digest(self) -> bytes:
         """A digest of all that says what the node is."""

@@ -94,7 +94,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     initialized: bool = False
 
 
-class HoldRecord(Wire, frozen=True, gc=False, omit_defaults=True):
+class KeptPlaceRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     """A ``core.ledger.hold.Hold``; its uid is that of the allocation."""
 
     plan: str
@@ -151,7 +151,7 @@ class LedgerRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     allocations: tuple[AllocationRecord, ...] = ()
     fences: dict[str, Count] = msgspec.field(default_factory=dict)
     meter: MeterRecord | None = None
-    holds: tuple[HoldRecord, ...] = ()
+    holds: tuple[KeptPlaceRecord, ...] = ()
 
 
 class LedgerObject(Wire, frozen=True, gc=False):

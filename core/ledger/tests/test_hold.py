@@ -19,7 +19,7 @@ KEPT = a_hold(held(a_grant("c0", 10 * GIB), uid="kept-1"))
 
 
 def two_cards() -> NodeLedger:
-    """Of two cards of 16 GiB the first has a pod with 10."""
+    """Two cards of 16 GiB, of which the first has a pod with 10."""
     return empty(*like_cards(2)).adopt(held(a_grant("c0", 10 * GIB), uid="here"))
 
 
@@ -89,3 +89,4 @@ def test_a_place_is_for_a_pod_or_for_the_next_one_of_its_controller(
 ) -> None:
     assert hold.is_for("uid", "owner", "default/p") is expected
     assert not hold.is_for("uid-2", "", "default/p")
+    assert not hold.is_for("uid", "owner", "other/p")

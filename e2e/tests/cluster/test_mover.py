@@ -149,7 +149,7 @@ def a_move(name: str, uid: str) -> Object:
 
 
 def reasons(api: Api) -> list[str]:
-    """Of the mover's Events."""
+    """The reasons of the mover's Events."""
     events = api.get(EVENTS)["items"]
     return [each["reason"] for each in events if each["reportingController"] == CONTROLLER]
 

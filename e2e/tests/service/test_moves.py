@@ -20,6 +20,7 @@ from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, pod, turn
+from e2e.harness.names import CORE, RATIO
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
@@ -36,10 +37,13 @@ from e2e.harness.schedulers.schedulers import start_volcano_controllers
 from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
 from e2e.harness.workloads.inventory import described, gpus, volcano
+from e2e.harness.workloads.storm import described_by_all
 
 pytestmark = [pytest.mark.local, pytest.mark.timeout(420)]
 
 NODES = ("node-0", "node-1", "node-2")
+MIXED = ("mixed-0", "mixed-1")
+PLAIN, ALL = {"pool": "plain"}, {"pool": "all-dialects"}
 CARD = 81920
 DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
@@ -52,14 +56,19 @@ def plane() -> Iterator[ControlPlane]:
     with run() as this:
         plane = start_control_plane(this)
         prepare(plane)
-        add_ready_nodes(plane, [described(name, volcano(gpus(name, 2))) for name in NODES])
+        nodes = [described(name, volcano(gpus(name, 2))) for name in NODES]
+        mixed = [described_by_all(name, gpus(name, 2)) for name in MIXED]
+        for pool, rows in ((PLAIN, nodes), (ALL, mixed)):
+            for row in rows:
+                row.node["metadata"]["labels"] |= pool
+        add_ready_nodes(plane, [*nodes, *mixed])
         yield plane
 
 
 @pytest.fixture(scope="module")
 def service(plane: ControlPlane) -> Iterator[Service]:
     made = start_service(plane, publish=["volcano"], moves={"enabled": True}, policy=SPREAD)
-    wait_for_cards(plane, NODES)
+    wait_for_cards(plane, (*NODES, *MIXED))
     with webhooks(made):
         yield made
 
@@ -73,24 +82,29 @@ def mover(plane: ControlPlane, service: Service) -> MoverProcess:  # noqa: ARG00
 def _cleared(plane: ControlPlane) -> Iterator[None]:
     yield
     clear(plane.api, PLANS, DEPLOYMENTS, BUDGETS)
-    wait_until_free(plane, *NODES)
-    within(30, lambda: not any(ledger(plane, node).get("holds") for node in NODES))
+    wait_until_free(plane, *NODES, *MIXED)
+    within(30, lambda: not any(ledger(plane, node).get("holds") for node in (*NODES, *MIXED)))
 
 
 def share(memory: int) -> dict[str, str]:
     return {NUMBER: "1", MEMORY: str(memory)}
 
 
+def waiting(name: str, scheduler: str, memory: int) -> Object:
+    """A pod for a card of Volcano's dialect alone."""
+    return pod(name, scheduler, share(memory), nodeSelector=PLAIN)
+
+
 def deploy(
     plane: ControlPlane,
     name: str,
-    memory: int,
+    asked: dict[str, str],
     scheduler: str = KUBE,
     replicas: int = 1,
-    **more: str,
+    pool: dict[str, str] = PLAIN,
 ) -> None:
-    """A Deployment whose pods have a share of a card each, and which is spread by nobody."""
-    made = pod(name, scheduler, share(memory))
+    """Run a Deployment whose pods request this, on the nodes of a pool."""
+    made = pod(name, scheduler, asked, nodeSelector=pool)
     labels = {"app": name}
     plane.api.create(
         DEPLOYMENTS,
@@ -99,13 +113,11 @@ def deploy(
             "spec": {
                 "replicas": replicas,
                 "selector": {"matchLabels": labels},
-                "template": {
-                    "metadata": {"labels": labels, "annotations": more},
-                    "spec": made["spec"],
-                },
+                "template": {"metadata": {"labels": labels}, "spec": made["spec"]},
             },
         },
     )
+    within(60, partial(is_bound, plane, name, replicas))
 
 
 def pods_of(plane: ControlPlane, name: str) -> list[Object]:
@@ -123,8 +135,7 @@ def fill(plane: ControlPlane, scheduler: str, memory: int = 30000) -> list[str]:
     """A pod on each card, of a Deployment each, with less than half of it; their names."""
     names = [f"web-{number}" for number in range(2 * len(NODES))]
     for name in names:
-        deploy(plane, name, memory, scheduler)
-        within(60, partial(is_bound, plane, name))
+        deploy(plane, name, share(memory), scheduler)
     return names
 
 
@@ -168,21 +179,30 @@ def wait_for_end(plane: ControlPlane, path: str, seconds: float = 180) -> Object
 
 
 @contextmanager
-def storm(plane: ControlPlane, scheduler: str, memory: int = 45000) -> Iterator[None]:
-    """Pods that fit each hole are created all the time; those that wait are deleted again."""
+def storm(
+    plane: ControlPlane, scheduler: str, memory: int = 45000, failing: int = 5
+) -> Iterator[None]:
+    """Pods that fit each hole are created all the time; those that wait are deleted again.
+
+    Args:
+        plane: the cluster.
+        scheduler: of the pods.
+        memory: MiB of each.
+        failing: how many pods the API server may refuse, while the service is away.
+    """
     over = threading.Event()
     failures: list[Exception] = []
 
     def blow() -> None:
         numbers = count()
-        waiting: list[str] = []
+        there: list[str] = []
         while not over.wait(0.3):
             try:
                 name = f"storm-{next(numbers)}"
-                plane.api.create(PODS, pod(name, scheduler, share(memory)))
-                waiting.append(name)
-                if len(waiting) > 8:
-                    plane.api.delete(f"{PODS}/{waiting.pop(0)}?gracePeriodSeconds=0")
+                plane.api.create(PODS, waiting(name, scheduler, memory))
+                there.append(name)
+                if len(there) > 8:
+                    plane.api.delete(f"{PODS}/{there.pop(0)}?gracePeriodSeconds=0")
             except (ApiError, OSError) as error:
                 failures.append(error)
 
@@ -193,7 +213,7 @@ def storm(plane: ControlPlane, scheduler: str, memory: int = 45000) -> Iterator[
     finally:
         over.set()
         thread.join()
-    assert len(failures) < 5, failures
+    assert len(failures) < failing, failures
 
 
 def check_moved(plane: ControlPlane, plan: Object) -> None:
@@ -223,7 +243,7 @@ def test_a_plan_is_carried_out_in_a_storm(
         start_volcano_controllers(plane, VOLCANO)  # they make the groups of plain pods
     with turn(starter(service, scheduler), plane):
         fill(plane, scheduler)
-        plane.api.create(PODS, pod("wanted", scheduler, share(70000)))
+        plane.api.create(PODS, waiting("wanted", scheduler, 70000))
         plan = planned(plane, "--for", "pod/wanted")
         assert len(plan["spec"]["moves"]) == 1
         path = f"{PLANS}/{plan['metadata']['name']}"
@@ -252,7 +272,7 @@ def test_a_node_is_emptied_and_stays_empty_until_then(
 ) -> None:
     with turn(starter(service, KUBE), plane):
         fill(plane, KUBE)
-        plan = planned(plane, "--free-nodes", "1")
+        plan = planned(plane, "--free-nodes", "1", "--pool", "pool=plain")
         (target,) = plan["spec"]["targets"]
         assert len(plan["spec"]["moves"]) == 2
         path = create(plane, plan)
@@ -261,11 +281,70 @@ def test_a_node_is_emptied_and_stays_empty_until_then(
         with storm(plane, KUBE):
             end = wait_for_end(plane, path)
             assert end["phase"] == "Finished", end
-            # What comes from now on may go there: nobody keeps it.
+            # What comes from now on may go there: the place is kept no longer.
 
         check_moved(plane, plan)
         names = {*held(plane, target["name"])}
         assert not [name for name in names if name.startswith("web")]
+
+
+def largest_free(plane: ControlPlane, nodes: Sequence[str]) -> int:
+    """MiB that are free on the card with the most."""
+    free: dict[str, int] = {}
+    for node in nodes:
+        found = ledger(plane, node)
+        free |= {card["uuid"]: card["memory"] for card in found["cards"]}
+        for row in found.get("allocations", ()):
+            for grant in row["grants"]:
+                free[grant["card"]] -= grant["memory"]
+    return max(free.values()) >> 20
+
+
+@pytest.mark.usefixtures("mover")
+def test_the_largest_free_share_is_the_promised_one(plane: ControlPlane, service: Service) -> None:
+    with turn(starter(service, KUBE), plane):
+        deploy(plane, "shared", {CORE: "10", RATIO: "10"}, replicas=4, pool=ALL)
+        fill(plane, KUBE)
+        plan = planned(plane, "--largest-share", "80000Mi", "--pool", "pool=plain")
+        assert largest_free(plane, NODES) < 80000
+
+        end = wait_for_end(plane, create(plane, plan))
+
+        assert end["phase"] == "Finished", end
+        within(30, lambda: largest_free(plane, NODES) >= 80000)
+        (promised,) = plan["report"]["freeShares"]
+        assert largest_free(plane, [*NODES, *MIXED]) == promised["largestMiB"]["after"]
+        check_moved(plane, plan)
+
+
+@pytest.mark.usefixtures("mover")
+def test_pods_of_all_dialects_move(plane: ControlPlane, service: Service) -> None:
+    """Each has just the part of a card that the plan says, in the words of its own dialect."""
+    asked = {
+        "volcano": {**share(20000), "volcano.sh/vgpu-cores": "20"},
+        "koordinator": {CORE: "25", RATIO: "25"},
+        "metax": {
+            "metax-tech.com/sgpu": "1",
+            "metax-tech.com/vcore": "20",
+            "metax-tech.com/vmemory": "20",
+        },
+    }
+    with turn(starter(service, KUBE), plane):
+        for name, resources in asked.items():
+            deploy(plane, name, resources, replicas=2, pool=ALL)
+        plan = planned(plane, "--free-nodes", "1", "--pool", "pool=all-dialects")
+        assert {move["dialect"] for move in plan["spec"]["moves"]} == {*asked}
+
+        end = wait_for_end(plane, create(plane, plan))
+
+        assert end["phase"] == "Finished", end
+        (target,) = plan["spec"]["targets"]
+        (other,) = {*MIXED} - {target["name"]}
+        assert held(plane, target["name"]) == {}
+        rows = held(plane, other)
+        for move, step in zip(plan["spec"]["moves"], end["steps"], strict=True):
+            assert rows[step["replacement"]]["grants"] == move["to"]["grants"]
+            assert rows[step["replacement"]]["dialect"] == move["dialect"]
 
 
 def test_every_process_may_be_killed_at_every_step(
@@ -275,12 +354,15 @@ def test_every_process_may_be_killed_at_every_step(
     with turn(starter(service, KUBE), plane):
         fill(plane, KUBE)
         for name in ("wanted-0", "wanted-1"):
-            plane.api.create(PODS, pod(name, KUBE, share(70000)))
+            plane.api.create(PODS, waiting(name, KUBE, 70000))
         plan = planned(plane)
         assert len(plan["spec"]["moves"]) >= 2
         path = create(plane, plan)
+        service.kill()
+        service.start()
+        within(90, lambda: status(plane, path).get("phase", "") not in ("", "Waiting"))
         seen: list[tuple[str, int]] = []
-        with storm(plane, KUBE):
+        with storm(plane, KUBE, failing=1000):
             for turn_ in count():
                 now = status(plane, path)
                 point = now.get("phase", ""), now.get("step", 0)
@@ -311,23 +393,21 @@ def test_every_process_may_be_killed_at_every_step(
 def test_a_budget_is_never_broken(plane: ControlPlane, service: Service) -> None:
     """Two pods of one budget move, the second when the first is ready; a closed budget stops it."""
     with turn(starter(service, KUBE), plane):
-        deploy(plane, "pair", 30000, KUBE, replicas=2)
-        within(60, lambda: is_bound(plane, "pair", 2))
+        deploy(plane, "pair", share(30000), replicas=2)
         for number in range(4):
-            deploy(plane, f"web-{number}", 30000, KUBE)
-            within(60, partial(is_bound, plane, f"web-{number}"))
+            deploy(plane, f"web-{number}", share(30000))
         plane.api.create(BUDGETS, budget(1))
         within(30, lambda: allowed(plane) == 1)
         node = pods_of(plane, "pair")[0]["spec"]["nodeName"]
         low: list[int] = []
         with watched(plane, low):
-            plan = planned(plane, "--free-nodes", "1")
+            plan = planned(plane, "--free-nodes", "1", "--pool", "pool=plain")
             end = wait_for_end(plane, create(plane, plan))
         assert end["phase"] == "Finished", end
         assert min(low) >= 1, node
         check_moved_names(plane, "pair", 2)
 
-        plan = planned(plane, "--largest-share", "70000Mi")
+        plan = planned(plane, "--largest-share", "70000Mi", "--pool", "pool=plain")
         plane.api.merge(f"{BUDGETS}/pair", {"spec": {"maxUnavailable": 0}})
         closed(plane, plan)
 
@@ -385,18 +465,18 @@ def is_ready(row: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
-def test_a_plan_that_is_deleted_holds_nothing_and_evicts_nobody(
+def test_a_plan_that_is_deleted_holds_nothing_and_evicts_no_pod(
     plane: ControlPlane, service: Service, mover: MoverProcess
 ) -> None:
     mover.kill()
     try:
         with turn(starter(service, KUBE), plane):
             names = fill(plane, KUBE)
-            plan = planned(plane, "--largest-share", "70000Mi")
+            plan = planned(plane, "--largest-share", "70000Mi", "--pool", "pool=plain")
             path = create(plane, plan)
             within(30, lambda: status(plane, path).get("phase") == "Held")
             assert any(ledger(plane, node).get("holds") for node in NODES)
-            plane.api.create(PODS, pod("other", KUBE, share(45000)))
+            plane.api.create(PODS, waiting("other", KUBE, 45000))
 
             plane.api.delete(path)
 

@@ -1,9 +1,11 @@
 """Pods whose eviction would make their Job fail stay. Cases: kubernetes 1.37 pkg/controller/job."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from adapters.cli.tests.api_server import api_server
 from adapters.cli.tests.builders import Plain, node, pod, volcano, volcano_bound
 from adapters.cli.tests.command import command
 
@@ -96,6 +98,21 @@ def test_the_index_of_a_pod_may_have_failed_before(failed: str, limit: int, move
     text = planned(held, job(backoffLimitPerIndex=limit))
 
     assert text.count("moves: 1 pod is deleted") == moves
+
+
+def test_of_a_cluster_whose_jobs_may_not_be_listed_their_pods_stay(tmp_path: Path) -> None:
+    budget: Plain = {"kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "x"}}
+    filled = volcano_bound("fill", 5000, on="node-b")
+    nodes = [node(cards=1), node("node-b", cards=1)]
+    things = [*nodes, filled, pod("waits", volcano(9000)), of_job("a"), job(), budget]
+    with api_server(tmp_path, *things) as server:
+        listed = command("defrag", "--kubeconfig", server.kubeconfig)
+        server.forbidden.add("/apis/batch/v1/jobs")
+        refused = command("defrag", "--kubeconfig", server.kubeconfig)
+
+    assert "moves: 1 pod is deleted" in listed.stdout
+    assert "moves:" not in refused.stdout
+    assert "warning: pods of Jobs are not moved: must list jobs in all" in refused.stderr
 
 
 def test_no_more_pods_of_a_job_move_than_may_fail() -> None:

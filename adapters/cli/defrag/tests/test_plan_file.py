@@ -76,14 +76,16 @@ def test_what_does_not_fit_is_in_the_report_alone() -> None:
     assert "no plan exists" in reasons["default/huge"]
 
 
-def test_no_place_is_kept_for_a_pod_whose_cards_a_device_plugin_chooses() -> None:
-    served = node()
+@pytest.mark.parametrize("cards", [2, 0])
+def test_no_place_is_kept_for_a_pod_whose_cards_a_device_plugin_chooses(cards: int) -> None:
+    served = node(cards=cards)
     served["status"] = {"allocatable": {"nvidia.com/gpu": "2"}}
     plain = pod("plain", {"nvidia.com/gpu": 1}, metadata={"uid": "uid-plain"})
 
     plan = as_plain("defrag", things=[served, plain])
 
     assert [each["fits"] for each in plan["report"]["targets"]] == [True]
+    assert plan["report"]["mostTargets"] == 1
     assert plan["spec"]["targets"] == []
 
 

@@ -86,6 +86,8 @@ def test_a_plan_is_created_followed_and_found_again(cluster: Real, tmp_path: Pat
     assert "the cluster has no MovePlans" in execute(file)[2]
 
     asyncio.run(with_client(installed))
+    kubectl = cluster.kubectl("create", "--dry-run=server", "--validate=strict", "-f", str(file))
+    assert kubectl == f"moveplan.dragoman.dev/{name} created (server dry run)\n"
     others = threading.Thread(
         target=lambda: asyncio.run(with_client(lambda client: carry_out(client, name)))
     )

@@ -9,6 +9,7 @@ from adapters.service.decide.service import Service
 from adapters.service.reconcile.moves.places import placement
 from adapters.wire.kube import Pod
 from adapters.wire.records.move_plan import MovePlace, PlannedMove, PlannedTarget
+from core.feasibility.plugin import kubelet_chooses
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
@@ -84,11 +85,11 @@ def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request
         found = service.pod_requests.read(pod)
     except DialectError as error:
         raise PlanError(f"{name}: {error}") from error
-    if found is None or found.request.plugin is not None:
-        raise PlanError(f"{name} requests no cards of the ledger")
     ledger = service.ledgers.inventory.get(place.node)
     if ledger is None:
         raise PlanError(f"{name}: node {place.node} has no ledger")
+    if found is None or kubelet_chooses(found.request, ledger.node.cards):
+        raise PlanError(f"{name} requests no cards that the ledger chooses on {place.node}")
     if not is_asked(found.request, placement(place).grants, ledger.node):
         raise PlanError(f"{name}: its place on {place.node} is not what it requests")
     return found.request

@@ -1,5 +1,6 @@
 """A cluster whose pods are moved, over a service with fakes of its other ports."""
 
+import dataclasses
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -85,7 +86,7 @@ class Moved:
 
     @property
     def phase(self) -> str:
-        """Of the plan."""
+        """The phase of the plan."""
         return self.plans.status().phase.value
 
     async def look(self, times: int = 1) -> str:
@@ -144,7 +145,7 @@ class Moved:
         source = pod.spec.node_name or ""
         ledger = self.rig.bench.service.ledgers.record(source)
         (grant,) = ledger.allocations[pod.metadata.uid].grants
-        moved = replace_card(grant, card)
+        moved = dataclasses.replace(grant, card=card)
         owner = (pod.metadata.owner_references or ())[0]
         return PlannedMove(
             "default",
@@ -181,10 +182,6 @@ class Moved:
         assert plan.metadata.name
         assert warning is (reason == "PlanStopped")
         self.events.append((reason, text))
-
-
-def replace_card(grant: Grant, card: str) -> Grant:
-    return Grant(grant.container, card, grant.memory, grant.compute)
 
 
 def owned(pod: Json, kind: str = "ReplicaSet", owner: str = "") -> Json:

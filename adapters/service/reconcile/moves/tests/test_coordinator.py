@@ -1,7 +1,8 @@
-"""A plan is carried out by turns, or stops at the first surprise; its places are nobody else's."""
+"""A plan is carried out by turns, or stops at the first surprise; no other pod gets its places."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -79,6 +80,12 @@ def test_a_pod_moves_and_the_one_that_waits_gets_its_place() -> None:
         (step,) = moved.plans.status().steps
         assert (step.replacement, step.skipped) == ("web-2", False)
         assert [reason for reason, _ in moved.events] == ["PlacesHeld", "PlanFinished"]
+        recorded = [
+            (each.outcome.value, each.pod, each.node)
+            for each in moved.rig.bench.decision_log.decisions
+            if each.verb == "move"
+        ]
+        assert recorded == [("held", "default/web-1", "n2"), ("bound", "default/web-1", "n2")]
         assert (moved.rig.holders("n1"), moved.rig.holders("n2")) == (["big"], ["other-1", "web-2"])
         assert moved.kept() == []
         assert moved.rig.bench.service.ledgers.record("n2").holds == ()
@@ -241,6 +248,24 @@ def test_a_forged_place_is_not_held() -> None:
 
         reason = moved.plans.status().reason
         assert reason == "default/web-1: its place on n2 is not what it requests"
+
+
+def test_a_pod_whose_whole_card_the_ledger_chooses_is_moved_too() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        whole = a_pod("whole-1", limits={"nvidia.com/gpu": 1})
+        for name in ("n1", "n2"):
+            known = moved.rig.bench.service.ledgers.stored(name)
+            assert known is not None
+            ledger = known.ledger
+            cards = [replace(c, dialects=frozenset({"koordinator"})) for c in ledger.node.cards]
+            described = ledger.with_node(replace(ledger.node, cards=tuple(cards)))
+            await moved.rig.bench.store.write(described, known.version)
+        await moved.rig.bench.sync()
+        await moved.rig.run_pod(owned(whole), "n1")
+        moved.plans.create("plan", MovePlanSpec((moved.a_move("whole-1", "n2", "GPU-n2-0"),)))
+
+        assert await moved.look() == "Held", moved.plans.status().reason
 
 
 def test_plans_take_turns_by_age() -> None:

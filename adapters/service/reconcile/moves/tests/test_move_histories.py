@@ -274,7 +274,7 @@ class World:
         ]
 
     async def check(self) -> None:
-        """No card is given twice, and nobody goes whom the plan does not name."""
+        """No card is given twice, and no pod goes that the plan does not name."""
         for stored in (await self.replicas[1].store.load()).values():
             again = NodeLedger.of(stored.ledger.node)
             for allocation in stored.ledger.allocations.values():
