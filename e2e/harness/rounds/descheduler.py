@@ -96,7 +96,7 @@ class _App:
         return made
 
     def bound(self) -> Iterator[Object]:
-        """Its pods, each with the record of its card.
+        """The pods, each with the record of the card that it has.
 
         Source: volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go, encodeContainerDevices.
         """
