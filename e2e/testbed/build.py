@@ -3,8 +3,8 @@
     python3 -m e2e.testbed.build [--kind | COMPONENT...]
 
 Without a name: every component but those that only ``make e2e-kind`` needs; with ``--kind``,
-those too. A component that cannot be had is named with its reason, the others go on, and the
-exit status is 1 at the end.
+those too. What only a benchmark needs is built by its name. A component that cannot be had is named
+with its reason, the others go on, and the exit status is 1 at the end.
 
 Two components are built at once: while one downloads its modules or is linked, which takes one
 processor, the other one is compiled.
@@ -26,6 +26,7 @@ from e2e.testbed.versions import (
     GoComponent,
     RootComponent,
     components,
+    of_bench_alone,
     of_kind_alone,
 )
 
@@ -36,10 +37,8 @@ AT_ONCE = 2
 def main(names: list[str]) -> int:
     """Build what is missing among the named components, or among those of a suite."""
     known = components()
-    if names == ["--kind"]:
-        names = list(known)
-    elif not names:
-        names = [name for name in known if name not in of_kind_alone()]
+    if names in ([], ["--kind"]):
+        names = of_suite(kind=bool(names))
     unknown = set(names) - known.keys()
     if unknown:
         print(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -58,6 +57,12 @@ def main(names: list[str]) -> int:
     for name, reason in failed.items():
         print(f"NOT BUILT  {name}: {reason}")
     return 1 if failed else 0
+
+
+def of_suite(*, kind: bool) -> list[str]:
+    """Names of the components that ``make e2e-kind`` needs, or the other suites."""
+    left_out = of_bench_alone() if kind else of_bench_alone() | of_kind_alone()
+    return [name for name in components() if name not in left_out]
 
 
 def _build(missing: list[Component]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from e2e.testbed.versions import Component, GoComponent, components
+from e2e.testbed.versions import Component, GoComponent, components, of_bench_alone
 
 # Raise it when the way of building changes what comes out.
 RECIPE = 1
@@ -64,7 +64,10 @@ def asset(component: str, name: str) -> Path:
 def _folder(name: str) -> Path:
     component = components()[name]
     if not is_built(component):
-        raise NotBuiltError(f"{name} is not built; make testbed builds it")
+        command = "make testbed"
+        if name in of_bench_alone():
+            command = f"python3 -m e2e.testbed.build {name}"
+        raise NotBuiltError(f"{name} is not built; {command} builds it")
     return place(component)
 
 

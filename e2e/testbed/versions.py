@@ -106,6 +106,11 @@ def of_kind_alone() -> frozenset[str]:
     return frozenset(_table()["e2e-kind"])
 
 
+def of_bench_alone() -> frozenset[str]:
+    """Names of the components that only benchmarks need."""
+    return frozenset(_table()["bench"])
+
+
 def _table() -> dict[str, Any]:
     return tomllib.loads((HERE / "versions.toml").read_text())
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from e2e.testbed import cache
-from e2e.testbed.versions import Component, GoComponent, components, of_kind_alone
+from e2e.testbed import build, cache
+from e2e.testbed.versions import Component, GoComponent, components, of_bench_alone, of_kind_alone
 
 
 def half_fill(component: Component) -> None:
@@ -50,6 +50,21 @@ def test_another_pin_is_another_place(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_only_components_that_there_are_wait_for_the_cluster_in_containers() -> None:
     assert of_kind_alone() < components().keys()
+
+
+@pytest.mark.parametrize("kind", [False, True])
+def test_no_suite_builds_what_only_benchmarks_need(kind: bool) -> None:
+    assert of_bench_alone() < components().keys()
+    assert of_bench_alone().isdisjoint(build.of_suite(kind=kind))
+
+
+def test_what_only_a_benchmark_needs_is_built_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("DRAGOMAN_TESTBED", str(tmp_path))
+
+    with pytest.raises(cache.NotBuiltError, match=r"e2e\.testbed\.build descheduler"):
+        cache.binary("descheduler", "descheduler")
 
 
 def test_a_place_that_was_not_finished_is_not_built(

@@ -36,6 +36,8 @@ KEY = "hami.io/vgpu-node"
 UNTRUSTED = f"{KEY}: only schedulers, device plugins and Dragoman"
 NO_RIGHT = "cannot {} resource"
 GPU = {"volcano.sh/vgpu-number": "1"}
+BOUND = "with-results"
+"""A pod with the result key as annotation and label."""
 MARK = [{"name": "DRAGOMAN_SHARE", "value": "1"}]
 
 
@@ -62,7 +64,7 @@ class Attempt:
     kind: str = "application/json"
 
 
-def annotated(key: str = KEY, value: str = "n22", part: str = "annotations") -> Object:
+def annotated(key: str = KEY, value: str | None = "n22", part: str = "annotations") -> Object:
     return {"metadata": {part: {key: value}}}
 
 
@@ -171,6 +173,14 @@ EDITOR = [
             annotated(key, "x"), "create the pod again", MERGE,
         )
         for key in REQUEST_KEYS
+    ),
+    *(
+        Attempt(
+            "editor", f"{what} of a bound pod: {part}", "PATCH", f"{PODS}/{BOUND}",
+            annotated(value=value, part=part), UNTRUSTED, MERGE,
+        )
+        for part in ("annotations", "labels")
+        for what, value in (("another result", "n22"), ("the end of a result", None))
     ),
     create("editor", "a pod with a result", PODS, FORGED, "pods.dragoman.dev"),
     create("editor", "a generated pod with a result", PODS, GENERATED, "pods.dragoman.dev"),

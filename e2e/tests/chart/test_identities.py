@@ -16,6 +16,7 @@ from e2e.harness.names import LEDGERS, NAMESPACE
 from e2e.harness.processes.waiting import within
 from e2e.tests.chart.attempts import (
     ATTEMPTS,
+    BOUND,
     KEY,
     NODES,
     OWN,
@@ -68,12 +69,15 @@ def identities(plane: ControlPlane) -> dict[str, Api]:
     for path in (SPACE, "/api/v1/namespaces/kube-system"):
         within(30, lambda path=path: answers(api, f"{path}/serviceaccounts/default"))  # type: ignore[misc]
     for made in (
+        a_pod(BOUND),
         a_pod("waiting"),
         a_pod("placed"),
         a_pod("on-n21", nodeName="n21"),
         a_pod("on-n22", nodeName="n22"),
     ):
         api.create(PODS, made)
+    for part in ("annotations", "labels"):
+        api.merge(f"{PODS}/{BOUND}", annotated(value="n21", part=part))
     api.create("/api/v1/namespaces/default/pods", a_pod("elsewhere"))
     api.create(f"{OWN}/pods", a_pod("of-n21", serviceAccountName="dragoman-node", nodeName="n21"))
     plugin = {"metadata": {"name": "volcano-device-plugin"}}

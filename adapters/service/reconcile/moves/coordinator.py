@@ -269,7 +269,7 @@ class MoveCoordinator:
         begun = (*status.steps, MoveStep(number))
         await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
         why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
-        self._record(plan, Outcome.HELD, why)
+        self._record(plan, Outcome.HELD, why, move)
 
     async def _await_pod(self, plan: _Plan) -> None:
         """Go on once a pod of the controller is ready at the new place.
@@ -294,7 +294,7 @@ class MoveCoordinator:
         steps = (*status.steps[:-1], done)
         await self._write(plan, phase=MovePhase.READY, steps=steps, reason="")
         why = f"move {status.step} of MovePlan {plan.object.metadata.name}: {there.pod} is ready"
-        self._record(plan, Outcome.BOUND, why)
+        self._record(plan, Outcome.BOUND, why, move)
 
     async def _place_targets(self, plan: _Plan) -> None:
         """Give each pod that waits its place; the plan is finished when all are bound.
@@ -431,16 +431,14 @@ class MoveCoordinator:
             if ids:
                 await self._service.committer.drop_holds(node, *ids)
 
-    def _record(self, plan: _Plan, outcome: Outcome, text: str) -> None:
-        """Record in the decision log what came of the plan's move."""
-        status = plan.status
-        move = plan.move if 0 < status.step <= len(plan.spec.moves) else None
+    def _record(
+        self, plan: _Plan, outcome: Outcome, text: str, move: PlannedMove | None = None
+    ) -> None:
+        """Record in the decision log what came of a plan, or of one of its moves."""
         record = DecisionRecord("move", outcome, f"MovePlan {plan.object.metadata.name}", text=text)
         if move is not None:
-            name = f"{move.namespace}/{move.pod}"
-            record = DecisionRecord(
-                "move", outcome, name, move.uid, move.dialect, move.to.node, text=text
-            )
+            pod, uid, node = f"{move.namespace}/{move.pod}", move.uid, move.to.node
+            record = DecisionRecord("move", outcome, pod, uid, move.dialect, node, text=text)
         self._service.ports.decision_log.record(record)
 
 

@@ -9,7 +9,13 @@ import pytest
 
 from adapters.accounting.answer.judge import CLASSES, Judge
 from adapters.service.decide.advice import waiting_answers as module
-from adapters.service.decide.advice.waiting_answers import AT_ONCE, SHARE, WaitingAnswer
+from adapters.service.decide.advice.waiting_answers import (
+    AT_ONCE,
+    EVERY,
+    PATIENCE,
+    SHARE,
+    WaitingAnswer,
+)
 from adapters.service.tests.builders import (
     Bench,
     FakeClock,
@@ -205,10 +211,43 @@ def test_it_leaves_the_results_of_filters_alone(monkeypatch: pytest.MonkeyPatch)
     run(work())
 
 
-def test_nothing_is_evaluated_before_the_service_is_ready() -> None:
-    class Stopped(Exception):  # noqa: N818
-        pass
+class Stopped(Exception):  # noqa: N818
+    """A test has seen enough."""
 
+
+def test_a_pod_is_evaluated_once_it_has_waited_for_a_while() -> None:
+    async def work() -> list[tuple[str, int]]:
+        bench = await a_service(a_node("n1"))
+        answers = bench.service.waiting_answers
+        waiting, seen = pods("first"), dict[str, int]()
+
+        class Clock(FakeClock):
+            async def sleep(self, nanoseconds: int) -> None:
+                await super().sleep(nanoseconds)
+                for name in ("first", "second"):
+                    if answers.get(f"uid-{name}") is not None:
+                        seen.setdefault(name, self.time)
+                if self.time == 5 * SECOND:
+                    waiting.extend(pods("second", "bound-soon"))
+                elif self.time == 9 * SECOND:
+                    del waiting[-1]
+                elif self.time > 20 * SECOND:
+                    raise Stopped
+
+        answers._clock = Clock()
+        with pytest.raises(Stopped):
+            await answers.run(lambda: waiting)
+        assert answers.get("uid-bound-soon") is None
+        return [*seen.items()]
+
+    first, second = EVERY, 5 * SECOND
+    assert run(work()) == [
+        ("first", first + PATIENCE + EVERY),
+        ("second", second + PATIENCE + EVERY),
+    ]
+
+
+def test_nothing_is_evaluated_before_the_service_is_ready() -> None:
     async def work() -> int:
         bench = await a_service(a_node("n1"))
         bench.service.readiness.mark_unsynced("x")

@@ -80,6 +80,12 @@ def test_a_pod_moves_and_the_one_that_waits_gets_its_place() -> None:
         (step,) = moved.plans.status().steps
         assert (step.replacement, step.skipped) == ("web-2", False)
         assert [reason for reason, _ in moved.events] == ["PlacesHeld", "PlanFinished"]
+        recorded = [
+            (each.outcome.value, each.pod, each.node)
+            for each in moved.rig.bench.decision_log.decisions
+            if each.verb == "move"
+        ]
+        assert recorded == [("held", "default/web-1", "n2"), ("bound", "default/web-1", "n2")]
         assert (moved.rig.holders("n1"), moved.rig.holders("n2")) == (["big"], ["other-1", "web-2"])
         assert moved.kept() == []
         assert moved.rig.bench.service.ledgers.record("n2").holds == ()
