@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from adapters.accounting.movable import controller, hindrance
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.commit.validate import is_asked
+from adapters.service.decide.commit.validate import are_linked, is_asked
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.moves.places import placement
 from adapters.wire.kube import Pod
@@ -90,6 +90,7 @@ def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request
         raise PlanError(f"{name}: node {place.node} has no ledger")
     if found is None or kubelet_chooses(found.request, ledger.node.cards):
         raise PlanError(f"{name} requests no cards that the ledger chooses on {place.node}")
-    if not is_asked(found.request, placement(place).grants, ledger.node):
+    request, grants = found.request, placement(place).grants
+    if not is_asked(request, grants, ledger.node) or not are_linked(request, grants, ledger.node):
         raise PlanError(f"{name}: its place on {place.node} is not what it requests")
-    return found.request
+    return request

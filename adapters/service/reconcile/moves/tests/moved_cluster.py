@@ -1,8 +1,10 @@
 """A cluster whose pods are moved, over a service with fakes of its other ports."""
 
+import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from msgspec.structs import replace
 from adapters.cluster.api import timestamps
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.reconcile.moves.coordinator import MoveCoordinator
-from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig
+from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.records.grant import grant_record
@@ -194,3 +196,38 @@ def owned(pod: Json, kind: str = "ReplicaSet", owner: str = "") -> Json:
 async def a_moved_cluster(*nodes: KubeNode) -> Moved:
     """By default two nodes with a card of 8,192 MiB each; on each 5,000 and 1,000 are in use."""
     return Moved(await a_rig(*(nodes or (a_node("n1", cards=1), a_node("n2", cards=1)))))
+
+
+Test = Callable[[Moved], Coroutine[Any, Any, None]]
+
+
+def on(*nodes: KubeNode) -> Callable[[Test], None]:
+    """Run a test on these nodes, by default on two with a card each."""
+
+    def runs(test: Test) -> None:
+        async def main() -> None:
+            await test(await a_moved_cluster(*nodes))
+
+        asyncio.run(main())
+
+    return runs
+
+
+async def small_on_both(moved: Moved) -> MovePlanSpec:
+    """``big`` waits; ``web-1`` on n1 is to move to n2, where ``other-1`` is."""
+    await moved.run_pod("web-1", "n1", memory=1000)
+    await moved.run_pod("other-1", "n2", memory=1000)
+    await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2")
+    move = moved.a_move("web-1", "n2", "GPU-n2-0")
+    return MovePlanSpec((move,), (moved.a_target("big", "n1", "GPU-n1-0"),))
+
+
+async def up_to(moved: Moved, phase: MovePhase) -> None:
+    """Let the service and the mover act until the plan is in a phase."""
+    for _ in range(10):
+        if moved.phase == phase.value:
+            return
+        await moved.look()
+        if moved.phase != phase.value:
+            await moved.mover_acts()
+    raise AssertionError(moved.phase)
