@@ -137,6 +137,12 @@ class Moved:
         status = replace(pod.status, conditions=conditions, start_time=self.now())
         self.rig.bench.cluster.put(replace(pod, status=status))
 
+    def leaves(self, name: str) -> None:
+        """A pod is deleted, and its containers have not stopped yet."""
+        pod = self.rig.pod(name)
+        gone = replace(pod.metadata, deletion_timestamp=self.now())
+        self.rig.bench.cluster.put(replace(pod, metadata=gone))
+
     def now(self) -> str:
         wall = self.rig.bench.clock.wall() / SECOND
         return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
