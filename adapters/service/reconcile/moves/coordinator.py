@@ -17,6 +17,7 @@ after that.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol
@@ -147,6 +148,7 @@ class MoveCoordinator:
         plans: MovePlanStore,
         pods_of: Callable[[str], Sequence[Pod]],
         report: Report,
+        failed: Callable[[str], None],
     ) -> None:
         """Know no plan yet.
 
@@ -155,11 +157,14 @@ class MoveCoordinator:
             plans: of the cluster.
             pods_of: the pods of a controller, by its uid.
             report: of the Events about plans.
+            failed: called once with why the plans cannot be listed.
         """
         self._service = service
         self._plans = plans
         self._pods_of = pods_of
         self._report = report
+        self._failed = failed
+        self._failure = ""
         self._renewed: dict[str, int] = {}
 
     async def run(self) -> NoReturn:
@@ -170,29 +175,45 @@ class MoveCoordinator:
 
     async def look(self) -> None:
         """Do what can be done now: one step of one plan."""
+        plans = await self._list()
+        if plans is None:
+            return
         try:
-            every = [await self._read(plan) for plan in await self._plans.list()]
+            every = [await self._read(plan) for plan in plans]
             going = sorted(filter(None, every), key=_turn)
             await self._release_all_but({plan.uid for plan in going})
             for plan in going[1:]:
                 if plan.status.phase is MovePhase.NEW:
                     name = going[0].object.metadata.name
-                    await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
+                    with suppress(OSError):  # it is said, and does not matter otherwise
+                        await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
             if going:
                 await self._advance(going[0])
         except (LedgerContended, OSError):
             return  # the next look tries again
+
+    async def _list(self) -> Sequence[MovePlanObject] | None:
+        try:
+            plans = await self._plans.list()
+        except OSError as error:
+            if self._failure != str(error):
+                self._failure = str(error)
+                self._failed(self._failure)
+            return None
+        self._failure = ""
+        return plans
 
     async def _read(self, found: MovePlanObject) -> _Plan | None:
         """A plan that has not ended; one that cannot be read ends."""
         status = MovePlanStatus()
         try:
             status = read_status(found)
-            if status.phase in _ENDED:
+            if status.phase in _ENDED or found.metadata.deletion_timestamp:
                 return None
             spec = _spec(found, status)
         except MovePlanRecordError as error:
-            await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
+            with suppress(OSError):  # such as of a policy, which must not hold up the others
+                await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
             return None
         return _Plan(found, spec, status)
 

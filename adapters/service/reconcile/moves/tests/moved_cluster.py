@@ -37,19 +37,31 @@ READY = {"type": "Ready", "status": "True"}
 
 
 class Plans:
-    """The plans of an API server."""
+    """The plans of an API server.
+
+    Attributes:
+        errors: of the next writes.
+        denied: plans whose status nobody may write.
+        unlisted: why they cannot be listed; None where they can.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, MovePlanObject] = {}
         self.errors: list[OSError] = []
+        self.denied: set[str] = set()
+        self.unlisted: OSError | None = None
 
     async def list(self) -> Sequence[MovePlanObject]:
+        if self.unlisted is not None:
+            raise self.unlisted
         return [*self.by_name.values()]
 
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
         if self.errors:
             raise self.errors.pop(0)
         name = plan.metadata.name
+        if name in self.denied:
+            raise OSError("403 Forbidden")
         now = self.by_name.get(name)
         if now is None or now.metadata.resource_version != plan.metadata.resource_version:
             raise OSError("409 Conflict")
@@ -74,17 +86,20 @@ class Moved:
         rig: the service and its extender.
         plans: of the cluster.
         events: about plans: reason and text.
+        failures: why no plan could be carried out.
     """
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.plans = Plans()
         self.events: list[tuple[str, str]] = []
+        self.failures: list[str] = []
         self.coordinator = self.a_coordinator()
 
     def a_coordinator(self) -> MoveCoordinator:
         """A coordinator that knows nothing of the earlier ones."""
-        return MoveCoordinator(self.rig.bench.service, self.plans, self._pods_of, self._report)
+        service, failed = self.rig.bench.service, self.failures.append
+        return MoveCoordinator(service, self.plans, self._pods_of, self._report, failed)
 
     @property
     def phase(self) -> str:

@@ -176,3 +176,45 @@ def test_steps_that_were_not_made_stop_a_plan(steps: tuple[int, ...]) -> None:
         assert await moved.look() == "Stopped"
 
         assert "status.steps" in moved.plans.status().reason
+
+
+def test_a_plan_whose_status_cannot_be_written_holds_up_no_other() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        spec = await small_on_both(moved)
+        for name, created in (("broken", "1"), ("plan", "2"), ("denied", "3")):
+            moved.plans.create(name, spec, created)
+        broken = moved.plans.by_name["broken"]
+        spoiled = msgspec.Raw(b'{"phase": "Nonsense"}')
+        moved.plans.by_name["broken"] = msgspec.structs.replace(broken, status=spoiled)
+        moved.plans.denied = {"broken", "denied"}  # by a policy, each time
+
+        assert await moved.look() == "Held"
+
+
+def test_what_keeps_all_plans_from_being_carried_out_is_said_once() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.unlisted = OSError("403 Forbidden: moveplans")
+        await moved.coordinator.look()
+        await moved.coordinator.look()
+        assert moved.failures == ["403 Forbidden: moveplans"]
+
+        moved.plans.unlisted = None
+        await moved.coordinator.look()
+        moved.plans.unlisted = OSError("403 Forbidden: moveplans")
+        await moved.coordinator.look()
+        assert len(moved.failures) == 2
+
+
+def test_a_plan_that_is_being_deleted_is_carried_out_no_more() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.READY)
+        plan = moved.plans.by_name["plan"]
+        going = msgspec.structs.replace(plan.metadata, deletion_timestamp=moved.now())
+        moved.plans.by_name["plan"] = msgspec.structs.replace(plan, metadata=going)
+
+        assert await moved.look() == "Ready"  # a finalizer keeps it
+        assert moved.kept() == []

@@ -207,7 +207,7 @@ class World:
         await replica.watch()
         if self.dice.random() < self.trouble:
             replica.store.failures = [StoreError("away")]
-        coordinator = MoveCoordinator(replica.service, self.plans, self.pods_of, _report)
+        coordinator = MoveCoordinator(replica.service, self.plans, self.pods_of, _report, _failed)
         look = asyncio.ensure_future(coordinator.look())
         if self.dice.random() < self.trouble:
             for _ in range(self.dice.randrange(20)):
@@ -294,6 +294,9 @@ def recorded(placement: Placement) -> MovePlace:
 
 
 def _report(plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None: ...
+
+
+def _failed(text: str) -> None: ...
 
 
 async def history(seed: int) -> int:
