@@ -307,8 +307,11 @@ class InCluster:
             kind: EventKind = "Warning" if warning else "Normal"
             self._events.emit(subject, reason, text, kind=kind, action="Moving")
 
+        def failed(text: str) -> None:
+            self._log.warning("moves.not_listed", text=text)
+
         plans = self._plans or NoPlans()
-        return MoveCoordinator(service, plans, self._cache.controlled_by, report)
+        return MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
         made = Preemptor(runtime.service, EvictionClient(self._client), self._pods)
