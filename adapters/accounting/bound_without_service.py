@@ -72,11 +72,14 @@ def allocate_late(
 ) -> LateAllocations:
     """Allocate cards to late pods as far as the node has room: by priority, then by uid.
 
+    They get nothing of a place that a plan of moves keeps, until the plan ends.
+
     Args:
         ledger: of their node, with everything else that is in use there.
         pods: late pods; what the ledger has for them counts as free.
         refused: by uid, why the quota of a pod's namespace has no room for it.
     """
+    ledger = ledger.with_holds()
     for late in pods:
         ledger = ledger.release(late.request.uid)
     allocations: list[Allocation] = []

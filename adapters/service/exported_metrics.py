@@ -85,7 +85,7 @@ def _register(metrics: Metrics, service: Service) -> None:
 
 
 def _allocations(service: Service) -> int:
-    return sum(len(ledger.allocations) for ledger in service.ledgers.inventory)
+    return sum(len(ledger.without_holds().allocations) for ledger in service.ledgers.inventory)
 
 
 def _unknown(service: Service) -> int:

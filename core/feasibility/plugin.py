@@ -32,7 +32,7 @@ def has_undescribed_cards(ledger: NodeLedger) -> bool:
     The kubelet may choose these cards, and which of them it chose cannot be known.
     """
     described = {card.uuid for card in ledger.node.cards}
-    for allocation in ledger.allocations.values():
+    for allocation in ledger.without_holds().allocations.values():
         if allocation.dialect != KUBELET:
             if not described >= allocation.blocked:
                 return True

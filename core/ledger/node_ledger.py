@@ -255,6 +255,10 @@ class NodeLedger:
             ledger = ledger._with(reserved, shares_of(reserved))
         return ledger
 
+    def without_holds(self) -> "NodeLedger":
+        """The ledger without the places that ``with_holds`` adds; itself where it has none."""
+        return self.release(*[hold.id for hold in self.holds]) if self.holds else self
+
     def problems(self) -> tuple[Problem, ...]:
         """All allocations that cannot be read, and all parts of cards that are allocated twice."""
         return find_problems(self.node.cards, self.usages, self.allocations)

@@ -17,9 +17,11 @@ from adapters.stores.quotas import MemoryQuotas
 from adapters.wire.kube import ContainerStatus, Pod
 from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.records.hardware import NodeHardware
+from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
+from core.requests.grant import Allocation, Grant
 
 FORGED_MARK = {**GARBLED, mirror_mark("volcano"): "true"}
 
@@ -121,6 +123,29 @@ def test_without_room_it_holds_nothing_and_is_reported_and_gets_the_cards_that_b
         await rig.reconciler.process("n1")
         assert sorted((await rig.ledger()).allocations) == ["uid-p11", "uid-p7"]
         assert rig.reconciler.drifting == 0
+
+    asyncio.run(tried())
+
+
+def test_it_gets_nothing_of_a_place_that_is_kept() -> None:
+    async def tried() -> None:
+        rig = await a_rig_with_an_agent()
+        card = NODE.cards[0]
+        grants = (Grant("main", card.uuid, card.memory, 100, exclusive=True),)
+        place = Allocation("hold", "default/moved", "volcano", "n1", grants)
+        stored = await rig.store.read("n1")
+        assert stored is not None
+        hold = Hold("plan", "owner", by_name=False, allocation=place)
+        await rig.store.write(stored.ledger.hold(hold), stored.version)
+        rig.see(late(3), late(7))
+
+        await rig.reconciler.process("n1")
+
+        ledger = await rig.ledger()
+        (allocation,) = ledger.allocations.values()
+        assert allocation.cards == {NODE.cards[1].uuid}
+        assert ledger.holds == (hold,)
+        assert rig.reconciler.drifting == 1
 
     asyncio.run(tried())
 

@@ -23,10 +23,16 @@ class PodClient:
     async def get(self, pod: PodRef) -> Pod | None:
         """Return the pod with this namespace and name, of any uid; None where there is none.
 
+        What closes cards of a ledger, or keeps them, is for people where a pod's name would be.
+
         Raises:
             ClusterError: the server did not answer.
         """
-        body = await self._client.find(PODS.path(pod.name, pod.namespace))
+        try:
+            path = PODS.path(pod.name, pod.namespace)
+        except ValueError:
+            return None
+        body = await self._client.find(path)
         return None if body is None else read(_POD, body)
 
     async def annotate(

@@ -171,7 +171,12 @@ class Service:
 
     def kept_place(self, pod_request: PodRequest) -> KeptPlace | None:
         """Where a pod goes by a plan of moves; None where no place is kept for it."""
-        return kept_place(pod_request, self.ledgers)
+
+        def staying(node: str) -> set[str]:
+            pods = self.ports.objects.pods_on(node)
+            return {pod.metadata.uid for pod in pods if not pod.metadata.deletion_timestamp}
+
+        return kept_place(pod_request, self.ledgers, staying)
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""

@@ -43,7 +43,7 @@ class CardMetrics:
         for ledger in ledgers:
             earlier = self._current.get(ledger.node.name)
             if earlier is None or earlier[0] is not ledger:
-                earlier = (ledger, self._lines.of(ledger))
+                earlier = (ledger, self._lines.of(ledger.without_holds()))
                 made += 1
                 if made % BATCH == 0:
                     await sleep(0)

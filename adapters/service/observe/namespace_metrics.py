@@ -29,7 +29,7 @@ class NamespaceMetrics:
         for ledger in self._book.inventory:
             earlier = self._current.get(ledger.node.name)
             if earlier is None or earlier[0] is not ledger:
-                earlier = (ledger, tuple(consumption(ledger).items()))
+                earlier = (ledger, tuple(consumption(ledger.without_holds()).items()))
             current[ledger.node.name] = earlier
             for consumer, amounts in earlier[1]:
                 sums[consumer] = sums.get(consumer, NOTHING).plus(amounts)

@@ -177,6 +177,7 @@ class CountingCluster(LocalCluster):
         lost: errors of the next Bindings, raised after the pod was bound.
         late: pods, by their full names, as a stale watch cache shows them.
         unread: errors of the next reads past the cache.
+        kube_nodes: what the API server has of nodes.
     """
 
     def __init__(self, pods: Sequence[Pod] = ()) -> None:
@@ -186,6 +187,10 @@ class CountingCluster(LocalCluster):
         self.lost: list[BindError] = []
         self.late: dict[str, Pod] = {}
         self.unread: list[OSError] = []
+        self.kube_nodes: dict[str, KubeNode] = {}
+
+    def nodes(self) -> Mapping[str, KubeNode]:
+        return self.kube_nodes
 
     async def get(self, pod: PodRef) -> Pod | None:
         return self.late.get(str(pod)) or await super().get(pod)
@@ -300,6 +305,7 @@ async def a_service(
         recorder or NoRecorder(),
         gangs or GangCache(),
         ended or NoEndedPods(),
+        cluster,
     )
     bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()

@@ -5,6 +5,7 @@ leaves out fields that have their default, and the decoder ignores unknown ones,
 or a newer program reads the same record.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -176,7 +177,7 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
     allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
     check_unique("card", [card.uuid for card in node.cards])
     check_unique("pod", [allocation.uid for allocation in allocations])
-    holds = read_holds(record.holds, node.name)
+    holds = read_holds(record.holds, node.name, allocations)
     ledger = NodeLedger.restored(node, allocations, record.changes, record.fences, holds)
     return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
 
@@ -244,13 +245,18 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     )
 
 
-def read_holds(records: tuple[KeptPlaceRecord, ...], node: str) -> tuple[Hold, ...]:
+def read_holds(
+    records: tuple[KeptPlaceRecord, ...], node: str, allocations: Sequence[Allocation]
+) -> tuple[Hold, ...]:
     """The holds of a record, on a node.
 
     Raises:
-        LedgerRecordError: two have the same uid.
+        LedgerRecordError: two have the same uid, or one has that of an allocation.
     """
-    check_unique("hold", [record.allocation.uid for record in records])
+    if not records:
+        return ()
+    uids = [record.allocation.uid for record in records]
+    check_unique("uid", [*uids, *(allocation.uid for allocation in allocations)])
     return tuple(
         Hold(
             each.plan,

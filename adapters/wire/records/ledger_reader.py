@@ -130,7 +130,7 @@ def _changed(known: _Known, split: SplitRecord, rows: Sequence[bytes]) -> NodeLe
         allocation = by_digest.get(digest)
         allocations.append(allocation or read_allocation(_row.decode(raw), split.node))
     check_unique("pod", [allocation.uid for allocation in allocations])
-    holds = read_holds(split.holds, split.node)
+    holds = read_holds(split.holds, split.node, allocations)
     ledger = known.ledger.with_allocations(allocations, split.changes, split.fences, holds)
     return ledger if split.meter is None else replace(ledger, meter=read_meter(split.meter))
 

@@ -224,10 +224,21 @@ def read_spec(plan: MovePlanObject) -> MovePlanSpec:
             problem = f"spec.moves[{number}].uid: {uid!r}: a plan moves each pod once"
             raise MovePlanRecordError(f"MovePlan {name}: {problem}")
     for number, target in enumerate(spec.targets):
-        if target.after_step > len(uids):
-            problem = f"spec.targets[{number}].afterStep: {target.after_step}: must be at most"
-            raise MovePlanRecordError(f"MovePlan {name}: {problem} {len(uids)}, the last move")
+        problem = _problem(target, len(uids))
+        if problem:
+            raise MovePlanRecordError(f"MovePlan {name}: spec.targets[{number}].{problem}")
     return spec
+
+
+def _problem(target: PlannedTarget, moves: int) -> str:
+    """What of a target contradicts the rest of it, or the plan; empty where nothing does."""
+    if target.after_step > moves:
+        return f"afterStep: {target.after_step}: must be at most {moves}, the last move"
+    if target.place is None and target.kind is not TargetKind.NODE:
+        return "place: missing; only a node that is to be empty has none"
+    if target.uid and not target.namespace:
+        return f"namespace: missing; it is that of pod {target.name}"
+    return ""
 
 
 def read_status(plan: MovePlanObject) -> MovePlanStatus:

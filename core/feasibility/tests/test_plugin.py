@@ -12,6 +12,7 @@ from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory
 from core.feasibility.node_names import NodeNames
 from core.hardware.card import Mode
+from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import ProblemKind
 from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Placement
@@ -74,6 +75,13 @@ def test_so_is_one_while_a_pod_may_have_its_cards() -> None:
     ledger = described_in_part(empty(a_card("a")).adopt(unreadable("old", "a")), 0)
 
     assert fit(plain(), ledger) == Reason("n", 0, cause=Cause.UNDESCRIBED)
+
+
+def test_a_place_that_is_kept_of_cards_that_are_gone_makes_no_node_ours() -> None:
+    place = Hold("plan", "owner", by_name=False, allocation=held(a_grant("a"), uid="hold"))
+    ledger = described_in_part(empty(a_card("a")).hold(place), 0).with_holds()
+
+    assert fit(plain(), ledger) == Placement("n", ())
 
 
 def test_nodes_without_cards_differ_by_what_pods_have() -> None:

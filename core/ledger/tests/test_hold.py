@@ -32,6 +32,7 @@ def test_a_place_that_is_kept_counts_for_decisions_and_is_no_allocation() -> Non
     assert [use.memory // GIB for use in ledger.with_holds().usages] == [20, 0]
     with pytest.raises(LedgerError, match="memory"):
         ledger.with_holds().reserve(held(a_grant("c0", GIB), uid="thief"))
+    assert ledger.with_holds().without_holds().usages == ledger.usages
 
 
 def test_a_place_is_kept_through_every_other_change() -> None:

@@ -95,7 +95,8 @@ def choose_cards(
 ) -> Committed | Reason:
     """What the pod has already, else what is kept for it, else its reservation, else what fits.
 
-    The choice of its scheduler comes before what fits.
+    A kept place that is not free yet is kept on. The choice of its scheduler comes before what
+    fits.
 
     Args:
         request: of the pod.
@@ -119,9 +120,7 @@ def choose_cards(
         if not answers(request, earlier.grants, stored.node):
             return Reason(node, len(stored.node.cards), cause=Cause.OTHER_REQUEST)
         return Committed(Placement(node, earlier.grants), described, new=False)
-    if hold is not None:
-        if not is_free(hold, request, view.reserved):
-            return Reason(node, len(described.cards), cause=Cause.KEPT)
+    if hold is not None and is_free(hold, request, view.reserved):
         kept = hold.allocation.grants
         accepted = choice == kept
         place = Placement(node, kept)

@@ -1,5 +1,6 @@
 """The place that a plan of moves keeps for a pod: whether there is one, and is free."""
 
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 from adapters.accounting.movable import controller
@@ -32,10 +33,18 @@ class KeptPlace:
         return "" if self.is_free else str(Cause.KEPT.value)
 
 
-def kept_place(pod_request: PodRequest, ledgers: LedgerCache) -> KeptPlace | None:
+def kept_place(
+    pod_request: PodRequest, ledgers: LedgerCache, staying: Callable[[str], Collection[str]]
+) -> KeptPlace | None:
     """The place that is kept for the next pod of a controller; None where none is for this pod.
 
-    A pod that a plan makes room for may go to any node: it is the plan that gives it the cards.
+    A pod that a plan makes room for may go to any node: it is the plan that gives it the cards. So
+    may one that comes before its place can be free, such as when its controller is scaled up.
+
+    Args:
+        pod_request: the pod.
+        ledgers: of all nodes.
+        staying: the uids of the pods of a node that are not about to leave it.
     """
     request, found = pod_request.request, dict[str, tuple[str, Hold]]()
     for node in ledgers.holding():
@@ -44,8 +53,14 @@ def kept_place(pod_request: PodRequest, ledgers: LedgerCache) -> KeptPlace | Non
             found[hold.id] = node, hold
     if not found or ledgers.has_committed(request.uid):
         return None
-    node, hold = found[min(found)]
-    return KeptPlace(node, is_free(hold, request, ledgers.inventory.ledger(node)))
+    for _, (node, hold) in sorted(found.items()):
+        ledger = ledgers.inventory.ledger(node)
+        if is_free(hold, request, ledger):
+            return KeptPlace(node, is_free=True)
+        leaving = ledgers.record(node).allocations.keys() - staying(node)
+        if is_free(hold, request, ledger.release(*leaving)):
+            return KeptPlace(node, is_free=False)
+    return None
 
 
 def kept_for(pod: Pod, request: Request, ledger: NodeLedger) -> Hold | None:

@@ -1,13 +1,16 @@
 """Whether a choice of cards that another scheduler made is valid for a request."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from adapters.dialects.choice_amounts import ChoiceError, restate
+from core.feasibility.fit import fit
 from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
+from core.requests.reason import Reason
 from core.requests.request import ContainerRequest, Request
 from core.requests.required_memory import required_memory
 
@@ -22,13 +25,15 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
         grants: the choice.
         ledger: of the node; an allocation of the pod itself counts as free.
     """
-    if request.topology.required is not None or request.topology.must_partition:
+    if _is_bound_to_links(request):
         return False  # whether a choice of cards satisfies these, only a search can say
     return is_asked(request, grants, ledger.node) and has_room(request, grants, ledger)
 
 
 def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     """Whether grants are exactly what a request asks for, on cards that it may have.
+
+    They must be in start order of the containers, by which it counts what runs at the same time.
 
     Args:
         request: of a pod.
@@ -43,10 +48,31 @@ def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     containers = {container.name: container for container in request.containers}
     if request.isolation not in (None, node.isolation):
         return False
-    return set(stated) == set(grants) and all(
+    return stated == tuple(grants) and all(
         _may_hold(request, containers[grant.container], grant, cards[grant.card])
         for grant in grants
     )
+
+
+def are_linked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
+    """Whether the cards of each container are such as the topology of its request demands.
+
+    Only a search can say: it finds them where the container may have no others of the idle node.
+
+    Args:
+        request: of a pod.
+        grants: exactly what it asks for.
+        node: where they are.
+    """
+    if not _is_bound_to_links(request):
+        return True
+    idle = NodeLedger.of(node)
+    for container in request.containers:
+        cards = frozenset(grant.card for grant in grants if grant.container == container.name)
+        alone = replace(request, containers=(container,), allow_uuids=cards)
+        if isinstance(fit(alone, idle), Reason):
+            return False
+    return True
 
 
 def has_room(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
@@ -82,6 +108,10 @@ def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
         for each in stated
         for has in (found[_part(each)],)
     )
+
+
+def _is_bound_to_links(request: Request) -> bool:
+    return request.topology.required is not None or request.topology.must_partition
 
 
 def _part(grant: Grant) -> tuple[str, str, str, int]:

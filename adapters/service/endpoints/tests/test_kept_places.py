@@ -69,8 +69,11 @@ def test_vc_scheduler_waits_until_the_place_is_free() -> None:
         assert await moved.look() == "Held"
         extender = VolcanoExtender(moved.rig.bench.service)
 
-        answer = await decoded(extender.predicate(predicate(AGAIN, "n3")))
+        answer = await decoded(extender.predicate(predicate(AGAIN, "n1")))
+        assert answer["status"] == ""  # it need not wait for a step that is not made yet
 
+        moved.leaves("late-1")
+        answer = await decoded(extender.predicate(predicate(AGAIN, "n3")))
         assert answer["status"] == "its place is kept, and free once other pods have left"
 
 

@@ -69,3 +69,13 @@ def test_the_newest_state_of_a_pod_is_read_from_the_api_server_though_the_cache_
     pod = asyncio.run(main())
     assert pod is not None
     assert pod.metadata.uid == "u1"
+
+
+@pytest.mark.parametrize("name", ["(node n1)", "a/..", "/a"])
+def test_what_is_no_name_of_a_pod_names_none(name: str) -> None:
+    async def main() -> tuple[Pod | None, Pod | None, int]:
+        async with serving() as server, client(server) as api:
+            pods, ref = ClusterPods(PodClient(api), ClusterCache()), PodRef.parse(name)
+            return await pods.get(ref), await pods.newest(ref), len(server.requests)
+
+    assert asyncio.run(main()) == (None, None, 0)

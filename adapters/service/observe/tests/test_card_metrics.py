@@ -11,6 +11,7 @@ from adapters.service.tests.builders import a_ledger_cache, run, stored
 from adapters.stores.store import Change
 from core.hardware.mig import Slice
 from core.hardware.quantity import GIB
+from core.ledger.hold import Hold
 from core.requests.grant import Allocation
 from core.tests.builders import a_grant, empty, held, like_cards
 
@@ -42,6 +43,17 @@ def test_card_metrics_have_our_names_and_the_peers_and_follow_the_ledgers() -> N
         "volcano_vgpu_device_memory_allocation_for_a_certain_pod"
         '{devID="c0",NodeName="n",podName="old"} 4096'
     ) in after or 'podName="a"} 4096' in after
+
+
+def test_what_is_kept_of_a_card_counts_as_nothing_that_a_pod_has() -> None:
+    ledgers = a_ledger_cache()
+    cards = CardMetrics(ledgers, peers=True)
+    before = text_of(cards)
+    place = held(a_grant("c0", 4 * GIB, 25), uid="hold")
+    ledger = empty(*like_cards(1)).hold(Hold("plan", "owner", by_name=False, allocation=place))
+    ledgers.apply(Change("n", stored(ledger)))
+
+    assert text_of(cards) == before
 
 
 # Source: the peers' own lists, as of HAMi v2.10.0 and Volcano v1.14.1; quotas are not ours.

@@ -6,6 +6,7 @@ from adapters.service.observe.namespace_metrics import NamespaceMetrics
 from adapters.service.tests.builders import stored
 from adapters.stores.store import Change
 from core.hardware.quantity import GIB
+from core.ledger.hold import Hold
 from core.tests.builders import DIALECT, a_grant, empty, held, like_cards
 
 LABELS = f'{{namespace="default",dialect="{DIALECT}",model="A100"}}'
@@ -34,3 +35,12 @@ def test_a_namespace_without_shares_has_no_series() -> None:
 
     text = plain(b"", NamespaceMetrics(ledgers).families()).decode()
     assert "{" not in text
+
+
+def test_places_that_are_kept_are_no_shares() -> None:
+    ledgers = LedgerCache()
+    place = held(a_grant("c0", GIB), uid="hold")
+    ledger = empty(*like_cards(1)).hold(Hold("plan", "owner", by_name=False, allocation=place))
+    ledgers.load({"n": stored(ledger)})
+
+    assert "{" not in plain(b"", NamespaceMetrics(ledgers).families()).decode()

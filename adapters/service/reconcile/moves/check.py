@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from adapters.accounting.answer.node_rules import node_rule
 from adapters.accounting.movable import controller, hindrance
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.commit.validate import is_asked
+from adapters.service.decide.commit.validate import are_linked, is_asked
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.moves.places import placement
 from adapters.wire.kube import Pod
@@ -52,18 +53,28 @@ async def check_target(service: Service, target: PlannedTarget) -> Request | Non
     """What a pod requests for which a plan makes room; None for other targets.
 
     Raises:
-        PlanError: it is gone, or its place is not what it requests.
+        PlanError: it is gone or bound, or its place is not what it requests.
         OSError: the cluster did not answer.
     """
     if target.place is None or not target.uid:
         return None
     name = f"{target.namespace}/{target.name}"
+    pod = await waiting_pod(service, target)
+    if pod is None:
+        raise PlanError(f"{name}, for which the plan makes room, is gone or bound")
+    return _request(service, pod, name, target.place)
+
+
+async def waiting_pod(service: Service, target: PlannedTarget) -> Pod | None:
+    """The pod for which a plan makes room, as long as it is not bound; None where it is gone.
+
+    Raises:
+        OSError: the cluster did not answer.
+    """
     pod = await service.ports.pods.newest(PodRef(target.namespace, target.name, target.uid))
     if pod is None or pod.metadata.uid != target.uid or pod.metadata.deletion_timestamp:
-        raise PlanError(f"{name}, for which the plan makes room, is gone")
-    if pod.spec.node_name:
-        raise PlanError(f"{name}, for which the plan makes room, is bound")
-    return _request(service, pod, name, target.place)
+        return None
+    return None if pod.spec.node_name else pod
 
 
 def _bound_together(service: Service, pod: Pod) -> str:
@@ -76,11 +87,18 @@ def _bound_together(service: Service, pod: Pod) -> str:
 
 
 def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request:
-    """What a pod requests, if its place is just that.
+    """What a pod requests, if its place is just that, and its node takes the pod.
 
     Raises:
-        PlanError: it requests something else, or nothing.
+        PlanError: it requests something else, or nothing, or its node is cordoned or tainted.
     """
+    objects = service.ports.objects
+    node = objects.nodes().get(place.node)
+    if node is None and objects.has_all_nodes:
+        raise PlanError(f"{name}: node {place.node} is gone")
+    rule = None if node is None else node_rule(pod, node)
+    if rule is not None:
+        raise PlanError(f"{name} cannot run on {place.node}: {rule.text()}")
     try:
         found = service.pod_requests.read(pod)
     except DialectError as error:
@@ -90,6 +108,7 @@ def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request
         raise PlanError(f"{name}: node {place.node} has no ledger")
     if found is None or kubelet_chooses(found.request, ledger.node.cards):
         raise PlanError(f"{name} requests no cards that the ledger chooses on {place.node}")
-    if not is_asked(found.request, placement(place).grants, ledger.node):
+    request, grants = found.request, placement(place).grants
+    if not is_asked(request, grants, ledger.node) or not are_linked(request, grants, ledger.node):
         raise PlanError(f"{name}: its place on {place.node} is not what it requests")
-    return found.request
+    return request

@@ -17,6 +17,7 @@ after that.
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol
@@ -30,7 +31,13 @@ from adapters.service.decide.commit.kept_place import is_free
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.moves.check import Gone, PlanError, check_move, check_target
+from adapters.service.reconcile.moves.check import (
+    Gone,
+    PlanError,
+    check_move,
+    check_target,
+    waiting_pod,
+)
 from adapters.service.reconcile.moves.places import (
     NAMED_AGAIN,
     changes_by_node,
@@ -51,7 +58,6 @@ from adapters.wire.records.move_plan import (
 )
 from core.durations import SECOND
 from core.ledger.hold import Hold
-from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
 EVERY = 2.0
@@ -142,6 +148,7 @@ class MoveCoordinator:
         plans: MovePlanStore,
         pods_of: Callable[[str], Sequence[Pod]],
         report: Report,
+        failed: Callable[[str], None],
     ) -> None:
         """Know no plan yet.
 
@@ -150,11 +157,14 @@ class MoveCoordinator:
             plans: of the cluster.
             pods_of: the pods of a controller, by its uid.
             report: of the Events about plans.
+            failed: called once with why the plans cannot be listed.
         """
         self._service = service
         self._plans = plans
         self._pods_of = pods_of
         self._report = report
+        self._failed = failed
+        self._failure = ""
         self._renewed: dict[str, int] = {}
 
     async def run(self) -> NoReturn:
@@ -165,29 +175,45 @@ class MoveCoordinator:
 
     async def look(self) -> None:
         """Do what can be done now: one step of one plan."""
+        plans = await self._list()
+        if plans is None:
+            return
         try:
-            every = [await self._read(plan) for plan in await self._plans.list()]
+            every = [await self._read(plan) for plan in plans]
             going = sorted(filter(None, every), key=_turn)
             await self._release_all_but({plan.uid for plan in going})
             for plan in going[1:]:
                 if plan.status.phase is MovePhase.NEW:
                     name = going[0].object.metadata.name
-                    await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
+                    with suppress(OSError):  # it is said, and does not matter otherwise
+                        await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
             if going:
                 await self._advance(going[0])
         except (LedgerContended, OSError):
             return  # the next look tries again
+
+    async def _list(self) -> Sequence[MovePlanObject] | None:
+        try:
+            plans = await self._plans.list()
+        except OSError as error:
+            if self._failure != str(error):
+                self._failure = str(error)
+                self._failed(self._failure)
+            return None
+        self._failure = ""
+        return plans
 
     async def _read(self, found: MovePlanObject) -> _Plan | None:
         """A plan that has not ended; one that cannot be read ends."""
         status = MovePlanStatus()
         try:
             status = read_status(found)
-            if status.phase in _ENDED:
+            if status.phase in _ENDED or found.metadata.deletion_timestamp:
                 return None
             spec = _spec(found, status)
         except MovePlanRecordError as error:
-            await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
+            with suppress(OSError):  # such as of a policy, which must not hold up the others
+                await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
             return None
         return _Plan(found, spec, status)
 
@@ -196,8 +222,11 @@ class MoveCoordinator:
             match plan.status.phase:
                 case MovePhase.NEW | MovePhase.WAITING:
                     await self._begin(plan)
-                case MovePhase.HELD | MovePhase.EVICT:
+                case MovePhase.HELD:
                     self._check_mover(plan)
+                case MovePhase.EVICT:
+                    self._check_mover(plan)
+                    await self._check_order(plan)
                 case MovePhase.READY:
                     await self._order_next(plan)
                 case MovePhase.EVICTED:
@@ -242,11 +271,24 @@ class MoveCoordinator:
         if self._seconds_since(plan.status.updated_at) > SILENCE:
             raise PlanError(f"no mover has said anything for {SILENCE} s")
 
-    async def _order_next(self, plan: _Plan) -> None:
-        """Order the next eviction, once the new place is free.
+    async def _check_order(self, plan: _Plan) -> None:
+        """Check what was ordered as long as the mover has not begun with it: it may wait for hours.
 
         Raises:
             PlanError: the move is not possible any more.
+        """
+        number = plan.status.step
+        if not any(each.step == number and each.begun_at for each in plan.status.steps):
+            await check_move(self._service, plan.move)
+            self._untaken(plan, number)
+
+    async def _order_next(self, plan: _Plan) -> None:
+        """Order the next eviction, once the new place is free.
+
+        The place of a pod that is gone stays: another one may still come for it.
+
+        Raises:
+            PlanError: the move is not possible any more, or has no use.
         """
         status, number = plan.status, plan.status.step + 1
         if number > len(plan.spec.moves):
@@ -254,14 +296,13 @@ class MoveCoordinator:
             return
         move = plan.spec.moves[number - 1]
         found = await check_move(self._service, move)
-        hold = self._hold(move.to.node, move_hold(plan.uid, number))
         if isinstance(found, Gone):
-            await self._service.committer.drop_holds(move.to.node, hold.id)
             skipped = (*status.steps, MoveStep(number, skipped=True))
             await self._write(plan, phase=MovePhase.READY, step=number, steps=skipped)
             return
-        if self._is_taken(hold):
-            raise PlanError(f"another pod of {_owner(move)} has the place of move {number}")
+        if not await self._has_use(plan.spec, number):
+            raise PlanError(f"nothing waits any more for what move {number} makes room for")
+        hold = self._untaken(plan, number)
         ledger = self._service.ledgers.inventory.ledger(move.to.node)
         if not is_free(hold, found, ledger.release(move.uid)):
             self._check_time(plan, status.updated_at, f"the place of move {number} is not free")
@@ -270,6 +311,14 @@ class MoveCoordinator:
         await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
         why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
         self._record(plan, Outcome.HELD, why, move)
+
+    async def _has_use(self, spec: MovePlanSpec, number: int) -> bool:
+        """Whether a target of a move, or of a later one, still waits; as where there is none."""
+        targets = [each for each in spec.targets if each.after_step >= number]
+        for target in targets:
+            if not target.uid or await waiting_pod(self._service, target) is not None:
+                return True
+        return not targets
 
     async def _await_pod(self, plan: _Plan) -> None:
         """Go on once a pod of the controller is ready at the new place.
@@ -306,9 +355,9 @@ class MoveCoordinator:
         for position, target in enumerate(plan.spec.targets):
             if target.place is not None and target.uid:
                 hold_id = target_hold(plan.uid, position)
-                ref = PodRef(target.namespace, target.name, target.uid)
-                if not await self._is_placed(ref, target.place.node, hold_id):
-                    waiting.append(str(ref))
+                pod = await waiting_pod(self._service, target)
+                if pod is not None and await self._place(pod, target.place.node, hold_id):
+                    waiting.append(full_name(pod))
         if waiting:
             text = f"{', '.join(waiting[:5])} not bound to the place that is held"
             self._check_time(plan, plan.status.updated_at, text)
@@ -319,24 +368,16 @@ class MoveCoordinator:
         await self._release(plan.uid)
         self._renewed.clear()
 
-    async def _is_placed(self, ref: PodRef, node: str, hold_id: str) -> bool:
-        """Give a pod its place if that is free; whether the pod is bound, or is gone."""
-        service = self._service
-        pod = await service.ports.pods.newest(ref)
-        if (
-            pod is None
-            or pod.metadata.uid != ref.uid
-            or pod.metadata.deletion_timestamp
-            or pod.spec.node_name
-        ):
-            return True
+    async def _place(self, pod: Pod, node: str, hold_id: str) -> bool:
+        """Give a pod that waits its place if that is free; whether it requests any."""
+        service, uid = self._service, pod.metadata.uid
         try:
             found = service.pod_requests.read(pod)
         except DialectError as error:
-            raise PlanError(f"{ref}: {error}") from error
+            raise PlanError(f"{full_name(pod)}: {error}") from error
         if found is None:
-            return True
-        now, since = service.ports.clock.now(), self._renewed.get(ref.uid)
+            return False
+        now, since = service.ports.clock.now(), self._renewed.get(uid)
         if since is None or now - since > RENEW:
             hold = self._hold(node, hold_id)
             if self._is_taken(hold) or is_free(
@@ -344,8 +385,8 @@ class MoveCoordinator:
             ):
                 committed = await service.committer.commit(found, node)
                 if isinstance(committed, Committed):
-                    self._renewed[ref.uid] = now
-        return False
+                    self._renewed[uid] = now
+        return True
 
     def _hold(self, node: str, uid: str) -> Hold:
         """A hold of the plan.
@@ -358,6 +399,18 @@ class MoveCoordinator:
             if hold.id == uid:
                 return hold
         raise PlanError(f"node {node} does not hold a place of the plan any more")
+
+    def _untaken(self, plan: _Plan, number: int) -> Hold:
+        """The hold for the pod of a move that is still to be made.
+
+        Raises:
+            PlanError: the ledger has it no more, or another pod has the place.
+        """
+        move = plan.spec.moves[number - 1]
+        hold = self._hold(move.to.node, move_hold(plan.uid, number))
+        if self._is_taken(hold):
+            raise PlanError(f"another pod of {_owner(move)} has the place of move {number}")
+        return hold
 
     def _is_taken(self, hold: Hold) -> bool:
         ledger = self._service.ledgers.record(hold.allocation.node)
@@ -375,6 +428,7 @@ class MoveCoordinator:
             started = timestamps.read(pod.status.start_time or "")
             if (
                 named
+                and pod.metadata.namespace == move.namespace
                 and pod.metadata.uid != move.uid
                 and pod.spec.node_name
                 and started is not None
@@ -449,6 +503,9 @@ def _spec(found: MovePlanObject, status: MovePlanStatus) -> MovePlanSpec:
         MovePlanRecordError: it cannot be read, or has not the move of the status.
     """
     spec = read_spec(found)
+    numbers = [each.step for each in status.steps]
+    if numbers != sorted({*numbers}) or numbers[-1:] > [status.step]:
+        raise MovePlanRecordError(f"status.steps: must be of moves 1 to {status.step}, each once")
     first = 1 if status.phase in (MovePhase.EVICT, MovePhase.EVICTED) else 0
     if not first <= status.step <= len(spec.moves):
         raise MovePlanRecordError(f"status.step: the plan has no move {status.step}")

@@ -141,6 +141,8 @@ def spoiled(change: str) -> Any:
             record["cards"].append(card)
         case "pod twice":
             record["allocations"].append(pod)
+        case "hold of a pod":
+            record["holds"] = [{"plan": "p", "allocation": pod}]
         case "negative memory":
             pod["grants"][0]["memory"] = -1
         case "negative slots":
@@ -163,6 +165,7 @@ def spoiled(change: str) -> Any:
     [
         "card twice",
         "pod twice",
+        "hold of a pod",
         "negative memory",
         "negative slots",
         "unknown geometry",

@@ -36,6 +36,7 @@ MOVE: dict[str, Any] = {
     "from": {"node": "gpu-1", "grants": [GRANT]},
     "to": {"node": "gpu-2", "grants": [GRANT]},
 }
+POD = {"kind": "Pod", "namespace": "ml", "name": "big", "uid": "u9", "afterStep": 1}
 
 
 def a_plan(spec: Any = None, status: Any = None) -> MovePlanObject:
@@ -51,9 +52,8 @@ def a_plan(spec: Any = None, status: Any = None) -> MovePlanObject:
 
 def test_a_spec_has_its_moves_and_what_they_are_for() -> None:
     place = MovePlace("gpu-1", (GrantRecord("main", "GPU-1", 1 << 30, 50),))
-    target = {"kind": "Pod", "namespace": "ml", "name": "big", "uid": "u9", "afterStep": 1}
 
-    spec = read_spec(a_plan({"moves": [MOVE], "targets": [{**target, "place": MOVE["from"]}]}))
+    spec = read_spec(a_plan({"moves": [MOVE], "targets": [{**POD, "place": MOVE["from"]}]}))
 
     assert spec == MovePlanSpec(
         (
@@ -102,6 +102,11 @@ def test_a_plan_without_a_status_is_new() -> None:
             "spec.targets[0].afterStep: 2: must be at most 1, the last move",
         ),
         ({"moves": [MOVE], "targets": [{"kind": "Job", "name": "n", "afterStep": 1}]}, "'Job'"),
+        (
+            {"moves": [MOVE], "targets": [{**POD, "namespace": "", "place": MOVE["to"]}]},
+            "spec.targets[0].namespace: missing; it is that of pod big",
+        ),
+        ({"moves": [MOVE], "targets": [POD]}, "spec.targets[0].place: missing; only a node"),
     ],
 )
 def test_a_spec_that_is_not_valid_is_named(spec: Any, problem: str) -> None:

@@ -1,8 +1,10 @@
 """A cluster whose pods are moved, over a service with fakes of its other ports."""
 
+import asyncio
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 from msgspec.structs import replace
@@ -10,7 +12,7 @@ from msgspec.structs import replace
 from adapters.cluster.api import timestamps
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.reconcile.moves.coordinator import MoveCoordinator
-from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig
+from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.records.grant import grant_record
@@ -35,19 +37,31 @@ READY = {"type": "Ready", "status": "True"}
 
 
 class Plans:
-    """The plans of an API server."""
+    """The plans of an API server.
+
+    Attributes:
+        errors: of the next writes.
+        denied: plans whose status nobody may write.
+        unlisted: why they cannot be listed; None where they can.
+    """
 
     def __init__(self) -> None:
         self.by_name: dict[str, MovePlanObject] = {}
         self.errors: list[OSError] = []
+        self.denied: set[str] = set()
+        self.unlisted: OSError | None = None
 
     async def list(self) -> Sequence[MovePlanObject]:
+        if self.unlisted is not None:
+            raise self.unlisted
         return [*self.by_name.values()]
 
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
         if self.errors:
             raise self.errors.pop(0)
         name = plan.metadata.name
+        if name in self.denied:
+            raise OSError("403 Forbidden")
         now = self.by_name.get(name)
         if now is None or now.metadata.resource_version != plan.metadata.resource_version:
             raise OSError("409 Conflict")
@@ -72,17 +86,20 @@ class Moved:
         rig: the service and its extender.
         plans: of the cluster.
         events: about plans: reason and text.
+        failures: why no plan could be carried out.
     """
 
     def __init__(self, rig: Rig) -> None:
         self.rig = rig
         self.plans = Plans()
         self.events: list[tuple[str, str]] = []
+        self.failures: list[str] = []
         self.coordinator = self.a_coordinator()
 
     def a_coordinator(self) -> MoveCoordinator:
         """A coordinator that knows nothing of the earlier ones."""
-        return MoveCoordinator(self.rig.bench.service, self.plans, self._pods_of, self._report)
+        service, failed = self.rig.bench.service, self.failures.append
+        return MoveCoordinator(service, self.plans, self._pods_of, self._report, failed)
 
     @property
     def phase(self) -> str:
@@ -134,6 +151,12 @@ class Moved:
         conditions = msgspec.convert([READY], type(pod.status).__annotations__["conditions"])
         status = replace(pod.status, conditions=conditions, start_time=self.now())
         self.rig.bench.cluster.put(replace(pod, status=status))
+
+    def leaves(self, name: str) -> None:
+        """A pod is deleted, and its containers have not stopped yet."""
+        pod = self.rig.pod(name)
+        gone = replace(pod.metadata, deletion_timestamp=self.now())
+        self.rig.bench.cluster.put(replace(pod, metadata=gone))
 
     def now(self) -> str:
         wall = self.rig.bench.clock.wall() / SECOND
@@ -194,3 +217,38 @@ def owned(pod: Json, kind: str = "ReplicaSet", owner: str = "") -> Json:
 async def a_moved_cluster(*nodes: KubeNode) -> Moved:
     """By default two nodes with a card of 8,192 MiB each; on each 5,000 and 1,000 are in use."""
     return Moved(await a_rig(*(nodes or (a_node("n1", cards=1), a_node("n2", cards=1)))))
+
+
+Test = Callable[[Moved], Coroutine[Any, Any, None]]
+
+
+def on(*nodes: KubeNode) -> Callable[[Test], None]:
+    """Run a test on these nodes, by default on two with a card each."""
+
+    def runs(test: Test) -> None:
+        async def main() -> None:
+            await test(await a_moved_cluster(*nodes))
+
+        asyncio.run(main())
+
+    return runs
+
+
+async def small_on_both(moved: Moved) -> MovePlanSpec:
+    """``big`` waits; ``web-1`` on n1 is to move to n2, where ``other-1`` is."""
+    await moved.run_pod("web-1", "n1", memory=1000)
+    await moved.run_pod("other-1", "n2", memory=1000)
+    await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2")
+    move = moved.a_move("web-1", "n2", "GPU-n2-0")
+    return MovePlanSpec((move,), (moved.a_target("big", "n1", "GPU-n1-0"),))
+
+
+async def up_to(moved: Moved, phase: MovePhase) -> None:
+    """Let the service and the mover act until the plan is in a phase."""
+    for _ in range(10):
+        if moved.phase == phase.value:
+            return
+        await moved.look()
+        if moved.phase != phase.value:
+            await moved.mover_acts()
+    raise AssertionError(moved.phase)

@@ -70,7 +70,9 @@ class Replica:
         self.store = CountingStore(world.table)
         cluster, clock = world.cluster, world.clock
         log = RecordingDecisionLog()
-        ports = Ports(self.store, cluster, cluster, cluster, clock, log, ended=ended)
+        ports = Ports(
+            self.store, cluster, cluster, cluster, clock, log, ended=ended, objects=cluster
+        )
         self.service = Service(DIALECTS, ports)
         self.service.readiness.mark_synced("ledgers")
         self.kube = KubeExtender(self.service)
@@ -205,7 +207,7 @@ class World:
         await replica.watch()
         if self.dice.random() < self.trouble:
             replica.store.failures = [StoreError("away")]
-        coordinator = MoveCoordinator(replica.service, self.plans, self.pods_of, _report)
+        coordinator = MoveCoordinator(replica.service, self.plans, self.pods_of, _report, _failed)
         look = asyncio.ensure_future(coordinator.look())
         if self.dice.random() < self.trouble:
             for _ in range(self.dice.randrange(20)):
@@ -231,11 +233,14 @@ class World:
             await self.write(plan, phase=MovePhase.READY)
         elif status.phase is MovePhase.EVICT:
             move = read_spec(plan).moves[status.step - 1]
+            *earlier, step = status.steps
+            if not step.begun_at:
+                step = replace(step, begun_at="2026-01-31T12:00:00Z", mover="m")
+                plan = await self.write(plan, steps=(*earlier, step))
             self.evict(move)
             if self.dice.random() >= self.trouble:
-                evicted = replace(status.steps[-1], evicted_at="2026-01-31T12:00:00Z")
-                steps = (*status.steps[:-1], evicted)
-                await self.write(plan, phase=MovePhase.EVICTED, steps=steps)
+                evicted = replace(step, evicted_at="2026-01-31T12:00:00Z")
+                await self.write(plan, phase=MovePhase.EVICTED, steps=(*earlier, evicted))
 
     def evict(self, move: PlannedMove) -> None:
         for pod in self.cluster.pods():
@@ -249,9 +254,9 @@ class World:
                 memory = (found.request.containers[0].memory or 0) >> 20
                 self.create(memory, group="web", owner=owner.name)
 
-    async def write(self, plan: MovePlanObject, **changes: object) -> None:
+    async def write(self, plan: MovePlanObject, **changes: object) -> MovePlanObject:
         status = replace(read_status(plan), updated_at="2026-01-31T12:00:00Z", **changes)
-        await self.plans.write_status(plan, status)
+        return await self.plans.write_status(plan, status)
 
     async def kubelets(self) -> None:
         """Containers of deleted pods stop, and those of others are ready."""
@@ -289,6 +294,9 @@ def recorded(placement: Placement) -> MovePlace:
 
 
 def _report(plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None: ...
+
+
+def _failed(text: str) -> None: ...
 
 
 async def history(seed: int) -> int:
