@@ -146,6 +146,11 @@ class LedgerCache:
         """The nodes whose records have holds."""
         return self._holding.keys()
 
+    def keeps_place_for(self, uid: str) -> bool:
+        """Whether a ledger keeps a place for a pod, or for the next one of a controller."""
+        holds = (hold for node in self._holding for hold in self._stored[node].ledger.holds)
+        return any(hold.recipient == uid for hold in holds)
+
     def record(self, node: str) -> NodeLedger:
         """The ledger of a node as it was last read from the store.
 

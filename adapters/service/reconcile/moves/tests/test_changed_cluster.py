@@ -218,3 +218,23 @@ def test_a_plan_that_is_being_deleted_is_carried_out_no_more() -> None:
 
         assert await moved.look() == "Ready"  # a finalizer keeps it
         assert moved.kept() == []
+
+
+def test_nothing_is_preempted_for_a_pod_that_a_plan_makes_room_for() -> None:
+    @on(*THREE)
+    async def _(moved: Moved) -> None:
+        for name in ("small-1", "small-2"):
+            await moved.run_pod(name, "n3", memory=5000)
+        spec = await small_on_both(moved)
+        moved.plans.create("plan", spec)
+        await moved.look()
+        await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2", "n3")
+
+        await moved.rig.preemptor.round()
+        assert moved.rig.evictor.evicted == []
+
+        moved.plans.by_name.clear()
+        await moved.look_only()
+        await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2", "n3")
+        await moved.rig.preemptor.round()
+        assert len(moved.rig.evictor.evicted) == 1
