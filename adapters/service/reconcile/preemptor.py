@@ -255,7 +255,7 @@ class Preemptor:
         now, request = self._service.ports.clock.now(), rejected.pod.request
         if request.uid in self._attempts or request.plugin is not None:
             return False
-        if self._service.ledgers.keeps_place_for(request.uid):
+        if self._service.ledgers.keeping_for(request.uid):
             return False  # a plan of moves makes room for it
         if now - rejected.since < DELAY or rejected.is_preempting(now):
             return False
