@@ -40,11 +40,13 @@ from adapters.service.reconcile.moves.check import (
 )
 from adapters.service.reconcile.moves.places import (
     NAMED_AGAIN,
+    Changes,
     changes_by_node,
     move_hold,
     target_hold,
 )
 from adapters.wire.kube import Pod, full_name, is_ready
+from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.move_plan import (
     MovePhase,
     MovePlanObject,
@@ -257,10 +259,26 @@ class MoveCoordinator:
             problem = await service.committer.keep(node, each)
             if problem:
                 raise PlanError(f"the places of the plan are not free any more: {problem}")
+            await self._check_stored(node, each)
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
         why = f"All new places of {count} pods are held."
         self._report(plan.object, "PlacesHeld", why, warning=False)
+
+    async def _check_stored(self, node: str, changes: Changes) -> None:
+        """Check that the store has what was kept: an earlier definition of NodeLedgers drops it.
+
+        Raises:
+            PlanError: it has not.
+        """
+        try:
+            stored = await self._service.ports.store.read(node)
+        except LedgerRecordError as error:
+            raise PlanError(f"NodeLedger {node}: {error}") from error
+        there = {hold.id for hold in stored.ledger.holds} if stored else set[str]()
+        if not all(each.id in there for each in changes if isinstance(each, Hold)):
+            what = "has no places that are kept: install configs/crd/nodeledgers.yaml"
+            raise PlanError(f"NodeLedger {node} {what}")
 
     def _check_mover(self, plan: _Plan) -> None:
         """Check that the mover is alive.

@@ -1,5 +1,7 @@
 """What changes under a plan: no pod is evicted that would have no place, or for nothing."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -14,6 +16,7 @@ from adapters.service.reconcile.tests.preempted_cluster import rejected
 from adapters.service.tests.builders import Json, a_node, a_pod
 from adapters.wire.kube import NodeSpec, Taint
 from adapters.wire.records.move_plan import MovePhase, MovePlanSpec, MoveStep
+from core.ledger.node_ledger import NodeLedger
 
 THREE = (a_node("n1", cards=1), a_node("n2", cards=1), a_node("n3", cards=2))
 
@@ -238,3 +241,24 @@ def test_nothing_is_preempted_for_a_pod_that_a_plan_makes_room_for() -> None:
         await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2", "n3")
         await moved.rig.preemptor.round()
         assert len(moved.rig.evictor.evicted) == 1
+
+
+def test_no_plan_is_begun_where_the_definition_of_ledgers_keeps_no_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        store = moved.rig.bench.store
+        write = store.write
+
+        async def pruned(ledger: NodeLedger, expected: str | None) -> str:
+            """Write as a server whose definition of NodeLedgers is older: it has no holds."""
+            return await write(dataclasses.replace(ledger, holds=()), expected)
+
+        monkeypatch.setattr(store, "write", pruned)
+
+        assert await moved.look() == "Stopped"
+
+        why = "NodeLedger n1 has no places that are kept: install configs/crd/nodeledgers.yaml"
+        assert moved.plans.status().reason == why
