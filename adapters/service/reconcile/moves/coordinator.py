@@ -474,7 +474,9 @@ class MoveCoordinator:
 
     async def _stop(self, plan: _Plan, reason: str) -> None:
         await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
-        self._report(plan.object, "PlanStopped", reason, warning=True)
+        # The Event is in namespace default; the reason may name pods of others.
+        why = f"Stopped at step {plan.status.step}; its status says why."
+        self._report(plan.object, "PlanStopped", why, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
         await self._release(plan.uid)
         self._renewed.clear()
