@@ -3,13 +3,14 @@
     python bench/descheduler.py [NODES [PENDING [LEAST [MOST [SEED]]]]]
 
 By default 20 nodes of eight cards (kwok), of each ``LEAST`` 70 to ``MOST`` 90 % in use, and 10 pods
-that ask for 72 GiB of one card, which none has free. Each plugin starts with the same pods on the
-same cards. The descheduler is no part of ``make testbed``; this builds it:
-``python3 -m e2e.testbed.build descheduler``.
+that ask for 72 GiB of one card, which none has free. The service and the mover carry the plan out.
+Each run starts with the same pods on the same cards. The descheduler is no part of
+``make testbed``; this builds it: ``python3 -m e2e.testbed.build descheduler``.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from time import process_time
 
@@ -17,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the c
 
 from adapters.cli.defrag.gain import Gain
 from adapters.cli.defrag.goal import PendingPods
+from adapters.cli.defrag.plan_object import as_object
 from adapters.cli.defrag.planning import Planned, planned
 from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.origin import Origin
@@ -37,18 +39,21 @@ Result = tuple[str, float, str]
 def measure(nodes: int, pending: int, least: int, most: int, seed: int) -> Iterator[Result]:
     """Each result as arguments of ``run.report``."""
     with descheduler.ground(nodes) as (plane, service):
-        for number, (name, plugin, arguments) in enumerate(runs(least, most)):
-            with descheduler.fragmented(plane, pending, ASKED, (least, most), seed):
-                before, seconds = plan(plane)
-                if not number:
-                    yield from planned_moves(before, seconds)
+
+        def begin() -> AbstractContextManager[None]:
+            return descheduler.fragmented(plane, pending, ASKED, (least, most), seed)
+
+        with begin():
+            made, seconds = plan(plane)
+            yield from planned_moves(made, seconds)
+            written = as_object(made)
+            del written["report"]
+            found = descheduler.carry_out(plane, service, written)
+            yield from outcome("defrag_executed", found, plan(plane)[0])
+        for name, plugin, arguments in runs(least, most):
+            with begin():
                 found = descheduler.deschedule(plane, service, plugin, arguments)
-                after, _ = plan(plane)
-            yield f"{name}_evicted", found.evicted, "pods"
-            yield f"{name}_placed", found.bound, f"of {pending}"
-            yield f"{name}_without_place", found.without_place, "pods"
-            yield f"{name}_s", found.seconds, "s"
-            yield from state(name, after.gain, 0)
+                yield from outcome(name, found, plan(plane)[0])
 
 
 def runs(least: int, most: int) -> Iterator[tuple[str, str, Mapping[str, object]]]:
@@ -57,12 +62,11 @@ def runs(least: int, most: int) -> Iterator[tuple[str, str, Mapping[str, object]
     HighNodeUtilization evicts from nodes below a percentage of card memory: a quarter of the nodes,
     half of them, three quarters.
     """
-    yield "descheduler_duplicates", "RemoveDuplicates", {}
+    yield "duplicates", "RemoveDuplicates", {}
     for percent in (least + quarter * (most - least) // 4 for quarter in (1, 2, 3)):
         # What is not named has 100, as CPU, memory and pods: by these no node is below or above.
         thresholds = {MEMORY: percent, NUMBER: 100, descheduler.CORES: 100}
-        name = f"descheduler_high_utilization_{percent}"
-        yield name, "HighNodeUtilization", {"thresholds": thresholds}
+        yield f"high_utilization_{percent}", "HighNodeUtilization", {"thresholds": thresholds}
 
 
 def plan(plane: ControlPlane) -> tuple[Planned, float]:
@@ -84,6 +88,16 @@ def planned_moves(made: Planned, seconds: float) -> Iterator[Result]:
     yield f"{name}_bound", made.bound, "weight"
     yield f"{name}_cpu_s", seconds, "s"
     yield from state(name, made.gain, 1)
+
+
+def outcome(name: str, found: descheduler.Evictions, after: Planned) -> Iterator[Result]:
+    """What evictions led to."""
+    name = f"descheduler_{name}"
+    yield f"{name}_evicted", found.evicted, "pods"
+    yield f"{name}_placed", found.bound, "pods"
+    yield f"{name}_without_place", found.without_place, "pods"
+    yield f"{name}_s", found.seconds, "s"
+    yield from state(name, after.gain, 0)
 
 
 def state(name: str, gain: Gain, when: int) -> Iterator[Result]:

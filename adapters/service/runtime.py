@@ -41,6 +41,7 @@ from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.body_budget import BodyBudget
 from adapters.service.web.dashboard.agents import AgentReader, NoAgents
+from adapters.service.web.dashboard.recent_plans import PlanSource
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
@@ -75,6 +76,7 @@ class Cluster:
         agents: asks the node agents what is used, for people.
         gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards.
+        plans: of moves, for people; None where none is carried out.
     """
 
     binder: Binder
@@ -88,6 +90,7 @@ class Cluster:
     agents: AgentReader = field(default_factory=NoAgents)
     gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
+    plans: PlanSource | None = None
 
 
 class NodeEvents:
@@ -178,7 +181,7 @@ class ServiceRuntime:
             lambda: self.led_for(),
             lambda: self.staleness(),
         )
-        self._unbound, self._agents = cluster.unbound, cluster.agents
+        self._unbound, self._agents, self._plans = cluster.unbound, cluster.agents, cluster.plans
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
@@ -194,7 +197,7 @@ class ServiceRuntime:
         routes = {
             **schedulers(self.service, self._required_plugin, converter),
             **people(self.service, self._exported.all, self.decision_log.latest),
-            **dashboard(self.service, self.decision_log, self._unbound, self._agents),
+            **dashboard(self.service, self.decision_log, self._unbound, self._agents, self._plans),
             ("GET", "/metrics/usage"): exposition(self._exported.usage),
             **(more or {}),
         }

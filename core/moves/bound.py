@@ -1,11 +1,12 @@
 """What every plan for many pods costs at least, and which pods no plan gives a place.
 
-A search for one pod after the other proves nothing about all of them. Two relaxations do:
+A search for one pod after the other proves nothing about all of them. Three relaxations do:
 
 * Each pod alone needs a hole, and its cheapest one has a price.
 * A pod without a free place needs a card that a movable pod leaves. All pods that come to such
   cards have together at most what was free there and what left: of the movable pods, those that
   free most for their weight are counted first, the last one in part.
+* Pods that need more than half a card have cards of their own, which have prices (``card_price``).
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -15,6 +16,7 @@ from math import ceil
 
 from core.feasibility.suitability import unsuitable
 from core.ledger.usage import shares_of
+from core.moves.card_price import CardPrices
 from core.moves.places import Places, State
 from core.moves.search import never
 from core.moves.situation import PlannedPod, comparable
@@ -57,6 +59,7 @@ class Bound:
         # Of too many sets of pods, some are not compared: a hole may cost less than its price.
         self._complete = places.complete
         self._comparable = comparable(pods, places.situation)
+        self._cards = CardPrices(pods, places, expired)
         self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
 
     def unresolvable(self) -> frozenset[str]:
@@ -79,7 +82,7 @@ class Bound:
             if memory <= 0:
                 break
         holes = [price.hole or 0 for price in prices if self._complete]
-        return max([ceil(cost), *holes])
+        return max([ceil(cost), ceil(self._cards.cost(placed)), *holes])
 
 
 def _price(pod: PlannedPod, places: Places) -> _Price:

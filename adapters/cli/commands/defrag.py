@@ -212,11 +212,12 @@ def _goal(
 
 
 def _draw(plan: "Planned", file: Path) -> None:
-    from adapters.cli.defrag.picture import picture
+    from adapters.accounting.moves_picture import picture
     from adapters.cli.input.source import InputError
 
+    moved = {move.pod.request.uid for move in plan.moves}
     try:
-        file.write_text(picture(plan), encoding="utf-8")
+        file.write_text(picture(plan.before, plan.after, moved), encoding="utf-8")
     except OSError as error:
         raise InputError("--svg", f"cannot write {file}: {error.strerror}") from error
 

@@ -26,6 +26,9 @@ _COLUMNS = (
 PLACED = "fits"
 """The step of a pod that waits and fits after the moves above."""
 
+EMPTIED = "empty"
+"""The step of a node that has no pod with cards after the moves above."""
+
 
 def as_text(plan: Planned) -> str:
     """The steps, and what they cost and gain."""
@@ -36,7 +39,7 @@ def as_text(plan: Planned) -> str:
 
 def _rows(plan: Planned) -> Iterator[Row]:
     """The moves in order, each target after the moves that make room for it."""
-    targets = [target for target in plan.targets if target.place is not None]
+    targets = [target for target in plan.targets if target.after is not None]
     for number, move in enumerate(plan.moves):
         yield from (_target_row(each, plan) for each in targets if each.after == number)
         holder = plan.holders[move.pod.request.uid]
@@ -55,7 +58,9 @@ def _rows(plan: Planned) -> Iterator[Row]:
 
 def _target_row(target: MoveTarget, plan: Planned) -> Row:
     place, name = target.place, target.name
-    to = "" if place is None else cards_of(place.node, place.grants, plan.before[place.node])
+    if place is None:
+        return Row(name, (EMPTIED, "", "", name, "", "", "", "", ""), {})
+    to = cards_of(place.node, place.grants, plan.before[place.node])
     return Row(name, (PLACED, target.namespace, name, "", to, "", "", "", ""), {})
 
 

@@ -128,6 +128,7 @@ class InCluster:
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
         self._agents = AgentQuestions(settings.agent_port)
+        self._plans = MovePlanClient(self._client) if settings.moves.enabled else None
         self._claim_controllers = ClaimControllers(self._client, self._cache.claims, settings, log)
 
     def cluster(self) -> Cluster:
@@ -144,6 +145,7 @@ class InCluster:
             self._agents.reader,
             self._gangs,
             ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
+            None if self._plans is None else self._plans.list,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -308,7 +310,7 @@ class InCluster:
         def failed(text: str) -> None:
             self._log.warning("moves.not_listed", text=text)
 
-        plans = MovePlanClient(self._client) if self._settings.moves.enabled else NoPlans()
+        plans = self._plans or NoPlans()
         return MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:

@@ -1,12 +1,10 @@
 """Plans: as cheap as the oracle's, in an order in which each place is free, and honest if not."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
 from core.feasibility.fit import placements
-from core.feasibility.inventory import Inventory
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound
@@ -15,7 +13,8 @@ from core.moves.order import in_order
 from core.moves.places import Places, State
 from core.moves.plan import Move, MovePlan, Proof
 from core.moves.search import Search
-from core.moves.situation import NONE, PlannedPod, Situation
+from core.moves.situation import PlannedPod
+from core.moves.tests.builders import a_pod, on, places
 from core.moves.tests.oracle import least_cost
 from core.moves.tests.strategies import a_situation
 from core.requests.grant import Allocation, Placement
@@ -27,27 +26,6 @@ SEEDS = 200
 """All 1,000 run in ``bench/defrag.py``."""
 
 FAR = SearchLimits(MOVES, 1 << 20)
-
-
-def a_pod(
-    uid: str, gib: int, nodes: Sequence[str], weight: int = 1, count: int = 1, cpu: int = 0
-) -> PlannedPod:
-    request = a_request(a_container(gib * GIB, count), uid=uid)
-    return PlannedPod(request, frozenset(nodes), {"cpu": cpu} if cpu else NONE, weight)
-
-
-def on(ledger: NodeLedger, pod: PlannedPod, *cards: str) -> NodeLedger:
-    (container,) = pod.request.containers
-    grants = [a_grant(card, container.memory_on(0)) for card in cards]
-    return ledger.reserve(held(*grants, uid=pod.request.uid, node=ledger.node.name))
-
-
-def places(
-    *ledgers: NodeLedger, movable: Sequence[PlannedPod], cpu: dict[str, int] | None = None
-) -> Places:
-    room = {name: {"cpu": free} for name, free in (cpu or {}).items()}
-    uids = {pod.request.uid: pod for pod in movable}
-    return Places(Situation(Inventory(ledgers), uids, room))
 
 
 def steps(plan: MovePlan) -> list[tuple[str, str, str]]:

@@ -1,4 +1,4 @@
-"""Evictions by the descheduler where cards are fragmented, and what becomes of the pods.
+"""Evictions where cards are fragmented, by the descheduler or by a plan, and what follows.
 
 The nodes have cards of one kind in one dialect, so that the sums that the descheduler compares are
 exact. Each round begins with the same pods on the same cards.
@@ -7,7 +7,7 @@ exact. Each round begins with the same pods on the same cards.
 import json
 import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,6 +23,7 @@ from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn, wait_for
 from e2e.harness.processes.flags import Flags, words
 from e2e.harness.processes.waiting import within
 from e2e.harness.rounds.scale import CARDS, allocations
+from e2e.harness.schedulers.mover import PLANS, start_mover
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import Service, install, kube_like, start_service
 from e2e.harness.schedulers.volcano import MEMORY, NUMBER
@@ -95,7 +96,7 @@ class _App:
         return made
 
     def bound(self) -> Iterator[Object]:
-        """Its pods, each with the record of its card.
+        """The pods, each with the record of the card that it has.
 
         Source: volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go, encodeContainerDevices.
         """
@@ -121,13 +122,13 @@ class _App:
 
 @dataclass(frozen=True, slots=True)
 class Evictions:
-    """What followed from one run of the descheduler.
+    """What followed from evictions.
 
     Attributes:
         evicted: pods that were deleted.
         bound: of the pods that waited before.
         without_place: of the pods that controllers created in place of evicted ones.
-        seconds: of the run.
+        seconds: until the descheduler or the plan had ended.
     """
 
     evicted: int
@@ -138,7 +139,7 @@ class Evictions:
 
 @contextmanager
 def ground(nodes: int) -> Iterator[tuple[ControlPlane, Service]]:
-    """A cluster of empty nodes of eight cards, and a service that has made their ledgers.
+    """A cluster of empty nodes of eight cards, the mover, and a service with their ledgers.
 
     Raises:
         NotBuiltError: a part is not built.
@@ -153,7 +154,9 @@ def ground(nodes: int) -> Iterator[tuple[ControlPlane, Service]]:
         wait_for_nodes(plane.api)
         value = {"value": 100, "preemptionPolicy": "Never"}
         plane.api.create(CLASSES, {"metadata": {"name": WAITING}, **value})
-        service = start_service(plane, log={"level": "warning", "format": "json"})
+        log = {"level": "warning", "format": "json"}
+        service = start_service(plane, log=log, moves={"enabled": True})
+        start_mover(plane)
         ledgers_of(plane, nodes)
         yield plane, service
 
@@ -187,7 +190,7 @@ def fragmented(
     try:
         yield
     finally:
-        for path in (SETS, PODS):
+        for path in (PLANS, SETS, PODS):
             plane.api.delete(f"{path}?gracePeriodSeconds=0&propagationPolicy=Background")
         within(PATIENCE, lambda: not plane.api.get(PODS)["items"])
         within(PATIENCE, lambda: not allocations(plane.api))
@@ -196,18 +199,37 @@ def fragmented(
 def deschedule(
     plane: ControlPlane, service: Service, plugin: str, arguments: Mapping[str, Any]
 ) -> Evictions:
-    """Run the descheduler once with one plugin, and wait until nothing changes any more.
+    """Run the descheduler once with one plugin.
+
+    Only pods are evicted that another node has room for by the descheduler's own count
+    (``nodeFit``).
+    """
+    return _count(plane, service, partial(_run, plane, plugin, arguments))
+
+
+def carry_out(plane: ControlPlane, service: Service, plan: Object) -> Evictions:
+    """Have the service and the mover carry out a MovePlan.
+
+    Raises:
+        RuntimeError: the plan stopped.
+    """
+    return _count(plane, service, partial(_finish, plane.api, plan))
+
+
+def _count(plane: ControlPlane, service: Service, evict: Callable[[], None]) -> Evictions:
+    """Evict pods, wait until nothing changes any more, and count what became of them.
 
     Stock kube-scheduler, with the service as its extender, has tried all pods that wait before, and
-    tries them once more at the end. Only pods are evicted that another node has room for by the
-    descheduler's own count (``nodeFit``).
+    tries them once more at the end.
     """
     before = _by_uid(plane.api)
     targets = {uid for uid, each in before.items() if not _is_bound(each)}
     start = partial(_start_scheduler, plane, service)
     with turn(start, plane):
         within(PATIENCE, lambda: _rejected(plane.api) == targets)
-        seconds = _run(plane, plugin, arguments)
+        started = time.monotonic()
+        evict()
+        seconds = time.monotonic() - started
         _settle(plane.api)
     # A scheduler that starts tries every pod that waits, also those whose time has not come.
     with turn(start, plane):
@@ -221,8 +243,23 @@ def deschedule(
     )
 
 
-def _run(plane: ControlPlane, plugin: str, arguments: Mapping[str, Any]) -> float:
-    """Run the descheduler; the seconds until it ended."""
+def _finish(api: Api, plan: Object) -> None:
+    """Create a MovePlan, and wait until it has ended."""
+    path = f"{PLANS}/{api.create(PLANS, plan)['metadata']['name']}"
+
+    def status() -> Object:
+        found: Object = api.get(path).get("status", {})
+        return found
+
+    within(
+        PATIENCE, lambda: status().get("phase") in ("Finished", "Stopped"), lambda: str(status())
+    )
+    if status()["phase"] == "Stopped":
+        raise RuntimeError(f"the plan stopped: {status()}")
+
+
+def _run(plane: ControlPlane, plugin: str, arguments: Mapping[str, Any]) -> None:
+    """Run the descheduler until it ends."""
     configurations = [
         {"name": "DefaultEvictor", "args": {"nodeFit": True}},
         {"name": plugin, "args": dict(arguments)},
@@ -241,12 +278,10 @@ def _run(plane: ControlPlane, plugin: str, arguments: Mapping[str, Any]) -> floa
         "secure-port": 0,
         "v": 3,
     }
-    started = time.monotonic()
     binary = cache.binary("descheduler", "descheduler")
     process = plane.run.start("descheduler", [binary, *words(flags)])
     if code := process.popen.wait(PATIENCE):
         raise RuntimeError(f"the descheduler ended with {code}:\n{process.tail()}")
-    return time.monotonic() - started
 
 
 def _fill(nodes: Sequence[str], used: tuple[int, int], dice: random.Random) -> list[_App]:

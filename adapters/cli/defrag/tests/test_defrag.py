@@ -201,6 +201,15 @@ def test_whole_nodes_are_emptied() -> None:
     assert plan["report"]["emptyNodes"] == {"before": 0, "after": 1}
 
 
+def test_the_table_names_the_node_that_is_empty_after_the_moves() -> None:
+    things = [*FULL[:3], volcano_bound("b", 2000, on="node-b", **owned("Custom"))]
+
+    result = command("defrag", "--free-nodes", "1", things=things)
+
+    rows = [line.split()[:5] for line in result.stdout.partition("\n\n")[0].splitlines()[1:]]
+    assert rows[-1] == ["empty", "-", "-", "node-a", "-"]
+
+
 def test_nodes_with_pods_that_stay_cannot_be_emptied_and_the_exit_status_is_1() -> None:
     result = command("defrag", "--free-nodes", "1", things=[node(), volcano_bound("a", 5000)])
 

@@ -19,7 +19,7 @@ from adapters.service.in_cluster.tasks import InCluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.reconcile.preemptor import DELAY
 from adapters.service.runtime import ServiceRuntime
-from adapters.service.settings.sections import DraSettings, PreemptionSettings
+from adapters.service.settings.sections import DraSettings, MovesSettings, PreemptionSettings
 from adapters.service.settings.settings import Settings, SettingsError
 from adapters.wire.records.ledger import encode
 from core.durations import SECOND
@@ -39,6 +39,26 @@ def kubeconfig(folder: Path, server: str) -> Path:
     }
     file.write_text(json.dumps(entry))
     return file
+
+
+@pytest.mark.parametrize(("enabled", "requests"), [(True, 1), (False, 0)])
+def test_plans_of_moves_are_read_for_people_only_where_plans_are_carried_out(
+    tmp_path: Path, enabled: bool, requests: int
+) -> None:
+    async def main() -> int:
+        async with serving(ok({"items": [{"metadata": {"name": "p"}}]})) as server:
+            config, moves = kubeconfig(tmp_path, server.server), MovesSettings(enabled=enabled)
+            settings = Settings(store="kubernetes", kubeconfig=config, moves=moves)
+            in_cluster = InCluster(settings, logger("error", "json"))
+            try:
+                plans = in_cluster.cluster().plans
+                found = [] if plans is None else await plans()
+                assert len(found) == requests
+            finally:
+                await in_cluster.close()
+            return len(server.requests)
+
+    assert asyncio.run(main()) == requests
 
 
 def checked(folder: Path, *steps: Step, claims: bool = False) -> list[str]:

@@ -1,18 +1,21 @@
 """The routes of the dashboard: its files, and its questions below ``/api/dashboard``."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import replace
 
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
-from adapters.service.web.dashboard import node_views, pod_views
+from adapters.service.web.dashboard import moves_view, node_views, pod_views
 from adapters.service.web.dashboard.agents import AgentReader
-from adapters.service.web.dashboard.conditional import ConditionalView
+from adapters.service.web.dashboard.conditional import ConditionalView, Content
 from adapters.service.web.dashboard.explanation_view import grouped
 from adapters.service.web.dashboard.fleet_index import FleetIndex
 from adapters.service.web.dashboard.history import DecisionHistory, decisions
 from adapters.service.web.dashboard.query import QueryError
-from adapters.service.web.dashboard.static_files import StaticFiles
+from adapters.service.web.dashboard.recent_plans import PlanReader, PlanSource
+from adapters.service.web.dashboard.static_files import KINDS, StaticFiles
 from adapters.service.web.dashboard.used_view import used
 from adapters.wire.kube import Pod
 from adapters.wire.records.quota import limited_amounts
@@ -20,13 +23,20 @@ from adapters.wire.records.quota import limited_amounts
 Unbound = Callable[[], Sequence[Pod]]
 View = Callable[[Call], Awaitable[object]]
 
+INERT = (b"content-security-policy", b"default-src 'none'; sandbox")
+"""A picture that is opened as a page loads nothing and runs nothing."""
+
 
 class NotFoundError(LookupError):
     """There is no such node or pod."""
 
 
 def dashboard(
-    service: Service, history: DecisionHistory, unbound: Unbound, agents: AgentReader
+    service: Service,
+    history: DecisionHistory,
+    unbound: Unbound,
+    agents: AgentReader,
+    plans: PlanSource | None,
 ) -> dict[tuple[str, str], Route]:
     """The routes.
 
@@ -35,11 +45,13 @@ def dashboard(
         history: the decision log.
         unbound: the pods that no scheduler has bound.
         agents: asks the node agents what is used.
+        plans: of moves; None where none is carried out, and then there is no question about them.
     """
     index, static = FleetIndex(service.ledgers), StaticFiles()
 
     async def summary(_: Call) -> object:
-        return {**await node_views.summary(index), "awaited": service.readiness.text()}
+        awaited, has_moves = service.readiness.text(), plans is not None
+        return {**await node_views.summary(index), "awaited": awaited, "moves": has_moves}
 
     async def nodes(call: Call) -> object:
         return await node_views.nodes(index, call.query)
@@ -91,10 +103,35 @@ def dashboard(
     return {
         ("GET", "/"): Route(static.page),
         ("GET", "/static/"): Route(static.file),
+        **({} if plans is None else _move_routes(service, plans)),
         **{
             ("GET", f"/api/dashboard/{name}"): Route(_answered(ConditionalView(*each).answer))
             for name, each in views.items()
         },
+    }
+
+
+def _move_routes(service: Service, plans: PlanSource) -> dict[tuple[str, str], Route]:
+    """The plans of moves, and the picture of one."""
+    reader, drawing = PlanReader(plans), asyncio.Lock()
+
+    async def moves(call: Call) -> object:
+        return await moves_view.moves(service.ledgers.inventory, await reader.read(), call.query)
+
+    async def picture(call: Call) -> Answer:
+        name, recent = call.query.get("plan", ""), await reader.read()
+        async with drawing:  # in a thread: a plan of many nodes takes long, and schedulers wait
+            drawn = await asyncio.to_thread(
+                moves_view.plan_picture, service.ledgers.inventory, recent, name
+            )
+        if drawn is None:
+            raise NotFoundError(f"there is no picture of a plan {name[:80]!r}")
+        answer = Content.of(drawn.encode(), KINDS[".svg"]).answer(call)
+        return replace(answer, headers=(*answer.headers, INERT))
+
+    return {
+        ("GET", "/api/dashboard/moves"): Route(_answered(ConditionalView(_unknown, moves).answer)),
+        ("GET", "/api/dashboard/picture"): Route(_answered(picture)),
     }
 
 

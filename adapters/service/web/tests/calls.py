@@ -23,6 +23,7 @@ from adapters.service.tests.builders import (
 )
 from adapters.service.web.app import App
 from adapters.service.web.dashboard.agents import AgentReader, NoAgents
+from adapters.service.web.dashboard.recent_plans import PlanSource
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.routes import people, schedulers
 
@@ -40,14 +41,18 @@ class Got:
         return json.loads(self.content)
 
 
-async def app_of(bench: Bench, agents: AgentReader | None = None) -> App:
+async def app_of(
+    bench: Bench, agents: AgentReader | None = None, plans: PlanSource | None = None
+) -> App:
     async def metrics(gzip: bool) -> bytes:
         return compress(b"metrics\n") if gzip else b"metrics\n"
 
     found = {
         **schedulers(bench.service),
         **people(bench.service, metrics, DECISION_LOG.latest),
-        **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound, agents or NoAgents()),
+        **dashboard(
+            bench.service, DECISION_LOG, bench.cluster.unbound, agents or NoAgents(), plans
+        ),
         **local_routes(bench.cluster, bench.service),
     }
     return App(found, DECISION_LOG)

@@ -43,5 +43,10 @@ export default {
   mayPreempt: "Nodes on which preemption may help: {count}.", allocation: "Allocation", noAllocation: "This pod has no cards.",
   reserved: "reserved", committed: "committed", recordProblem: "Its record cannot be read", back: "All nodes",
   heldDecisions: "The last {kept} decisions of this replica are searched; the log has all.",
+  moves: "Moves", movesOf: "Moves ({count})", stepOf: "step {step} of {count}", made: "made", changed: "changed", from: "From", to: "To",
+  moveWaits: "not yet", moveEvicting: "is being evicted", moveEvicted: "evicted", moveReady: "ready:", moveSkipped: "skipped: it had ended",
+  moveStays: "not moved", pictureOf: "The cards that {name} changes, before and after; the table has the moves.",
+  noPlans: "There is no plan of moves. The command dragoman defrag makes one.",
+  plansUnknown: "The plans are not known: the API server does not give them ({why}).",
   slice: "slice {profile}", exclusive: "exclusive", releaseBy: "The pod was deleted; its cards are free at {time} at the latest.",
 };

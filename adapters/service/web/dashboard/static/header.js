@@ -4,7 +4,7 @@ import {h} from "./element.js";
 import {address} from "./route.js";
 import {NAMES, clock, gib, number, speaks, t} from "./text.js";
 
-const TABS = [["nodes", ["nodes", "node"]], ["pods", ["pods", "pod"]], ["pending", ["pending"]], ["decisions", ["decisions"]]];
+const TABS = [["nodes", ["nodes", "node"]], ["pods", ["pods", "pod"]], ["pending", ["pending"]], ["moves", ["moves"]], ["decisions", ["decisions"]]];
 
 export function header({view, summary, state, at, paused}) {
   const when = at ? t(state === "stale" ? "staleSince" : paused ? "paused" : "updated", {time: clock(at)}) : t("loading");
@@ -14,7 +14,7 @@ export function header({view, summary, state, at, paused}) {
         h("button", {type: "button", "data-action": "pause", "aria-pressed": String(paused)}, t(paused ? "resume" : "pause")),
         h("label", {}, h("span.hidden", {}, t("language")), language()))),
     summary ? figures(summary) : null,
-    h("nav.tabs", {"aria-label": t("views"), "data-key": "tabs"}, TABS.map(([name, views]) =>
+    h("nav.tabs", {"aria-label": t("views"), "data-key": "tabs"}, TABS.filter(([name]) => name !== "moves" || summary?.moves).map(([name, views]) =>
       h("a", {href: address(name), "data-key": name, "aria-current": views.includes(view) ? "page" : null}, t(name))))];
 }
 

@@ -5,6 +5,7 @@ import * as decisions from "./decisions.js";
 import {h} from "./element.js";
 import {header} from "./header.js";
 import {morph} from "./morph.js";
+import * as moves from "./moves.js";
 import * as nodes from "./nodes.js";
 import {PHONE} from "./parts.js";
 import * as pods from "./pods.js";
@@ -23,6 +24,7 @@ const VIEWS = {
   pod: {asks: "pod", question: ({name}) => ({name}), draw: found => pods.one(found, shown.explained),
         inView: found => found.allocations.map(each => each.node)},
   pending: {asks: "pending", question: ({parameters}) => pods.question(parameters), draw: pods.pending},
+  moves: {asks: "moves", question: ({parameters}) => moves.question(parameters), draw: moves.list},
   decisions: {asks: "decisions", question: ({parameters}) => decisions.question(parameters), draw: decisions.list},
 };
 

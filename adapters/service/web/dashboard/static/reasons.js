@@ -23,6 +23,7 @@ const CAUSES = {
   "in use, and the kubelet, which would choose the card, does not know it": "已被使用，而选择该卡的 kubelet 不知道",
   "pods have cards that nothing describes any more, and the kubelet may choose them": "Pod 仍占用已不再被描述的卡,而 kubelet 可能会选中它们",
   "may be in use by a pod whose card the kubelet chose": "可能正被由 kubelet 选卡的 Pod 使用",
+  "its place is kept, and free once other pods have left": "已为其保留位置，其他 Pod 离开后空出",
   "unhealthy": "不健康",
   "other vendor": "厂商不同",
   "other sharing mode": "共享模式不同",

@@ -1,6 +1,6 @@
 // The address: #/nodes?q=a&sort=free, #/node/NAME, #/pod/NAMESPACE/NAME. Addresses can be shared.
 
-const VIEWS = ["nodes", "node", "pods", "pod", "pending", "decisions"];
+const VIEWS = ["nodes", "node", "pods", "pod", "pending", "moves", "decisions"];
 
 /** What the address asks for: {view, name, parameters}. */
 export function current() {

@@ -43,5 +43,10 @@ export default {
   mayPreempt: "抢占可能有帮助的节点数：{count}。", allocation: "分配", noAllocation: "该 Pod 没有占用卡。",
   reserved: "已预留", committed: "已提交", recordProblem: "其记录无法读取", back: "所有节点",
   heldDecisions: "此处搜索该副本最近的 {kept} 条决策；日志中有全部决策。",
+  moves: "迁移", movesOf: "迁移（{count}）", stepOf: "第 {step} 步，共 {count} 步", made: "创建于", changed: "更新于", from: "原节点", to: "目标节点",
+  moveWaits: "尚未开始", moveEvicting: "正在驱逐", moveEvicted: "已驱逐", moveReady: "已就绪：", moveSkipped: "已跳过：它已结束",
+  moveStays: "未迁移", pictureOf: "{name} 所改变的卡：之前与之后；表中列有各次迁移。",
+  noPlans: "没有迁移计划。命令 dragoman defrag 可生成计划。",
+  plansUnknown: "无法得知迁移计划：API server 未能提供（{why}）。",
   slice: "切片 {profile}", exclusive: "独占", releaseBy: "该 Pod 已删除；其卡最迟在 {time} 释放。",
 };

@@ -198,7 +198,7 @@ async def _scheduled() -> App:
     claim = DecisionRecord("claim", Outcome.REFUSED, "team/c", "c", consumers=("team/p",))
     for decision in (*bench.decision_log.decisions, claim):
         log.record(decision)
-    return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents()), log)
+    return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents(), None), log)
 
 
 def scheduled(*paths: str) -> list[Json]:

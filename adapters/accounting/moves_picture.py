@@ -1,9 +1,8 @@
-"""A picture of the nodes that a plan touches, before and after, as SVG."""
+"""A picture of the nodes that a plan of moves changes, before and after, as SVG."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from html import escape
 
-from adapters.cli.defrag.planning import Planned
 from adapters.wire.visible import visible
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
@@ -26,11 +25,20 @@ STAYS, MOVES, COMES, FREE = "#9aa5b1", "#e8833a", "#2f9e63", "#f4f6f8"
 LEGEND = ((STAYS, "stays"), (MOVES, "moves"), (COMES, "fits then"))
 
 
-def picture(plan: Planned) -> str:
-    """The picture; a card's height is its memory."""
-    nodes = [name for name in plan.before if plan.before[name] is not plan.after[name]]
+Ledgers = Mapping[str, NodeLedger]
+
+
+def picture(before: Ledgers, after: Ledgers, moved: Set[str]) -> str:
+    """The picture; a card's height is its memory.
+
+    Args:
+        before: the ledgers of some nodes, by name.
+        after: of the same ones; a node is drawn where it is another object.
+        moved: uids of the pods that move.
+    """
+    nodes = [name for name in before if before[name] is not after[name]]
     shown = {name: _label(name) for name in nodes[:MOST]}
-    most = max((len(plan.before[name].node.cards) for name in shown), default=0)
+    most = max((len(before[name].node.cards) for name in shown), default=0)
     left = 20 + round(LETTER * max(map(len, shown.values()), default=0))
     right = left + most * CARD + GAP
     width, height = max(right + most * CARD + 10, LEAST), 60 + len(shown) * ROW
@@ -38,14 +46,16 @@ def picture(plan: Planned) -> str:
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
-            ' font-family="sans-serif" font-size="12">',
+            f' viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
             *_legend(),
             *(heads if shown else [_text(5, 44, "no node changes")]),
             *(
                 line
                 for row, name in enumerate(shown)
-                for line in _row(plan, name, 52 + row * ROW, shown[name], (left, right))
+                for line in _row(
+                    (before[name], after[name]), moved, 52 + row * ROW, shown[name], (left, right)
+                )
             ),
             *([_text(5, height - 4, f"{len(nodes) - MOST} more nodes")] if nodes[MOST:] else ()),
             "</svg>\n",
@@ -64,14 +74,20 @@ def _legend() -> Iterator[str]:
         yield _text(24 + number * 100, 20, text)
 
 
-def _row(plan: Planned, name: str, top: int, label: str, at: tuple[int, int]) -> Iterator[str]:
-    moved = {move.pod.request.uid: MOVES for move in plan.moves}
+def _row(
+    states: tuple[NodeLedger, NodeLedger],
+    moved: Set[str],
+    top: int,
+    label: str,
+    at: tuple[int, int],
+) -> Iterator[str]:
+    before, after = states
     yield _text(5, top + HEIGHT // 2 + 4, label, ' font-family="monospace"')
-    new = plan.after[name].allocations.keys() - moved.keys() - plan.before[name].allocations.keys()
-    then = moved | dict.fromkeys(new, COMES)
+    moving = dict.fromkeys(moved, MOVES)
+    new = after.allocations.keys() - moved - before.allocations.keys()
     left, right = at
-    yield from _cards(plan.before[name], left, top, moved)
-    yield from _cards(plan.after[name], right, top, then)
+    yield from _cards(before, left, top, moving)
+    yield from _cards(after, right, top, moving | dict.fromkeys(new, COMES))
 
 
 def _cards(ledger: NodeLedger, left: int, top: int, colors: Mapping[str, str]) -> Iterator[str]:
@@ -96,7 +112,7 @@ def _shares(
     bottom = top + HEIGHT
     for share in use.shares:
         memory = card.memory if share.blocked else share.memory
-        size = min(max(memory * HEIGHT // card.memory, 1), bottom - top)
+        size = min(max(memory * HEIGHT // max(card.memory, 1), 1), bottom - top)
         bottom -= size
         yield (
             f'<rect x="{x + 1}" y="{bottom}" width="{CARD - 6}" height="{size}"'

@@ -1,0 +1,195 @@
+"""Plans of moves: how far each is, and a picture of the nodes that it changes.
+
+The author of a plan chooses its content: a part that cannot be used is a problem, which the view
+names, and no name in it is trusted.
+"""
+
+from asyncio import sleep
+from collections.abc import Iterator, Mapping
+
+from adapters.accounting.moves_picture import picture
+from adapters.cluster.api import timestamps
+from adapters.service.web.dashboard.query import MAX_DIGITS, Window, number
+from adapters.service.web.dashboard.recent_plans import RecentPlans
+from adapters.wire.records.grant import read_grant
+from adapters.wire.records.move_plan import (
+    MovePhase,
+    MovePlace,
+    MovePlanObject,
+    MovePlanRecordError,
+    MovePlanSpec,
+    MovePlanStatus,
+    MoveStep,
+    PlannedMove,
+    read_spec,
+    read_status,
+)
+from adapters.wire.visible import visible
+from core.feasibility.inventory import Inventory
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+
+View = dict[str, object]
+
+PLANS = 10
+"""Plans of one answer, each with up to 256 moves."""
+
+ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
+
+
+async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, str]) -> View:
+    """The plans from ``offset`` on, the newest first.
+
+    Raises:
+        QueryError: the offset is invalid.
+    """
+    window = Window(number(query, "offset", 0, 10**MAX_DIGITS), PLANS)
+    newest = sorted(
+        recent.plans,
+        key=lambda plan: (plan.metadata.creation_timestamp, plan.metadata.name),
+        reverse=True,
+    )
+    rows: list[View] = []
+    for plan in window.part(newest):
+        rows.append(_plan(plan, inventory))
+        await sleep(0)
+    return {"total": len(newest), "problem": visible(recent.problem), "rows": rows}
+
+
+def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | None:
+    """The picture of a plan, by its name; None where there is no such plan, or it is invalid.
+
+    Before is what ``spec`` says of the moved pods, after what it says of them and of the targets;
+    of the other pods, both have what the ledgers have now.
+    """
+    plan = next((each for each in recent.plans if each.metadata.name == name), None)
+    if plan is None:
+        return None
+    try:
+        spec, status = read_spec(plan), read_status(plan)
+    except MovePlanRecordError:
+        return None
+    before: dict[str, list[Allocation]] = {node: [] for node in _nodes(spec)}
+    after: dict[str, list[Allocation]] = {node: [] for node in before}
+    for move in spec.moves:
+        pod = f"{move.namespace}/{move.pod}"
+        before[move.from_.node].append(_allocation(move.uid, pod, move.from_))
+        after[move.to.node].append(_allocation(move.uid, pod, move.to))
+    for position, target in enumerate(spec.targets):
+        if target.place is not None:
+            named = f"{target.namespace}/{target.name}" if target.namespace else target.name
+            uid = target.uid or f"target-{position}"
+            after[target.place.node].append(_allocation(uid, named, target.place))
+    ledgers = {node: found for node in before if (found := inventory.get(node)) is not None}
+    others = {node: _others(plan, spec, status, ledger) for node, ledger in ledgers.items()}
+
+    def with_others(planned: Mapping[str, list[Allocation]]) -> dict[str, NodeLedger]:
+        """First what the plan says, which is exact: the others may exceed the card by now."""
+        return {
+            node: NodeLedger.restored(ledger.node, [*planned[node], *others[node]])
+            for node, ledger in ledgers.items()
+        }
+
+    return picture(with_others(before), with_others(after), {move.uid for move in spec.moves})
+
+
+def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
+    view: View = {
+        "name": visible(plan.metadata.name),
+        "created": _time(plan.metadata.creation_timestamp),
+        "problem": "",
+        "phase": "",
+        "step": 0,
+        "reason": "",
+        "updated": None,
+        "moves": [],
+        "picture": None,
+    }
+    try:
+        status = read_status(plan)
+        view["phase"], view["step"] = status.phase.value, status.step
+        view["reason"], view["updated"] = visible(status.reason), _time(status.updated_at)
+        spec = read_spec(plan)
+    except MovePlanRecordError as error:
+        return {**view, "problem": visible(str(error))}
+    nodes = _nodes(spec)
+    ledgers = [found for node in nodes if (found := inventory.get(node)) is not None]
+    unknown = [node for node in nodes if inventory.get(node) is None]
+    version = sum(ledger.version for ledger in ledgers)
+    return {
+        **view,
+        "problem": f"there is no ledger of node {unknown[0]}" if unknown else "",
+        "moves": list(_moves(spec, status)),
+        "picture": f"{plan.metadata.resource_version}-{version}" if ledgers else None,
+    }
+
+
+def _moves(spec: MovePlanSpec, status: MovePlanStatus) -> Iterator[View]:
+    begun = {each.step: each for each in status.steps}
+    for step, move in enumerate(spec.moves, start=1):
+        yield _move(step, move, begun.get(step), ended=status.phase in ENDED)
+
+
+def _move(step: int, move: PlannedMove, done: MoveStep | None, *, ended: bool) -> View:
+    view: View = {
+        "step": step,
+        "pod": f"{move.namespace}/{move.pod}",
+        "from": move.from_.node,
+        "to": move.to.node,
+        "state": "stays" if ended else "waits",
+        "replacement": "",
+        "at": None,
+    }
+    if done is None:
+        return view
+    if done.replacement:
+        view["replacement"] = f"{move.namespace}/{visible(done.replacement)}"
+    if done.skipped:
+        state, at = "skipped", done.evicted_at
+    elif done.ready_at:
+        state, at = "ready", done.ready_at
+    elif done.evicted_at:
+        state, at = "evicted", done.evicted_at
+    else:
+        state, at = "evicting", done.begun_at
+    return {**view, "state": state, "at": _time(at)}
+
+
+def _nodes(spec: MovePlanSpec) -> list[str]:
+    """The nodes that a plan changes, each once."""
+    moved = (place.node for move in spec.moves for place in (move.from_, move.to))
+    placed = (target.place.node for target in spec.targets if target.place is not None)
+    return list(dict.fromkeys((*moved, *placed)))
+
+
+def _allocation(uid: str, pod: str, place: MovePlace) -> Allocation:
+    return Allocation(uid, pod, "", place.node, tuple(map(read_grant, place.grants)))
+
+
+def _others(
+    plan: MovePlanObject, spec: MovePlanSpec, status: MovePlanStatus, ledger: NodeLedger
+) -> list[Allocation]:
+    """What is no part of the plan: not the pods of the spec, their successors, and its holds."""
+    uids = {move.uid for move in spec.moves} | {target.uid for target in spec.targets}
+    for hold in ledger.holds:
+        if hold.plan == plan.metadata.uid:
+            uids |= {hold.id, hold.taken_by}
+    came = {
+        f"{spec.moves[each.step - 1].namespace}/{each.replacement}"
+        for each in status.steps
+        if each.step <= len(spec.moves)
+    }
+    return [
+        each
+        for each in ledger.allocations.values()
+        if each.uid not in uids and each.pod not in came
+    ]
+
+
+def _time(text: str) -> str | None:
+    """A time as the page reads it; None where it is none."""
+    moment = timestamps.read(text)
+    try:
+        return None if moment is None else timestamps.seconds(moment)
+    except OverflowError:
+        return None
