@@ -297,8 +297,9 @@ class MoveCoordinator:
         """
         number = plan.status.step
         if not any(each.step == number and each.begun_at for each in plan.status.steps):
-            await check_move(self._service, plan.move)
-            self._untaken(plan, number)
+            found = await check_move(self._service, plan.move)
+            if not isinstance(found, Gone):
+                self._untaken(plan, number)
 
     async def _order_next(self, plan: _Plan) -> None:
         """Order the next eviction, once the new place is free.

@@ -14,9 +14,12 @@ from adapters.service.reconcile.moves.tests.moved_cluster import (
 )
 from adapters.service.reconcile.tests.preempted_cluster import rejected
 from adapters.service.tests.builders import Json, a_node, a_pod
+from adapters.stores.quotas import StoredQuota
 from adapters.wire.kube import NodeSpec, Taint
 from adapters.wire.records.move_plan import MovePhase, MovePlanSpec, MoveStep
 from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaAmounts, QuotaLimits
+from core.quota.quota import Quota, QuotaHold
 
 THREE = (a_node("n1", cards=1), a_node("n2", cards=1), a_node("n3", cards=2))
 
@@ -56,6 +59,38 @@ def test_no_pod_is_evicted_whose_new_node_takes_none(spec: NodeSpec, phase: Move
         assert await moved.look() == "Stopped"
 
         assert moved.plans.status().reason.startswith("default/web-1 cannot run on n2: un")
+
+
+@pytest.mark.parametrize("phase", [MovePhase.READY, MovePhase.EVICT])
+@pytest.mark.parametrize("cards", [0, 1])
+def test_no_pod_is_evicted_whose_quota_would_refuse_the_next_one(
+    cards: int, phase: MovePhase
+) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, phase)
+        hold = QuotaHold("uid-web-1", "default/web-1", "n1", QuotaAmounts(1000, 1000 << 20), 1)
+        limits = QuotaLimits(cards=cards * 1000)  # it was lowered
+        quota = Quota("default", limits, {hold.key: hold}, counted=True)
+        moved.rig.bench.service.quotas.put(StoredQuota(quota, "1"))
+
+        assert await moved.look() == ("Evict" if cards else "Stopped")
+
+        if not cards:
+            assert moved.plans.status().reason.startswith("default/web-1 would get no cards: quota")
+
+
+def test_the_next_pod_of_one_that_ended_while_the_mover_waited_stops_no_plan() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICT)
+        moved.rig.end("web-1")  # by hand
+        moved.create(owned(a_pod("web-2", memory=1000)))
+        assert await moved.bind("web-2", "n2") == ""
+
+        assert await moved.look() == "Evict"
 
 
 def test_what_the_mover_has_begun_is_not_stopped_under_its_hands() -> None:
