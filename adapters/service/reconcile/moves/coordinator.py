@@ -307,7 +307,7 @@ class MoveCoordinator:
         The place of a pod that is gone stays: another one may still come for it.
 
         Raises:
-            PlanError: the move is not possible any more, or has no use.
+            PlanError: the move is not possible any more.
         """
         status, number = plan.status, plan.status.step + 1
         if number > len(plan.spec.moves):
@@ -320,7 +320,10 @@ class MoveCoordinator:
             await self._write(plan, phase=MovePhase.READY, step=number, steps=skipped)
             return
         if not await self._has_use(plan.spec, number):
-            raise PlanError(f"nothing waits any more for what move {number} makes room for")
+            left = f"moves {number} to {len(plan.spec.moves)} are left out"
+            why = f"{left}: what they make room for is bound or gone"
+            await self._write(plan, phase=MovePhase.PLACING, reason=why)
+            return
         hold = self._untaken(plan, number)
         ledger = self._service.ledgers.inventory.ledger(move.to.node)
         if not is_free(hold, found, ledger.release(move.uid)):
@@ -381,8 +384,8 @@ class MoveCoordinator:
             text = f"{', '.join(waiting[:5])} not bound to the place that is held"
             self._check_time(plan, plan.status.updated_at, text)
             return
-        await self._write(plan, phase=MovePhase.FINISHED, reason="")
-        count = len(plan.spec.moves)
+        await self._write(plan, phase=MovePhase.FINISHED)
+        count = sum(not step.skipped for step in plan.status.steps)
         self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
         await self._release(plan.uid)
         self._renewed.clear()

@@ -119,10 +119,11 @@ def test_no_pod_is_evicted_for_a_pod_that_waits_no_more(*, bound: bool) -> None:
         else:
             moved.rig.end("big")
 
-        assert await moved.look() == "Stopped"
+        assert await moved.look(2) == "Finished"
 
-        why = "nothing waits any more for what move 1 makes room for"
+        why = "moves 1 to 1 are left out: what they make room for is bound or gone"
         assert moved.plans.status().reason == why
+        assert moved.events[-1] == ("PlanFinished", "0 pods were moved.")
         assert moved.kept() == []
 
 
