@@ -159,13 +159,13 @@ class Execution:
 
     def _ended(self, status: MovePlanStatus) -> bool:
         name, text = self._plan.name, phase_text(self._plan.spec, status)
-        if status.reason:
+        if status.reason or status.phase is MovePhase.STOPPED:
             self._reporter.line(f"plan {name}: {text}: {status.reason}")
             return status.phase is MovePhase.FINISHED
         for line in target_lines(self._plan.spec):
             self._reporter.line(line)
         self._reporter.line(f"plan {name}: {text}")
-        return status.phase is MovePhase.FINISHED
+        return True
 
     def _check_progress(self, status: MovePlanStatus) -> None:
         """Say who does not answer, by the time since the status changed."""
