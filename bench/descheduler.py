@@ -16,11 +16,13 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
-from adapters.cli.defrag.gain import Gain
+from adapters.cli.defrag.gain import Gain, gain
 from adapters.cli.defrag.goal import PendingPods
 from adapters.cli.defrag.plan_object import as_object
 from adapters.cli.defrag.planning import Planned, planned
-from adapters.cli.fleet.fleet import read_fleet
+from adapters.cli.fleet.facts import FleetFacts
+from adapters.cli.fleet.fleet import Fleet, read_fleet
+from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.origin import Origin
 from adapters.dialects.dialect import Defaults
 from core.moves.make_room import SearchLimits
@@ -49,11 +51,11 @@ def measure(nodes: int, pending: int, least: int, most: int, seed: int) -> Itera
             written = as_object(made)
             del written["report"]
             found = descheduler.carry_out(plane, service, written)
-            yield from outcome("defrag_executed", found, plan(plane)[0])
+            yield from outcome("defrag_executed", found, plane)
         for name, plugin, arguments in runs(least, most):
             with begin():
                 found = descheduler.deschedule(plane, service, plugin, arguments)
-                yield from outcome(name, found, plan(plane)[0])
+                yield from outcome(name, found, plane)
 
 
 def runs(least: int, most: int) -> Iterator[tuple[str, str, Mapping[str, object]]]:
@@ -69,11 +71,17 @@ def runs(least: int, most: int) -> Iterator[tuple[str, str, Mapping[str, object]
         yield f"high_utilization_{percent}", "HighNodeUtilization", {"thresholds": thresholds}
 
 
+def read(plane: ControlPlane) -> tuple[Fleet, Manifests]:
+    """The cluster, as the command reads it."""
+    found = Origin((), plane.kubeconfig("reader", "system:masters")).read(evictions=True)
+    return read_fleet(found, Defaults()), found
+
+
 def plan(plane: ControlPlane) -> tuple[Planned, float]:
     """The plan of ``dragoman defrag`` for all pods that wait, and seconds of processor time."""
     start = process_time()
-    found = Origin((), plane.kubeconfig("reader", "system:masters")).read(evictions=True)
-    made = planned(read_fleet(found, Defaults()), found, PendingPods(), SearchLimits())
+    fleet, found = read(plane)
+    made = planned(fleet, found, PendingPods(), SearchLimits())
     return made, process_time() - start
 
 
@@ -90,14 +98,15 @@ def planned_moves(made: Planned, seconds: float) -> Iterator[Result]:
     yield from state(name, made.gain, 1)
 
 
-def outcome(name: str, found: descheduler.Evictions, after: Planned) -> Iterator[Result]:
+def outcome(name: str, found: descheduler.Evictions, plane: ControlPlane) -> Iterator[Result]:
     """What evictions led to."""
     name = f"descheduler_{name}"
     yield f"{name}_evicted", found.evicted, "pods"
     yield f"{name}_placed", found.bound, "pods"
     yield f"{name}_without_place", found.without_place, "pods"
     yield f"{name}_s", found.seconds, "s"
-    yield from state(name, after.gain, 0)
+    ledgers = {ledger.node.name: ledger for ledger in FleetFacts(read(plane)[0]).inventory}
+    yield from state(name, gain(ledgers, ledgers), 0)
 
 
 def state(name: str, gain: Gain, when: int) -> Iterator[Result]:
