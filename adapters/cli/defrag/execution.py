@@ -159,9 +159,9 @@ class Execution:
 
     def _ended(self, status: MovePlanStatus) -> bool:
         name, text = self._plan.name, phase_text(self._plan.spec, status)
-        if status.phase is MovePhase.STOPPED:
+        if status.reason or status.phase is MovePhase.STOPPED:
             self._reporter.line(f"plan {name}: {text}: {status.reason}")
-            return False
+            return status.phase is MovePhase.FINISHED
         for line in target_lines(self._plan.spec):
             self._reporter.line(line)
         self._reporter.line(f"plan {name}: {text}")

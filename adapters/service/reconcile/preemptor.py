@@ -255,6 +255,8 @@ class Preemptor:
         now, request = self._service.ports.clock.now(), rejected.pod.request
         if request.uid in self._attempts or request.plugin is not None:
             return False
+        if self._service.ledgers.keeping_for(request.uid):
+            return False  # a plan of moves makes room for it
         if now - rejected.since < DELAY or rejected.is_preempting(now):
             return False
         if now - rejected.asked > RECENT or not rejected.nodes:

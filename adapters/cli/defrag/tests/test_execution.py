@@ -198,6 +198,15 @@ def test_a_plan_that_stops_says_why_and_what_it_waited_for(tmp_path: Path) -> No
     assert result.stderr == f"note: step 1 of 2: evicts the pod: {waits}\n"
 
 
+def test_a_plan_whose_targets_are_gone_promises_nothing_of_them(tmp_path: Path) -> None:
+    left = "moves 2 to 2 are left out: what they make room for is bound or gone"
+
+    result = executed(Plans([status("Finished", 1, DONE, reason=left)]), tmp_path)
+
+    assert result.exit_code == 0
+    assert result.stdout.endswith(f"after 18 s\nplan {NAME}: finished: {left}\n")
+
+
 def test_a_plan_that_is_there_goes_on(tmp_path: Path) -> None:
     plans = Plans([status("Finished", 2, DONE, SKIPPED)], {NAME: a_plan()})
 

@@ -47,7 +47,8 @@ def kept_place(
         staying: the uids of the pods of a node that are not about to leave it.
     """
     request, found = pod_request.request, dict[str, tuple[str, Hold]]()
-    for node in ledgers.holding():
+    owner = controller(pod_request.pod)
+    for node in () if owner is None else ledgers.keeping_for(owner.uid):
         hold = kept_for(pod_request.pod, request, ledgers.record(node))
         if hold is not None and hold.recipient != request.uid:
             found[hold.id] = node, hold

@@ -37,12 +37,14 @@ class LedgerCache:
         self._stored: dict[str, Stored] = {}
         self._problems: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
-        self._holding: dict[str, None] = {}
+        self._holding: dict[str, frozenset[str]] = {}
 
     def load(self, stored: Mapping[str, Stored]) -> None:
         """Replace all records with those of the store; reservations stay where they still fit."""
         self._stored = dict(sorted(stored.items()))
-        self._holding = {name: None for name, each in self._stored.items() if each.ledger.holds}
+        self._holding = {
+            name: _recipients(each) for name, each in self._stored.items() if each.ledger.holds
+        }
         self._problems.clear()
         self.inventory = Inventory(self._combined(node) for node in self._stored)
         self._note_cards(self.inventory.models())
@@ -80,7 +82,7 @@ class LedgerCache:
             self._stored[change.node] = self._same_node(change.stored)
             self._holding.pop(change.node, None)
             if change.stored.ledger.holds:
-                self._holding[change.node] = None
+                self._holding[change.node] = _recipients(change.stored)
             self.inventory.put(self._combined(change.node))
         self.revision += 1
 
@@ -145,6 +147,10 @@ class LedgerCache:
     def holding(self) -> Collection[str]:
         """The nodes whose records have holds."""
         return self._holding.keys()
+
+    def keeping_for(self, uid: str) -> list[str]:
+        """The nodes that keep a place for a pod, or for the next one of a controller."""
+        return [node for node, recipients in self._holding.items() if uid in recipients]
 
     def record(self, node: str) -> NodeLedger:
         """The ledger of a node as it was last read from the store.
@@ -253,3 +259,7 @@ class LedgerCache:
             self._note_cards(stored.ledger.node.cards)
             return stored
         return replace(stored, ledger=replace(stored.ledger, node=known.node))
+
+
+def _recipients(stored: Stored) -> frozenset[str]:
+    return frozenset(hold.recipient for hold in stored.ledger.holds)

@@ -11,6 +11,8 @@ from adapters.service.reconcile.moves.places import placement
 from adapters.wire.kube import Pod
 from adapters.wire.records.move_plan import MovePlace, PlannedMove, PlannedTarget
 from core.feasibility.plugin import kubelet_chooses
+from core.quota.amounts import amounts_of
+from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
 
@@ -87,10 +89,10 @@ def _bound_together(service: Service, pod: Pod) -> str:
 
 
 def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request:
-    """What a pod requests, if its place is just that, and its node takes the pod.
+    """What a pod requests, if its place is just that, and it could be bound there.
 
     Raises:
-        PlanError: it requests something else, or nothing, or its node is cordoned or tainted.
+        PlanError: it requests something else, or nothing, or its node or its quota refuses it.
     """
     objects = service.ports.objects
     node = objects.nodes().get(place.node)
@@ -111,4 +113,8 @@ def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request
     request, grants = found.request, placement(place).grants
     if not is_asked(request, grants, ledger.node) or not are_linked(request, grants, ledger.node):
         raise PlanError(f"{name}: its place on {place.node} is not what it requests")
+    kept = Allocation.of(request, placement(place))
+    short = service.quotas.refusal_of(kept.pod_ref, amounts_of(kept, ledger.node), (request.uid,))
+    if short is not None:
+        raise PlanError(f"{name} would get no cards: {short}")
     return request

@@ -40,11 +40,13 @@ from adapters.service.reconcile.moves.check import (
 )
 from adapters.service.reconcile.moves.places import (
     NAMED_AGAIN,
+    Changes,
     changes_by_node,
     move_hold,
     target_hold,
 )
 from adapters.wire.kube import Pod, full_name, is_ready
+from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.move_plan import (
     MovePhase,
     MovePlanObject,
@@ -257,10 +259,26 @@ class MoveCoordinator:
             problem = await service.committer.keep(node, each)
             if problem:
                 raise PlanError(f"the places of the plan are not free any more: {problem}")
+            await self._check_stored(node, each)
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
         why = f"All new places of {count} pods are held."
         self._report(plan.object, "PlacesHeld", why, warning=False)
+
+    async def _check_stored(self, node: str, changes: Changes) -> None:
+        """Check that the store has what was kept: an earlier definition of NodeLedgers drops it.
+
+        Raises:
+            PlanError: it has not.
+        """
+        try:
+            stored = await self._service.ports.store.read(node)
+        except LedgerRecordError as error:
+            raise PlanError(f"NodeLedger {node}: {error}") from error
+        there = {hold.id for hold in stored.ledger.holds} if stored else set[str]()
+        if not all(each.id in there for each in changes if isinstance(each, Hold)):
+            what = "has no places that are kept: install configs/crd/nodeledgers.yaml"
+            raise PlanError(f"NodeLedger {node} {what}")
 
     def _check_mover(self, plan: _Plan) -> None:
         """Check that the mover is alive.
@@ -279,8 +297,9 @@ class MoveCoordinator:
         """
         number = plan.status.step
         if not any(each.step == number and each.begun_at for each in plan.status.steps):
-            await check_move(self._service, plan.move)
-            self._untaken(plan, number)
+            found = await check_move(self._service, plan.move)
+            if not isinstance(found, Gone):
+                self._untaken(plan, number)
 
     async def _order_next(self, plan: _Plan) -> None:
         """Order the next eviction, once the new place is free.
@@ -288,7 +307,7 @@ class MoveCoordinator:
         The place of a pod that is gone stays: another one may still come for it.
 
         Raises:
-            PlanError: the move is not possible any more, or has no use.
+            PlanError: the move is not possible any more.
         """
         status, number = plan.status, plan.status.step + 1
         if number > len(plan.spec.moves):
@@ -301,7 +320,10 @@ class MoveCoordinator:
             await self._write(plan, phase=MovePhase.READY, step=number, steps=skipped)
             return
         if not await self._has_use(plan.spec, number):
-            raise PlanError(f"nothing waits any more for what move {number} makes room for")
+            left = f"moves {number} to {len(plan.spec.moves)} are left out"
+            why = f"{left}: what they make room for is bound or gone"
+            await self._write(plan, phase=MovePhase.PLACING, reason=why)
+            return
         hold = self._untaken(plan, number)
         ledger = self._service.ledgers.inventory.ledger(move.to.node)
         if not is_free(hold, found, ledger.release(move.uid)):
@@ -362,8 +384,8 @@ class MoveCoordinator:
             text = f"{', '.join(waiting[:5])} not bound to the place that is held"
             self._check_time(plan, plan.status.updated_at, text)
             return
-        await self._write(plan, phase=MovePhase.FINISHED, reason="")
-        count = len(plan.spec.moves)
+        await self._write(plan, phase=MovePhase.FINISHED)
+        count = sum(not step.skipped for step in plan.status.steps)
         self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
         await self._release(plan.uid)
         self._renewed.clear()
@@ -456,7 +478,9 @@ class MoveCoordinator:
 
     async def _stop(self, plan: _Plan, reason: str) -> None:
         await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
-        self._report(plan.object, "PlanStopped", reason, warning=True)
+        # The Event is in namespace default; the reason may name pods of others.
+        why = f"Stopped at step {plan.status.step}; its status says why."
+        self._report(plan.object, "PlanStopped", why, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
         await self._release(plan.uid)
         self._renewed.clear()

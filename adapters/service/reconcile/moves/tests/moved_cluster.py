@@ -41,7 +41,7 @@ class Plans:
 
     Attributes:
         errors: of the next writes.
-        denied: plans whose status no process may write.
+        denied: plans whose status cannot be written.
         unlisted: why they cannot be listed; None where they can.
     """
 

@@ -1,5 +1,7 @@
 """What changes under a plan: no pod is evicted that would have no place, or for nothing."""
 
+import dataclasses
+
 import msgspec
 import pytest
 
@@ -12,8 +14,12 @@ from adapters.service.reconcile.moves.tests.moved_cluster import (
 )
 from adapters.service.reconcile.tests.preempted_cluster import rejected
 from adapters.service.tests.builders import Json, a_node, a_pod
+from adapters.stores.quotas import StoredQuota
 from adapters.wire.kube import NodeSpec, Taint
 from adapters.wire.records.move_plan import MovePhase, MovePlanSpec, MoveStep
+from core.ledger.node_ledger import NodeLedger
+from core.quota.amounts import QuotaAmounts, QuotaLimits
+from core.quota.quota import Quota, QuotaHold
 
 THREE = (a_node("n1", cards=1), a_node("n2", cards=1), a_node("n3", cards=2))
 
@@ -55,6 +61,38 @@ def test_no_pod_is_evicted_whose_new_node_takes_none(spec: NodeSpec, phase: Move
         assert moved.plans.status().reason.startswith("default/web-1 cannot run on n2: un")
 
 
+@pytest.mark.parametrize("phase", [MovePhase.READY, MovePhase.EVICT])
+@pytest.mark.parametrize("cards", [0, 1])
+def test_no_pod_is_evicted_whose_quota_would_refuse_the_next_one(
+    cards: int, phase: MovePhase
+) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, phase)
+        hold = QuotaHold("uid-web-1", "default/web-1", "n1", QuotaAmounts(1000, 1000 << 20), 1)
+        limits = QuotaLimits(cards=cards * 1000)  # it was lowered
+        quota = Quota("default", limits, {hold.key: hold}, counted=True)
+        moved.rig.bench.service.quotas.put(StoredQuota(quota, "1"))
+
+        assert await moved.look() == ("Evict" if cards else "Stopped")
+
+        if not cards:
+            assert moved.plans.status().reason.startswith("default/web-1 would get no cards: quota")
+
+
+def test_the_next_pod_of_one_that_ended_while_the_mover_waited_stops_no_plan() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICT)
+        moved.rig.end("web-1")  # by hand
+        moved.create(owned(a_pod("web-2", memory=1000)))
+        assert await moved.bind("web-2", "n2") == ""
+
+        assert await moved.look() == "Evict"
+
+
 def test_what_the_mover_has_begun_is_not_stopped_under_its_hands() -> None:
     @on()
     async def _(moved: Moved) -> None:
@@ -81,10 +119,11 @@ def test_no_pod_is_evicted_for_a_pod_that_waits_no_more(*, bound: bool) -> None:
         else:
             moved.rig.end("big")
 
-        assert await moved.look() == "Stopped"
+        assert await moved.look(2) == "Finished"
 
-        why = "nothing waits any more for what move 1 makes room for"
+        why = "moves 1 to 1 are left out: what they make room for is bound or gone"
         assert moved.plans.status().reason == why
+        assert moved.events[-1] == ("PlanFinished", "0 pods were moved.")
         assert moved.kept() == []
 
 
@@ -218,3 +257,44 @@ def test_a_plan_that_is_being_deleted_is_carried_out_no_more() -> None:
 
         assert await moved.look() == "Ready"  # a finalizer keeps it
         assert moved.kept() == []
+
+
+def test_nothing_is_preempted_for_a_pod_that_a_plan_makes_room_for() -> None:
+    @on(*THREE)
+    async def _(moved: Moved) -> None:
+        for name in ("small-1", "small-2"):
+            await moved.run_pod(name, "n3", memory=5000)
+        spec = await small_on_both(moved)
+        moved.plans.create("plan", spec)
+        await moved.look()
+        await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2", "n3")
+
+        await moved.rig.preemptor.round()
+        assert moved.rig.evictor.evicted == []
+
+        moved.plans.by_name.clear()
+        await moved.look_only()
+        await moved.rig.refuse(rejected("big", memory=8000), "n1", "n2", "n3")
+        await moved.rig.preemptor.round()
+        assert len(moved.rig.evictor.evicted) == 1
+
+
+def test_no_plan_is_begun_where_the_definition_of_ledgers_keeps_no_places(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        store = moved.rig.bench.store
+        write = store.write
+
+        async def pruned(ledger: NodeLedger, expected: str | None) -> str:
+            """Write as a server whose definition of NodeLedgers is older: it has no holds."""
+            return await write(dataclasses.replace(ledger, holds=()), expected)
+
+        monkeypatch.setattr(store, "write", pruned)
+
+        assert await moved.look() == "Stopped"
+
+        why = "NodeLedger n1 has no places that are kept: install configs/crd/nodeledgers.yaml"
+        assert moved.plans.status().reason == why

@@ -140,7 +140,8 @@ def test_a_plan_whose_pod_goes_elsewhere_stops() -> None:
         assert await moved.look() == "Stopped"
         where = "default/web-2 went to n3, not to the place held on n2"
         assert moved.plans.status().reason == where
-        assert moved.events[-1] == ("PlanStopped", where)
+        # Its Event is in namespace default, and names no pod of another one.
+        assert moved.events[-1] == ("PlanStopped", "Stopped at step 1; its status says why.")
 
 
 def test_a_plan_is_not_begun_where_a_place_was_taken() -> None:
