@@ -42,7 +42,7 @@ NOT_INSTALLED = (
 
 NO_SERVICE = (
     "no service began with the plan in {seconds:.0f} s: defrag.enabled of the chart is false, or no"
-    " replica of Dragoman runs"
+    " replica of Dragoman runs, or the one that leads was not restarted since (a sidecar)"
 )
 
 NO_MOVER = (

@@ -262,7 +262,7 @@ class MoveCoordinator:
             await self._check_stored(node, each)
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
-        why = f"All new places of {count} pods are held."
+        why = f"The places of the plan are held; {_pods(count)} to move."
         self._report(plan.object, "PlacesHeld", why, warning=False)
 
     async def _check_stored(self, node: str, changes: Changes) -> None:
@@ -386,7 +386,9 @@ class MoveCoordinator:
             return
         await self._write(plan, phase=MovePhase.FINISHED)
         count = sum(not step.skipped for step in plan.status.steps)
-        self._report(plan.object, "PlanFinished", f"{count} pods were moved.", warning=False)
+        self._report(
+            plan.object, "PlanFinished", f"All is done; {_pods(count)} moved.", warning=False
+        )
         await self._release(plan.uid)
         self._renewed.clear()
 
@@ -534,6 +536,10 @@ def _spec(found: MovePlanObject, status: MovePlanStatus) -> MovePlanSpec:
     if not first <= status.step <= len(spec.moves):
         raise MovePlanRecordError(f"status.step: the plan has no move {status.step}")
     return spec
+
+
+def _pods(count: int) -> str:
+    return "1 pod" if count == 1 else f"{count} pods"
 
 
 def _owner(move: PlannedMove) -> str:
