@@ -79,11 +79,18 @@ def mover(plane: ControlPlane, service: Service) -> MoverProcess:  # noqa: ARG00
 
 
 @pytest.fixture(autouse=True)
-def _cleared(plane: ControlPlane) -> Iterator[None]:
+def _cleared(plane: ControlPlane, service: Service) -> Iterator[None]:
     yield
     clear(plane.api, PLANS, DEPLOYMENTS, BUDGETS)
     wait_until_free(plane, *NODES, *MIXED)
     within(30, lambda: not any(ledger(plane, node).get("holds") for node in (*NODES, *MIXED)))
+    within(60, partial(has_no_reservation, service))
+
+
+def has_no_reservation(service: Service) -> bool:
+    """Whether no plan of vc-scheduler takes room for a pod that is gone; it does for 30 s."""
+    service.ask("/extender/filter", {"Pod": waiting("asked", KUBE, 1000), "NodeNames": []})
+    return "dragoman_holds 0.0" in service.metrics()
 
 
 def share(memory: int) -> dict[str, str]:
@@ -274,7 +281,7 @@ def test_a_node_is_emptied_and_stays_empty_until_then(
         fill(plane, KUBE)
         plan = planned(plane, "--free-nodes", "1", "--pool", "pool=plain")
         (target,) = plan["spec"]["targets"]
-        assert len(plan["spec"]["moves"]) == 2
+        assert len(plan["spec"]["moves"]) == len(held(plane, target["name"])) > 0
         path = create(plane, plan)
         within(30, lambda: status(plane, path).get("phase", "") not in ("", "Waiting"))
 
