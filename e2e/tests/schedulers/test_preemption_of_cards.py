@@ -61,6 +61,11 @@ def plane() -> Iterator[ControlPlane]:
     with run() as this:
         plane = start_gang_plane(this)
         add_priorities(plane.api)
+        # Early: the API server rejects a pod of a class that its cache does not have yet.
+        plane.api.create(
+            "/apis/scheduling.k8s.io/v1/priorityclasses",
+            {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"},
+        )
         install(plane)
         add_ready_nodes(plane, [described(NODE, volcano(gpus(NODE, 2)))])
         yield plane
@@ -226,8 +231,6 @@ def test_pods_that_a_budget_protects_stay(plane: ControlPlane, service: Service)
 def test_a_pod_that_never_preempts_waits(plane: ControlPlane, service: Service) -> None:
     with turn(starter(service, KUBE), plane):
         fill(plane)
-        never = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
-        plane.api.create("/apis/scheduling.k8s.io/v1/priorityclasses", never)
         plane.api.create(PODS, pod("wanted", KUBE, LARGE, priority="patient"))
 
         time.sleep(LONG)

@@ -31,7 +31,7 @@ AT_ONCE = 2 * MILLISECOND
 EVERY = SECOND
 """Nanoseconds between two rounds."""
 
-PATIENCE = 10 * SECOND
+PATIENCE = 5 * SECOND
 """Nanoseconds for which a pod waits before it is evaluated. Schedulers bind most pods sooner; of
 pods that came at once the evaluation took a fifth of this process's time for each pod."""
 

@@ -123,7 +123,7 @@ def test_no_pod_is_evicted_for_a_pod_that_waits_no_more(*, bound: bool) -> None:
 
         why = "moves 1 to 1 are left out: what they make room for is bound or gone"
         assert moved.plans.status().reason == why
-        assert moved.events[-1] == ("PlanFinished", "0 pods were moved.")
+        assert moved.events[-1] == ("PlanFinished", "All is done; 0 pods moved.")
         assert moved.kept() == []
 
 

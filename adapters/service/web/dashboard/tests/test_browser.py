@@ -221,7 +221,7 @@ def test_a_pod_has_a_page_with_its_cards(visit: Visit) -> None:
 def test_a_pending_pod_has_its_reason_and_an_explanation_over_all_nodes(visit: Visit) -> None:
     page = visit.open("#/pending")
     row = page.get_by_role("row").filter(has_text=f"default/{HUGE}")
-    expect(row).to_contain_text("GiB short; ", timeout=30_000)
+    expect(row).to_contain_text("GiB short; ", timeout=90_000)  # at a twentieth of a processor
     expect(row).to_contain_text(" ago")
     visit.picture("pending")
 
