@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from adapters.accounting.movable import controller
 from adapters.cluster.api import timestamps
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.reconcile.moves.coordinator import MoveCoordinator
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
-from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import KubeNode, OwnerReference, Pod
 from adapters.wire.records.grant import grant_record
 from adapters.wire.records.move_plan import (
     MoveController,
@@ -169,7 +170,7 @@ class Moved:
         ledger = self.rig.bench.service.ledgers.record(source)
         (grant,) = ledger.allocations[pod.metadata.uid].grants
         moved = dataclasses.replace(grant, card=card)
-        owner = (pod.metadata.owner_references or ())[0]
+        owner = owner_of(pod)
         return PlannedMove(
             "default",
             name,
@@ -205,6 +206,13 @@ class Moved:
         assert plan.metadata.name
         assert warning is (reason == "PlanStopped")
         self.events.append((reason, text))
+
+
+def owner_of(pod: Pod) -> OwnerReference:
+    """The controller of a pod that has one."""
+    owner = controller(pod)
+    assert owner is not None
+    return owner
 
 
 def owned(pod: Json, kind: str = "ReplicaSet", owner: str = "") -> Json:

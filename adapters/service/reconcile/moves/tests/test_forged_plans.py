@@ -4,7 +4,7 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from adapters.service.reconcile.moves.tests.moved_cluster import Moved, on, owned
+from adapters.service.reconcile.moves.tests.moved_cluster import Moved, on, owned, owner_of
 from adapters.service.tests.builders import Json, a_node, a_pod
 from adapters.wire.records.grant import grant_record
 from adapters.wire.records.move_plan import (
@@ -52,7 +52,7 @@ async def a_move_of(moved: Moved, name: str) -> PlannedMove:
     pod = moved.rig.pod(name)
     ledger = moved.rig.bench.service.ledgers.record("n1")
     grants = tuple(map(grant_record, ledger.allocations[pod.metadata.uid].grants))
-    (owner,) = pod.metadata.owner_references or ()
+    owner = owner_of(pod)
     source = MovePlace("n1", grants)
     target = MovePlace("n2", tuple(replace(each, card="GPU-n2-0") for each in grants))
     return PlannedMove(

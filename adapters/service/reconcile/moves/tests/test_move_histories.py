@@ -15,7 +15,7 @@ from adapters.service.decide.service import Service
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.reconcile.moves.coordinator import MoveCoordinator
-from adapters.service.reconcile.moves.tests.moved_cluster import READY, Plans, owned
+from adapters.service.reconcile.moves.tests.moved_cluster import READY, Plans, owned, owner_of
 from adapters.service.reconcile.tests.preempted_cluster import Ended
 from adapters.service.tests.builders import (
     DIALECTS,
@@ -154,7 +154,7 @@ class World:
         pod = next(each for each in self.cluster.pods() if each.metadata.uid == uid)
         source = pod.spec.node_name or ""
         held = self.replicas[0].service.ledgers.record(source).allocations[uid]
-        (owner,) = pod.metadata.owner_references or ()
+        owner = owner_of(pod)
         return PlannedMove(
             "default",
             pod.metadata.name,
@@ -248,7 +248,7 @@ class World:
                 self.evicted.append(pod.metadata.name)
                 gone = replace(pod.metadata, deletion_timestamp="2026-01-31T12:00:00Z")
                 self.cluster.put(replace(pod, metadata=gone))
-                service, owner = self.replicas[0].service, (pod.metadata.owner_references or ())[0]
+                service, owner = self.replicas[0].service, owner_of(pod)
                 found = service.pod_requests.read(pod)
                 assert found is not None
                 memory = (found.request.containers[0].memory or 0) >> 20
