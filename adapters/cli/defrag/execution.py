@@ -33,8 +33,6 @@ which the mover says its first word."""
 SIGN_OF_LIFE = 90.0
 """Seconds in which a mover that waits writes that it does: it does so every minute."""
 
-ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
-
 NOT_INSTALLED = (
     "the cluster has no MovePlans: install their definition (configs/crd/moveplans.yaml), and set"
     " defrag.enabled of the chart"
@@ -101,7 +99,7 @@ class Execution:
         while found is not None:
             status = _status(found)
             self._report(status)
-            if status.phase in ENDED:
+            if status.phase.has_ended:
                 return self._ended(status)
             self._check_progress(status)
             await asyncio.sleep(POLL)
@@ -148,7 +146,7 @@ class Execution:
         for each in done[self._said :]:
             self._reporter.line(self._step(each))
         self._said = max(self._said, len(done))
-        if status.reason != self._reason and status.phase not in ENDED:
+        if status.reason != self._reason and not status.phase.has_ended:
             self._reason = status.reason
             if status.reason:
                 self._reporter.note(f"{phase_text(spec, status)}: {status.reason}")

@@ -62,6 +62,11 @@ class MovePhase(Enum):
     STOPPED = "Stopped"
     """The plan was given up for ``reason``; no place is held any more."""
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing comes next."""
+        return self in (MovePhase.FINISHED, MovePhase.STOPPED)
+
 
 class TargetKind(Enum):
     """What moves are for."""

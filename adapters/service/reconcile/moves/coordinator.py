@@ -71,8 +71,6 @@ SILENCE = 600
 RENEW = 30 * SECOND
 """Nanoseconds after which the cards of a pod that is not bound yet are kept again."""
 
-_ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
-
 _NOT_BEGUN = (MovePhase.NEW, MovePhase.WAITING)
 
 
@@ -210,7 +208,7 @@ class MoveCoordinator:
         status = MovePlanStatus()
         try:
             status = read_status(found)
-            if status.phase in _ENDED or found.metadata.deletion_timestamp:
+            if status.phase.has_ended or found.metadata.deletion_timestamp:
                 return None
             spec = _spec(found, status)
         except MovePlanRecordError as error:

@@ -13,7 +13,6 @@ from adapters.service.web.dashboard.query import MAX_DIGITS, Window, number
 from adapters.service.web.dashboard.recent_plans import RecentPlans
 from adapters.wire.records.grant import read_grant
 from adapters.wire.records.move_plan import (
-    MovePhase,
     MovePlace,
     MovePlanObject,
     MovePlanRecordError,
@@ -33,8 +32,6 @@ View = dict[str, object]
 
 PLANS = 10
 """Plans of one answer, each with up to 256 moves."""
-
-ENDED = (MovePhase.FINISHED, MovePhase.STOPPED)
 
 
 async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, str]) -> View:
@@ -127,7 +124,7 @@ def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
 def _moves(spec: MovePlanSpec, status: MovePlanStatus) -> Iterator[View]:
     begun = {each.step: each for each in status.steps}
     for step, move in enumerate(spec.moves, start=1):
-        yield _move(step, move, begun.get(step), ended=status.phase in ENDED)
+        yield _move(step, move, begun.get(step), ended=status.phase.has_ended)
 
 
 def _move(step: int, move: PlannedMove, done: MoveStep | None, *, ended: bool) -> View:
