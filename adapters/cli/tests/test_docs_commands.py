@@ -75,6 +75,28 @@ def the_service(folder: Path) -> None:
     assert '{"deleted":"default/a","freed":["nvidia-1"]}' in done.stdout
 
 
+def log_until(folder: Path, words: str, event: str) -> str:
+    """Run a command until its log has an event, then end it; its log. It ends without an error."""
+    log = folder / "log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", CODE, *words.split()],
+            cwd=folder,
+            env=environment(folder),
+            stdout=out,
+            stderr=out,
+        )
+    try:
+        within(60, lambda: event in log.read_text(), log.read_text)
+        process.send_signal(signal.SIGTERM)
+        status = process.wait(60)
+    finally:
+        process.kill()
+        process.wait()
+    assert status == 0
+    return log.read_text()
+
+
 def the_agent(folder: Path) -> None:
     """The command of the agent's page, with a ledger in a file and no runtime."""
     (words,) = re.findall(r"`dragoman (node --config node.yaml)`", page("node-agent.md"))
@@ -88,53 +110,19 @@ def the_agent(folder: Path) -> None:
         assert config.count(before) == 1
         config = config.replace(before, after)
     (folder / "node.yaml").write_text(config)
-    log = folder / "log"
 
-    with log.open("wb") as out:
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", CODE, *words.split()],
-            cwd=folder,
-            env=environment(folder),
-            stdout=out,
-            stderr=out,
-        )
-    try:
-        within(60, lambda: "nri.disconnected" in log.read_text(), log.read_text)
-        process.send_signal(signal.SIGTERM)
-        status = process.wait(60)
-    finally:
-        process.kill()
-        process.wait()
-
-    assert status == 0
-    assert "agent.ended" in log.read_text()
+    assert "agent.ended" in log_until(folder, words, "nri.disconnected")
 
 
 def the_mover(folder: Path) -> None:
     """The command of the page of moves, in a cluster that has no plans."""
     (words,) = re.findall(r"`dragoman (mover --kubeconfig FILE)`", page("moves.md"))
-    log = folder / "log"
 
-    with api_server(folder) as server, log.open("wb") as out:
-        words = words.replace("FILE", str(server.kubeconfig))
-        process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", CODE, *words.split()],
-            cwd=folder,
-            env=environment(folder),
-            stdout=out,
-            stderr=out,
-        )
-        try:
-            within(60, lambda: "moveplans.unknown" in log.read_text(), log.read_text)
-            process.send_signal(signal.SIGTERM)
-            status = process.wait(60)
-        finally:
-            process.kill()
-            process.wait()
+    with api_server(folder) as server:
+        log = log_until(folder, words.replace("FILE", str(server.kubeconfig)), "moveplans.unknown")
 
-    assert status == 0
-    assert "mover.stopped" in log.read_text()
-    assert "watch.failed" not in log.read_text()
+    assert "mover.stopped" in log
+    assert "watch.failed" not in log
 
 
 def the_manual(folder: Path) -> None:

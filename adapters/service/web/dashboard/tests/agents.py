@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
+
+from adapters.service.web.dashboard.tests.http_server import answering
 
 PROGRAM = """
 from functools import partial
@@ -53,26 +53,12 @@ class Agents:
 def agents() -> Iterator[Agents]:
     """Agents that know nothing yet."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            node = self.path.removeprefix("/")
-            found.asked.append(node)
-            body = found.texts.get(node, "").encode()
-            self.send_response(200 if body else 503)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(path: str) -> tuple[int, bytes]:
+        node = path.removeprefix("/")
+        found.asked.append(node)
+        body = found.texts.get(node, "").encode()
+        return 200 if body else 503, body
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found = Agents(PROGRAM.format(port=server.server_address[1]))
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(answer) as port:
+        found = Agents(PROGRAM.format(port=port))
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

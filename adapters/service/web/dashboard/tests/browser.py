@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from adapters.service.tests.process import Running
+
 SCREENSHOTS = Path(__file__).parents[5] / ".screenshots"
 """Where the tests leave pictures of the page; git ignores it."""
 
@@ -86,3 +88,14 @@ class Visit:
     def close(self) -> None:
         """Close the tab."""
         self.page.context.close()
+
+
+@contextmanager
+def visiting(browser: Browser, service: Running, **options: Any) -> Iterator[Visit]:
+    """A tab, which must have logged no error when it closes."""
+    visit = Visit(browser, service.address, **options)
+    try:
+        yield visit
+    finally:
+        visit.close()
+    assert visit.errors == []

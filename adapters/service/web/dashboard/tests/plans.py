@@ -3,10 +3,9 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 from adapters.service.tests.builders import Json
+from adapters.service.web.dashboard.tests.http_server import answering
 
 PROGRAM = """
 from functools import partial
@@ -74,26 +73,12 @@ class ApiServer:
 def api_server() -> Iterator[ApiServer]:
     """An API server that has nothing but plans."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.asked += 1
-            refused = found.plans is None
-            body = json.dumps({"message": "no"} if refused else {"items": found.plans}).encode()
-            self.send_response(403 if refused else 200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(_: str) -> tuple[int, bytes]:
+        found.asked += 1
+        if found.plans is None:
+            return 403, json.dumps({"message": "no"}).encode()
+        return 200, json.dumps({"items": found.plans}).encode()
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found = ApiServer(server.server_address[1])
-    thread = Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
+    with answering(answer) as port:
+        found = ApiServer(port)
         yield found
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

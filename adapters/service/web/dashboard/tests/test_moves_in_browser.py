@@ -1,15 +1,13 @@
 """Plans of moves in a real browser, from an API server of the test."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
 from adapters.service.tests.process import Running, serving
-from adapters.service.web.dashboard.tests.browser import Visit, chromium, executable
+from adapters.service.web.dashboard.tests.browser import chromium, executable, visiting
 from adapters.service.web.dashboard.tests.plans import (
     ApiServer,
     a_move,
@@ -49,17 +47,6 @@ def service(tmp_path_factory: pytest.TempPathFactory, server: ApiServer) -> Iter
 def browser(service: Running) -> Iterator[Browser]:  # noqa: ARG001 (begins before Playwright's loop)
     with chromium() as browser:
         yield browser
-
-
-@contextmanager
-def visiting(browser: Browser, service: Running, **options: Any) -> Iterator[Visit]:
-    """A tab, which must have logged no error when it closes."""
-    visit = Visit(browser, service.address, **options)
-    try:
-        yield visit
-    finally:
-        visit.close()
-    assert visit.errors == []
 
 
 def test_plans_are_shown_with_their_moves_and_a_picture_until_the_api_server_refuses(

@@ -1,7 +1,6 @@
 """Used memory beside granted memory, in a real browser, with node agents that answer over HTTP."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from playwright.sync_api import Browser, expect
 
 from adapters.service.tests.process import Running, serving
 from adapters.service.web.dashboard.tests.agents import Agents, agents
-from adapters.service.web.dashboard.tests.browser import Visit, chromium, executable
+from adapters.service.web.dashboard.tests.browser import chromium, executable, visiting
 from core.hardware.quantity import GIB
 
 pytestmark = pytest.mark.timeout(300)
@@ -55,17 +54,6 @@ def shares(card: Any) -> bool:
 def browser(service: Running) -> Iterator[Browser]:  # noqa: ARG001 (begins before Playwright's loop)
     with chromium() as browser:
         yield browser
-
-
-@contextmanager
-def visiting(browser: Browser, service: Running, **options: Any) -> Iterator[Visit]:
-    """A tab, which must have logged no error when it closes."""
-    visit = Visit(browser, service.address, **options)
-    try:
-        yield visit
-    finally:
-        visit.close()
-    assert visit.errors == []
 
 
 def test_cards_pods_and_nodes_have_what_is_used_beside_what_is_granted(
