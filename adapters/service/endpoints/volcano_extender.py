@@ -58,9 +58,9 @@ class VolcanoExtender:
     async def predicate(self, content: bytes) -> bytes:
         """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
         self._service.check_ready()
-        answer = self.predicate_of_seen_task(content)
-        if answer is not None:
-            return answer
+        seen = self._seen.find(content)
+        if seen is not None:
+            return self._verdict(*seen)
         args = volcano.read_predicate(content)
         found = read_request(self._service, "predicate", volcano.pod_of(args.task))
         if isinstance(found, DialectError):
@@ -69,15 +69,6 @@ class VolcanoExtender:
             return volcano.FITS
         self._seen.note(content, found)
         return self._verdict(found, args.node.name)
-
-    def predicate_of_seen_task(self, content: bytes) -> bytes | None:
-        """The answer of ``predicate`` where nothing must be decoded; else None.
-
-        The task was seen on another node; what fits is what the ledgers of now say.
-        """
-        self._service.check_ready()
-        seen = self._seen.find(content)
-        return None if seen is None else self._verdict(*seen)
 
     def _verdict(self, pod_request: PodRequest, node: str) -> bytes:
         place = self._service.kept_place(pod_request)

@@ -8,7 +8,6 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from adapters.service.web.connections import Connections
-from adapters.service.web.fast_path import FastPath
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.protocol import LimitedProtocol, Refused
 
@@ -25,18 +24,14 @@ CLOSE = 2.0
 class Acceptor:
     """The connections of one port."""
 
-    def __init__(
-        self, limits: PortLimits, refused: Refused, fast_path: FastPath | None = None
-    ) -> None:
+    def __init__(self, limits: PortLimits, refused: Refused) -> None:
         """Begin without a connection.
 
         Args:
             limits: of the port.
             refused: called with the reason of each refusal.
-            fast_path: of the port's application.
         """
         self._limits = limits
-        self._fast_path = fast_path
         self._refused = refused
         self._connections = Connections(limits, lambda: refused("evicted"))
         self._opening: set[asyncio.Task[None]] = set()
@@ -86,7 +81,6 @@ class Acceptor:
             accepted,
             self._connections,
             self._refused,
-            self._fast_path,
             for_probes=for_probes,
         )
         task = loop.create_task(self._open(accepted, protocol, config.ssl))

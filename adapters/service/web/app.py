@@ -15,7 +15,6 @@ from adapters.service.decide.state.readiness import NotReady
 from adapters.service.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.service.web.body_budget import BodyBudget, BudgetError, HeldBody
 from adapters.service.web.browsers import is_foreign, is_from_a_page, is_loopback
-from adapters.service.web.fast_path import FastPath, Immediate, ImmediateRoute
 from adapters.service.web.limits import DROP, MIB, PortLimits
 from adapters.wire.decode.body import BodyError
 from core.requests.pod_ref import PodRef
@@ -103,21 +102,15 @@ class Route:
         handler: answers a request.
         verb: the name in metrics; empty for a route that is not measured.
         max_body: bytes of the longest body that is read.
-        immediate: answers small bodies first, where it can (``FastPath``).
     """
 
     handler: Handler
     verb: str = ""
     max_body: int = MIB
-    immediate: Immediate | None = None
 
 
 class App:
-    """All routes by path and method; one that ends in a slash matches every path below it.
-
-    Attributes:
-        fast_path: answers some requests before they get here.
-    """
+    """All routes by path and method; one that ends in a slash matches every path below it."""
 
     def __init__(
         self,
@@ -139,15 +132,6 @@ class App:
         self._metrics = metrics
         self._budget = budget or BodyBudget(PortLimits().body_bytes, monotonic)
         self._hosts = frozenset(hosts)
-        self.fast_path = FastPath(
-            {
-                path: ImmediateRoute(route.immediate, route.verb)
-                for (_, path), route in routes.items()
-                if route.immediate is not None
-            },
-            metrics,
-            self._hosts,
-        )
 
     def restricted_to(self, paths: Collection[str]) -> "App":
         """An application with those routes only whose path is one of ``paths``."""

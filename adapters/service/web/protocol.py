@@ -19,24 +19,8 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from adapters.service.web.app import ALWAYS, JSON
 from adapters.service.web.connections import ConnectionPhase, Connections
-from adapters.service.web.fast_path import FastPath
 from adapters.service.web.limits import DROP, FIELDS, HEAD_BYTES, PIPELINED, PROBES
-
-_BETWEEN = (ConnectionPhase.HEAD, ConnectionPhase.IDLE)
-"""Phases in which no request waits for its response."""
-
-_ANSWER = b"HTTP/1.1 200 OK\r\n%b" + b"".join(
-    b"%b: %b\r\n" % field
-    for field in (
-        (b"content-type", JSON.encode()),
-        *ALWAYS,
-        (b"cache-control", b"no-store"),
-        (b"content-length", b"%d"),
-    )
-)
-"""A response of the fast path, as the usual path writes it: further header fields, length."""
 
 Refused = Callable[[str], None]
 """Counts a request or connection that was refused, by its reason."""
@@ -65,7 +49,6 @@ class LimitedProtocol(HttpToolsProtocol):
         accepted: socket.socket,
         connections: Connections,
         refused: Refused,
-        fast_path: FastPath | None,
         *,
         for_probes: bool,
     ) -> None:
@@ -77,7 +60,6 @@ class LimitedProtocol(HttpToolsProtocol):
             accepted: the connection's socket.
             connections: all of the port.
             refused: called with the reason of each refusal.
-            fast_path: answers requests that need no parsing; None for none.
             for_probes: whether the port is full, and answers health probes only.
         """
         super().__init__(config, server_state, {})
@@ -86,10 +68,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._accepted = accepted
         self._connections = connections
         self._refused = refused
-        self._fast_path = None if for_probes else fast_path
-        self._arrived = b""
-        self._begun = b""
-        self._is_between_messages = True
         self._in_head = True
         self._is_last = False
         self._bytes = 0
@@ -101,7 +79,6 @@ class LimitedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self.pipeline.clear()
-        self._begun = b""
         self._connections.remove(self)
         # Both refer to this connection. In a circle the body of its last request would stay until a
         # garbage collection, and these are rare (``runtime.settle``): 300 MiB in a minute.
@@ -114,12 +91,7 @@ class LimitedProtocol(HttpToolsProtocol):
         parser: httptools.HttpRequestParser | None = self.parser
         if parser is None or self._is_last:  # the connection was lost, or ends
             return
-        begun, self._begun = self._begun, b""
-        if begun:
-            data = begun + data
-        if self._is_between_messages and self._answer_at_once(data, may_wait=not begun):
-            return
-        if begun or self._connections.phase(self) is ConnectionPhase.IDLE:
+        if self._connections.phase(self) is ConnectionPhase.IDLE:
             self._bytes = 0
             self._in_head = True
             self._update_phase()
@@ -145,29 +117,8 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserError:
             self._refuse(_malformed())
 
-    def _answer_at_once(self, data: bytes, *, may_wait: bool) -> bool:
-        """Answer a request of the fast path, or await its rest; False where ``data`` has none."""
-        self._arrived = b""
-        if self._fast_path is None or self._phase() not in _BETWEEN:
-            return False
-        answer = self._fast_path.answer(data)
-        if answer is None:
-            if may_wait and self._fast_path.awaits_more(data):
-                self._begun = data
-                self._update_phase()
-                return True
-            self._arrived = data
-            return False
-        more = b"".join(b"%b: %b\r\n" % field for field in self.server_state.default_headers)
-        self.transport.write(_ANSWER % (more, len(answer)) + b"\r\n" + answer)
-        self._in_head = False
-        self._connections.enter(self, self._phase(), self.loop.time())
-        self.on_response_complete()
-        return True
-
     def on_message_begin(self) -> None:
         """A request begins."""
-        self._is_between_messages = False
         if len(self.pipeline) >= PIPELINED:
             raise _TooManyPipelined
         super().on_message_begin()
@@ -188,9 +139,6 @@ class LimitedProtocol(HttpToolsProtocol):
         self._bytes = 0
         self.scope["extensions"] = {DROP: self.drop}  # type: ignore[dict-item]
         super().on_headers_complete()
-        if self._fast_path is not None and self._arrived and self.cycle.keep_alive:
-            self._fast_path.note(self._arrived, self.scope)
-        self._arrived = b""
         self._update_phase()
 
     def on_body(self, body: bytes) -> None:
@@ -201,7 +149,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The request has arrived as a whole; its response may have been sent before."""
         self._bytes = 0
-        self._is_between_messages = True
         super().on_message_complete()
         self._update_phase()
 
@@ -264,8 +211,6 @@ class LimitedProtocol(HttpToolsProtocol):
     def _phase(self) -> ConnectionPhase:
         if self.flow.write_paused or self.transport.is_closing():
             return ConnectionPhase.CLOSING
-        if self._begun:
-            return ConnectionPhase.BODY
         if not self._is_answered:
             return ConnectionPhase.BODY if self.cycle.more_body else ConnectionPhase.HANDLING
         return ConnectionPhase.HEAD if self._in_head else ConnectionPhase.IDLE

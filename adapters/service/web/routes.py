@@ -14,7 +14,6 @@ from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.web import answer_view, views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
-from adapters.service.web.fast_path import Immediate
 from adapters.service.web.limits import MIB
 from adapters.wire.decode import body
 from adapters.wire.decode.decoder import Decoder
@@ -54,9 +53,7 @@ def schedulers(
         ("POST", "/extender/prioritize"): _endpoint(kube.prioritize, "prioritize", 256),
         ("POST", "/extender/preempt"): _endpoint(kube.preempt, "preempt", 256),
         ("POST", "/extender/bind"): _endpoint(kube.bind, "bind", 1),
-        ("POST", "/volcano/predicate"): _endpoint(
-            volcano.predicate, "predicate", 64, volcano.predicate_of_seen_task
-        ),
+        ("POST", "/volcano/predicate"): _endpoint(volcano.predicate, "predicate", 64),
         # All nodes that passed, each with all its pods; the budget of body bytes is a bound too.
         ("POST", "/volcano/prioritize"): _endpoint(volcano.prioritize, "prioritize", 1024),
         ("POST", "/volcano/allocate"): _endpoint(volcano.allocate, "allocate", 8),
@@ -130,13 +127,11 @@ def exposition(metrics: Callable[[bool], Awaitable[bytes]]) -> Route:
     return Route(answer)
 
 
-def _endpoint(
-    endpoint: Endpoint, verb: str, max_mib: int, immediate: Immediate | None = None
-) -> Route:
+def _endpoint(endpoint: Endpoint, verb: str, max_mib: int) -> Route:
     async def answer(call: Call) -> Answer:
         return Answer(await endpoint(call.body), kind=JSON)
 
-    return Route(answer, verb, max_mib * MIB, immediate)
+    return Route(answer, verb, max_mib * MIB)
 
 
 def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]:

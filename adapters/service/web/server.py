@@ -117,7 +117,7 @@ def server(
         backlog=2048,
         ssl_context_factory=(lambda *_: certificate.context) if certificate else None,
     )
-    return WebServer(config, Acceptor(limits, app.refused, app.fast_path), started)
+    return WebServer(config, Acceptor(limits, app.refused), started)
 
 
 async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:
