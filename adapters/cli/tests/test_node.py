@@ -1,4 +1,3 @@
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -22,22 +21,3 @@ def test_the_agent_does_not_carry_what_it_does_not_use() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
 
     assert done.stdout.strip() == ""
-
-
-def test_the_probe_is_a_program_of_the_agent_and_ends_with_3_without_a_card(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", ENTRY, "node", "probe", "-o", "json"]
-
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)  # noqa: S603
-
-    assert json.loads(done.stdout)["status"] == done.returncode
-    if not Path("/dev/nvidia0").exists():
-        assert done.returncode == 3
-
-
-def test_the_format_is_one_of_the_probe() -> None:
-    words = [sys.executable, "-c", ENTRY, "node", "--config", "x", "-o", "json"]
-
-    done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
-
-    assert done.returncode == 2
-    assert "is for probe" in done.stderr

@@ -18,9 +18,9 @@ from adapters.agent.hardware.nvml import Nvml, NvmlError, NvmlReturn
 from adapters.agent.hardware.nvml_events import XidListener, recovery_action
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from adapters.agent.hardware.nvml_processes import processes, versions
-from adapters.agent.probe.probe import probe
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB
+from e2e.gpu.probe import probe
 
 HOLDER = Path(__file__).with_name("holder.py")
 SIZE = 512 * MIB

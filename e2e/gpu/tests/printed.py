@@ -5,7 +5,7 @@ Source of the formats: NVIDIA's documentation of nvidia-smi (man page; ``--help-
 
 from collections.abc import Sequence
 
-from adapters.agent.probe.driver_tool import Run, ToolError
+from e2e.gpu.driver_tool import Run, ToolError
 
 CARDS = """\
 0, GPU-0, NVIDIA A100-SXM4-40GB, 00000000:3B:00.0, 40960, 0, 0, Disabled

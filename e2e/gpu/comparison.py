@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from adapters.agent.probe.driver_tool import ToolCard, ToolReading
-from adapters.agent.probe.reading import ReadCard, Reading
+from e2e.gpu.driver_tool import ToolCard, ToolReading
+from e2e.gpu.reading import ReadCard, Reading
 
 TOLERANCE = 64
 """MiB by which memory in use may differ: both round, and it changes between two readings."""

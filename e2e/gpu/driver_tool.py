@@ -77,7 +77,7 @@ def run(words: Sequence[str]) -> str:
         ToolError: it is missing, fails, or takes too long.
     """
     try:
-        done = subprocess.run(  # noqa: S603
+        done = subprocess.run(
             words, capture_output=True, text=True, errors="replace", timeout=PATIENCE, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from adapters.agent.config import AgentConfig
-from adapters.agent.probe.machine import read_machine
-from adapters.agent.probe.reading import ReadCard, Reading
+from e2e.gpu.machine import read_machine
+from e2e.gpu.reading import ReadCard, Reading
 
 CARD = ReadCard(
     0, "GPU-0", "nvidia", "A10", 1, None, None, "shared", healthy=True, problem="", numa=None,

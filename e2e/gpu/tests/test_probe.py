@@ -12,15 +12,14 @@ import pytest
 
 from adapters.agent.config import AgentConfig, InventorySource
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.probe.comparison import Check, compare
-from adapters.agent.probe.driver_tool import Run, read_tool
-from adapters.agent.probe.probe import DIFFERENT, NO_CARD, SAME, probe
-from adapters.agent.probe.reading import Reading, read_cards
-from adapters.agent.probe.tests import printed
-from adapters.agent.probe.text import as_text
 from adapters.agent.tests.stand_in import begin, built, nvml
+from e2e.gpu.comparison import Check, compare
+from e2e.gpu.driver_tool import Run, read_tool
+from e2e.gpu.probe import DIFFERENT, NO_CARD, SAME, as_text, probe
+from e2e.gpu.reading import Reading, read_cards
+from e2e.gpu.tests import printed
 
-ROOT = Path(__file__).parents[4]
+ROOT = Path(__file__).parents[3]
 
 
 def reading(library: Any) -> Reading:
@@ -154,8 +153,8 @@ def test_the_command_prints_tables_and_json_and_ends_with_1_where_they_differ(
             "PYTHONPATH": str(ROOT),
             "PATH": f"{tmp_path}:{os.environ['PATH']}",
         }
-        program = [sys.executable, "-P", "-m", "adapters.agent.probe", *words]
-        return subprocess.run(  # noqa: S603
+        program = [sys.executable, "-P", "-m", "e2e.gpu.probe", *words]
+        return subprocess.run(
             program, capture_output=True, text=True, check=False, env=os.environ | more
         )
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from adapters.agent.config import AgentConfig, profiles
 from adapters.agent.kubelet.checkpoint import MAX_FILE, CheckpointError
 from adapters.agent.kubelet.checkpoint import read as read_checkpoint
-from adapters.agent.probe.reading import Reading
+from e2e.gpu.reading import Reading
 
 _LISTENS = "00010000"
 """Flags of a listening socket in /proc/net/unix: SO_ACCEPTCON (linux/net.h, __SO_ACCEPTCON)."""

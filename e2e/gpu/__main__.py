@@ -10,8 +10,7 @@ import sys
 import pytest
 
 from adapters.agent.config import AgentConfig
-from adapters.agent.probe.probe import NO_CARD, probe
-from adapters.agent.probe.text import as_text
+from e2e.gpu.probe import NO_CARD, as_text, probe
 from e2e.harness.processes.run import REPOSITORY
 
 CHECKS = ("e2e/tests/gpu", "e2e/tests/node/test_hami_core.py")

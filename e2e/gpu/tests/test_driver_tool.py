@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from adapters.agent.probe.driver_tool import ToolCard, ToolError, read_tool, run
-from adapters.agent.probe.tests import printed
+from e2e.gpu.driver_tool import ToolCard, ToolError, read_tool, run
+from e2e.gpu.tests import printed
 
 
 def test_cards_processes_mig_devices_and_links_are_read() -> None:
