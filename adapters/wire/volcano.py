@@ -70,12 +70,6 @@ class Predicate(msgspec.Struct, frozen=True, gc=False):
     node: TaskNode
 
 
-class _TaskAlone(msgspec.Struct, frozen=True, gc=False):
-    """The task among the arguments of predicate, still encoded."""
-
-    task: msgspec.Raw
-
-
 class Prioritize(msgspec.Struct, frozen=True, gc=False):
     """Arguments of prioritize: one task and all nodes that passed."""
 
@@ -110,7 +104,6 @@ class _PodUid(Wire, frozen=True, gc=False):
     metadata: _UidAlone = _UidAlone()
 
 
-_TASK_ALONE = Decoder(_TaskAlone)
 _PREDICATE = Decoder(Predicate)
 _PRIORITIZE = Decoder(Prioritize)
 _EVENT = Decoder(AllocateEvent)
@@ -157,28 +150,6 @@ def read_predicate(content: bytes) -> Predicate:
     if not args.node.name:
         raise BodyError("node.Name is missing")
     return args
-
-
-def beginning_of(content: bytes) -> bytes | None:
-    """Return what comes before the node's name in the arguments of predicate.
-
-    None where they are not written as Go writes these structs: the task first, the node's name
-    first of the node, no white space between them. The body can be read (``read_predicate``).
-    """
-    task = body.read(content, _TASK_ALONE).task
-    beginning = b'{"task":%b,"node":{"Name":"' % bytes(task)
-    return beginning if content.startswith(beginning) else None
-
-
-def node_name_after(content: bytes, at: int) -> str | None:
-    """The node's name in the arguments of predicate; None where JSON escapes it, or it is empty.
-
-    Args:
-        content: a body that begins with what ``beginning_of`` has returned.
-        at: the length of the beginning.
-    """
-    name = content[at : content.find(b'"', at)]
-    return name.decode() if name and name.isascii() and b"\\" not in name else None
 
 
 def read_prioritize(content: bytes) -> Prioritize:

@@ -24,7 +24,6 @@ from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import read_request
-from adapters.service.endpoints.seen_tasks import SeenTasks
 from adapters.wire import volcano
 from adapters.wire.kube import full_name
 from adapters.wire.volcano import PredicateStatus, StatusCode, Task, Vote
@@ -53,24 +52,17 @@ class VolcanoExtender:
         self._decision_log = service.ports.decision_log
         self._recorder = service.ports.recorder
         self._releasing: dict[str, int] = {}
-        self._seen = SeenTasks(service.pod_requests)
 
     async def predicate(self, content: bytes) -> bytes:
         """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
         self._service.check_ready()
-        seen = self._seen.find(content)
-        if seen is not None:
-            return self._verdict(*seen)
         args = volcano.read_predicate(content)
-        found = read_request(self._service, "predicate", volcano.pod_of(args.task))
-        if isinstance(found, DialectError):
-            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(found))
-        if found is None:
+        node = args.node.name
+        pod_request = read_request(self._service, "predicate", volcano.pod_of(args.task))
+        if isinstance(pod_request, DialectError):
+            return volcano.predicate_result(StatusCode.UNRESOLVABLE, str(pod_request))
+        if pod_request is None:
             return volcano.FITS
-        self._seen.note(content, found)
-        return self._verdict(found, args.node.name)
-
-    def _verdict(self, pod_request: PodRequest, node: str) -> bytes:
         place = self._service.kept_place(pod_request)
         if place is not None:
             return self._goes_to(place, pod_request, node)
