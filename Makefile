@@ -12,7 +12,7 @@ WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt check size quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -30,6 +30,9 @@ check: .venv/.stamp  ## formatting, lint, words, types (mypy and pyright), impor
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports
+
+size: .venv/.stamp  ## how large and how fine the program is, beside the targets
+	$(BIN)/python .ci/size.py
 
 quick: .venv/.stamp  ## tests of core and dialects, without coverage; half a minute
 	$(BIN)/pytest --quiet core adapters/dialects
