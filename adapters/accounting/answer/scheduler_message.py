@@ -17,6 +17,9 @@ DEFAULT = "default-scheduler"
 LONGEST = 200
 """Characters of the message that are shown."""
 
+OTHER_REASONS = "cards: other reasons (dragoman explain pod)"
+"""The reason of a node, of our own, where a scheduler was given enough different ones."""
+
 _HEAD = re.compile(r"(?:In hyperNode \S+ )?0/\d+ nodes are (?:un)?available: ")
 _PART = re.compile(r", (?=\d+ )")
 _NUMBER = re.compile(r"^\d+ ")
@@ -41,6 +44,7 @@ tainttoleration; noderesources/fit.go for resources of cards, whose devices the 
 
 _OURS = re.compile(
     r"\d+ of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
+    rf"{re.escape(OTHER_REASONS)}|"
     + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
     + "|no cards: it has "
     + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"

@@ -7,9 +7,11 @@ from itertools import compress, repeat
 
 import numpy as np
 
+from adapters.accounting.answer.scheduler_message import OTHER_REASONS
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.recorded import NodesFiltered, NodesRanked, NodesRejected
+from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.gangs import GangRefusal
@@ -38,7 +40,12 @@ FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
 Rejected = tuple[bytes, bytes]
-"""Why a pod does not fit, as JSON by node: where preemption may help, and where it cannot."""
+"""Why a pod does not fit, as JSON by node: where its scheduler's preemption may help, and where it
+cannot."""
+
+REASONS = 4
+"""Different reasons in one answer. A scheduler writes each of them into the pod's condition and
+Events, and on many nodes that are used differently there may be as many reasons as nodes."""
 
 
 class KubeExtender:
@@ -57,7 +64,30 @@ class KubeExtender:
         self._bind_ended = asyncio.Event()
 
     async def filter(self, content: bytes) -> bytes:
-        """The nodes that fit; if none does, why not. Nothing is written."""
+        """Answer a scheduler that asks for victims only where it has found some itself.
+
+        So do koord-scheduler, and kube-scheduler up to 1.37. It asks this extender about nodes that
+        passed its own filters. There its preemption finds no victim, reports an error for each of
+        them, and tries the pod again at once. So its preemption can resolve no rejection of ours.
+        Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/preemption.go,
+        DryRunPreemption.
+        """
+        return await self._filter(content, proposes_none=False)
+
+    async def filter_with_preemption(self, content: bytes) -> bytes:
+        """Answer kube-scheduler 1.38 or later, which asks for victims also where it found none.
+
+        Source: kubernetes/kubernetes#135486.
+        """
+        return await self._filter(content, proposes_none=True)
+
+    async def _filter(self, content: bytes, *, proposes_none: bool) -> bytes:
+        """The nodes that fit; if none does, why not. Nothing is written.
+
+        Args:
+            content: the question.
+            proposes_none: whether the scheduler asks for victims where it has found none.
+        """
         await self._wait_for_binds()
         self._service.check_ready()
         args = extender.read_args(content, self._answers)
@@ -94,7 +124,8 @@ class KubeExtender:
         self._recorder.record(NodesFiltered(pod_request, names, fits))
         count = int(np.count_nonzero(fits))
         if not count:
-            return _none_fits(args, await self._reject_all(pod_request, names))
+            rejections = await self._reject_all(pod_request, names)
+            return _none_fits(args, _rejected(rejections, may_resolve=proposes_none))
         self._service.waiting_pods.discard(pod_request.request.uid)
         self._service.rejected_pods.discard(pod_request.request.uid)
         decision = _decision("filter", pod_request, Outcome.FITS)
@@ -238,7 +269,7 @@ class KubeExtender:
                     self._bind_ended.clear()
                     await self._bind_ended.wait()
 
-    async def _reject_all(self, pod_request: PodRequest, names: NodeNames) -> Rejected:
+    async def _reject_all(self, pod_request: PodRequest, names: NodeNames) -> NodeRejections:
         """Why no node fits; the pod waits until one does."""
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
@@ -246,15 +277,10 @@ class KubeExtender:
         self._recorder.record(NodesRejected(pod_request, names, rejections))
         counted = rejections.counts()
         self._decision_log.record(refused("filter", pod_request, counted, len(names)))
-        texts = [rejection.reason.text() for rejection in rejections.distinct]
-        resolvable = rejections.where(unresolvable=False)
-        unresolvable = rejections.where(unresolvable=True)
         now = self._service.ports.clock.now()
-        self._service.rejected_pods.rejected(pod_request, resolvable.names, now)
-        return (
-            extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
-            extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
-        )
+        resolvable = rejections.where(unresolvable=False).names
+        self._service.rejected_pods.rejected(pod_request, resolvable, now)
+        return rejections
 
     def _has_no_ledger(self, names: NodeNames) -> bool:
         """Whether the store has no record of any of the nodes."""
@@ -278,6 +304,29 @@ def _fits_nowhere(args: ExtenderArgs, why: str) -> bytes:
     names = args.names
     text = extender_answer.node_texts(names.names, [why], repeat(0, len(names)))
     return _none_fits(args, (extender_answer.NO_NODES, text))
+
+
+def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
+    """The reason of each node, of which few are different.
+
+    Args:
+        rejections: of all nodes.
+        may_resolve: whether the scheduler's preemption may resolve those that evictions may.
+    """
+    counts = sorted(rejections.texts(), key=lambda each: (-each[1], each[0]))
+    named = {text for text, _ in counts[: REASONS if len(counts) > REASONS + 1 else None]}
+    own = [each.reason.text() for each in rejections.distinct]
+    texts = [text if text in named else OTHER_REASONS for text in own]
+    if not may_resolve:
+        of_node = rejections.of_node.tolist()
+        return extender_answer.NO_NODES, extender_answer.node_texts(
+            rejections.names, texts, of_node
+        )
+    resolvable, unresolvable = (rejections.where(unresolvable=each) for each in (False, True))
+    return (
+        extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
+        extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
+    )
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

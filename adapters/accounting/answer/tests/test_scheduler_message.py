@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.accounting.answer.scheduler_message import LONGEST, scheduler_message
+from adapters.accounting.answer.scheduler_message import LONGEST, OTHER_REASONS, scheduler_message
 from adapters.wire.kube import Metadata, Pod, PodCondition, PodSpec, PodStatus
 
 
@@ -34,6 +34,7 @@ def said(message: str, scheduler: str | None = None, status: str = "False") -> s
             "node(s) didn't match pod anti-affinity rules",
         ),
         ("0/2 nodes are available: 2 2 of 2 cards: memory 1 GiB short; 1 of 2 cards: x.", ""),
+        (f"0/9 nodes are available: 2 no cards, 7 {OTHER_REASONS}.", ""),
         ("0/2 nodes are available: 2 no cards.", ""),
         ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),
         ("0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.", ""),

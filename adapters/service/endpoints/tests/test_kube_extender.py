@@ -3,11 +3,13 @@
 import asyncio
 import json
 import tracemalloc
+from collections import Counter
 
 import pytest
 
+from adapters.accounting.answer.scheduler_message import OTHER_REASONS
 from adapters.service.decide.state.readiness import NotReady
-from adapters.service.endpoints.kube_extender import KubeExtender
+from adapters.service.endpoints.kube_extender import REASONS, KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.tests.builders import (
     Json,
@@ -53,13 +55,37 @@ def test_filter_writes_nothing() -> None:
     assert run(work()) == (0, 0)
 
 
-def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help() -> None:
+async def a_full_and_a_small_node() -> KubeExtender:
+    full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000 * MIB)
+    bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
+    kube = KubeExtender(bench.service)
+    await kube.bind(bind("first", "full"))
+    return kube
+
+
+def test_no_rejection_is_one_that_the_preemption_of_a_scheduler_up_to_1_37_may_resolve() -> None:
+    """It finds no victim on a node that passed its own filters, and tries the pod again at once."""
+
     async def work() -> Json:
-        full, small = a_node("full", cards=1), a_node("small", cards=1, memory=2000 * MIB)
-        bench = await a_service(full, small, pods=[a_pod("first", memory=8000)])
-        kube = KubeExtender(bench.service)
-        await kube.bind(bind("first", "full"))
+        kube = await a_full_and_a_small_node()
         return await decoded(kube.filter(names(a_pod(memory=4000), "full", "small", "stranger")))
+
+    found = run(work())
+
+    assert found["NodeNames"] == []
+    assert found["FailedNodes"] is None
+    assert found["FailedAndUnresolvableNodes"] == {
+        "full": "1 of 1 cards: memory 3808 MiB short",
+        "small": "1 of 1 cards: memory 2000 MiB short",
+        "stranger": "no cards",
+    }
+
+
+def test_of_1_38_each_node_says_why_and_whether_preemption_may_help() -> None:
+    async def work() -> Json:
+        kube = await a_full_and_a_small_node()
+        asked = names(a_pod(memory=4000), "full", "small", "stranger")
+        return await decoded(kube.filter_with_preemption(asked))
 
     found = run(work())
 
@@ -69,6 +95,25 @@ def test_where_nothing_fits_each_node_says_why_and_whether_preemption_may_help()
         "stranger": "no cards",
     }
     assert found["FailedNodes"] == {"full": "1 of 1 cards: memory 3808 MiB short"}
+
+
+def test_an_answer_about_nodes_that_all_differ_has_few_reasons() -> None:
+    """A scheduler writes each of them into the condition of the pod and into its Events."""
+    sizes = [1000, 1000, 1000, *range(2000, 2040)]
+
+    async def work() -> Json:
+        nodes = [a_node(f"n{n}", cards=1, memory=size * MIB) for n, size in enumerate(sizes)]
+        bench = await a_service(*nodes)
+        asked = names(a_pod(memory=8000), *(node.metadata.name for node in nodes))
+        return await decoded(KubeExtender(bench.service).filter(asked))
+
+    found = run(work())["FailedAndUnresolvableNodes"]
+
+    assert len(found) == len(sizes)
+    texts = Counter(found.values())
+    assert len(texts) == REASONS + 1
+    assert texts["1 of 1 cards: memory 7000 MiB short"] == 3
+    assert texts[OTHER_REASONS] == len(sizes) - 3 - (REASONS - 1)
 
 
 def test_an_invalid_request_is_unresolvable_on_every_node() -> None:
