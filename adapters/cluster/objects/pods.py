@@ -6,6 +6,8 @@ from http import HTTPStatus
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import PODS
+from adapters.cluster.objects.lists import list_all
+from adapters.cluster.watch.selection import Selection
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
 from core.requests.pod_ref import PodRef
@@ -34,6 +36,14 @@ class PodClient:
             return None
         body = await self._client.find(path)
         return None if body is None else read(_POD, body)
+
+    async def on_node(self, node: str) -> list[Pod]:
+        """Return all pods that are bound to a node.
+
+        Raises:
+            ClusterError: the server did not answer, or a pod cannot be decoded.
+        """
+        return await list_all(self._client, Selection(PODS, fields=f"spec.nodeName={node}"), Pod)
 
     async def annotate(
         self,

@@ -253,12 +253,12 @@ async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
             pod = await service.ports.pods.get(allocation.pod_ref)
         except OSError:
             continue
-        if pod is not None and pod.metadata.uid == allocation.uid and _leaves(service, pod):
+        if pod is not None and pod.metadata.uid == allocation.uid and leaves(service, pod):
             leaving.append(allocation.uid)
     return leaving
 
 
-def _leaves(service: Service, pod: Pod) -> bool:
+def leaves(service: Service, pod: Pod) -> bool:
     """Whether a pod is being deleted, and not much later than its grace period."""
     try:
         end = datetime.fromisoformat(pod.metadata.deletion_timestamp or "").timestamp()

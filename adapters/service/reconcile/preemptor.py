@@ -35,7 +35,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
-from adapters.service.decide.preemption import NodeVictims, node_victims
+from adapters.service.decide.preemption import NodeVictims, leaves, node_victims
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.rejected_pods import RejectedPod
 from adapters.wire.budget import Budget
@@ -107,8 +107,16 @@ class Evictions(Protocol):
         ...
 
 
-class PodMarks(Protocol):
-    """Annotates pods."""
+class PodAccess(Protocol):
+    """Annotates pods, and lists those of a node."""
+
+    async def on_node(self, node: str) -> Sequence[Pod]:
+        """Return all pods that are bound to a node, as the API server has them.
+
+        Raises:
+            OSError: it did not answer.
+        """
+        ...
 
     async def annotate(
         self,
@@ -175,17 +183,17 @@ class _Memory:
 class Preemptor:
     """Makes the attempts of one process."""
 
-    def __init__(self, service: Service, evictions: Evictions, marks: PodMarks) -> None:
+    def __init__(self, service: Service, evictions: Evictions, pods: PodAccess) -> None:
         """Evict nothing yet.
 
         Args:
             service: has the rejected pods.
             evictions: evicts pods.
-            marks: annotates pods.
+            pods: of the cluster.
         """
         self._service = service
         self._evictions = evictions
-        self._marks = marks
+        self._pods = pods
         self._attempts: dict[str, _Attempt] = {}
         self._memory: OrderedDict[str, _Memory] = OrderedDict()
         self._evicted: deque[tuple[int, str]] = deque()
@@ -306,6 +314,9 @@ class Preemptor:
         number = max(mark.attempts, memory.attempts) + 1
         if not _may_preempt(pod) or number > ATTEMPTS or clock.wall() < _rested(mark):
             return
+        if await self._is_helped(pod):
+            memory.not_before = min(memory.not_before, clock.now() + AGAIN)
+            return
         if not self._is_within_rate(pod_request, len(best.pods), best.node):
             return
         if await self._would_evict(pod_request, best):
@@ -313,6 +324,24 @@ class Preemptor:
                 await self._evict(pod_request, best, number)
             else:
                 memory.not_before = clock.now()
+
+    async def _is_helped(self, pod: Pod) -> bool:
+        """Whether victims that the scheduler has chosen for a pod are on their way.
+
+        A nominated node alone says nothing: koord-scheduler also nominates one on which it evicts
+        no pod.
+        """
+        node = pod.status.nominated_node_name
+        if not node:
+            return False
+        try:
+            pods = await self._pods.on_node(node)
+        except OSError:
+            return True
+        priority = pod.spec.priority or 0
+        return any(
+            (one.spec.priority or 0) < priority and leaves(self._service, one) for one in pods
+        )
 
     async def _best(self, rejected: RejectedPod, budgets: Sequence[Budget]) -> NodeVictims | None:
         """The victims that cost least; None where none helps, or none is needed."""
@@ -355,7 +384,7 @@ class Preemptor:
         at = datetime.fromtimestamp(clock.wall() / SECOND, UTC).isoformat(timespec="seconds")
         text = msgspec.json.encode(Mark(number, at, best.node)).decode()
         try:
-            await self._marks.annotate(ref, {MARK: text}, version=pod.metadata.resource_version)
+            await self._pods.annotate(ref, {MARK: text}, version=pod.metadata.resource_version)
         except OSError:
             return  # its scheduler has changed it, or another process attempts it
         memory.attempts = number
@@ -500,13 +529,12 @@ def _version(service: Service, node: str) -> str | None:
 
 
 def _may_preempt(pod: Pod) -> bool:
-    """Whether a pod was rejected, and its scheduler evicts nothing for it itself."""
+    """Whether a pod was rejected and may have others evicted."""
     rejection = rejection_of(pod)
     return (
         rejection is not None
         and rejection.reason == "Unschedulable"
         and not pod.metadata.deletion_timestamp
-        and not pod.status.nominated_node_name
         and pod.spec.preemption_policy != "Never"
     )
 

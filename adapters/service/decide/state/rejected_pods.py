@@ -12,8 +12,12 @@ KEPT = 256
 NODES = 64
 """Nodes that are kept of a rejection; the next one of the pod keeps others."""
 
-ASKED = 60 * SECOND
-"""Nanoseconds after which a scheduler that was given victims for a pod has evicted them."""
+ASKED = 10 * SECOND
+"""Nanoseconds after which a scheduler that was given victims for a pod has begun to evict them."""
+
+SERIES = 120 * SECOND
+"""Nanoseconds in which a scheduler that is given victims again and again is waited for once: one
+that evicts none of them must not keep the service from it for ever."""
 
 
 @dataclass(slots=True)
@@ -26,7 +30,8 @@ class RejectedPod:
         asked: when it was rejected for the last time.
         nodes: some of those that its scheduler named last and where evictions may help. On all of
             them the pod has everything but cards.
-        named: when its scheduler was given victims last; None where it was not.
+        named: when its scheduler was given victims, for the first time of a series; None where it
+            was not.
     """
 
     pod: PodRequest
@@ -36,7 +41,7 @@ class RejectedPod:
     named: int | None = field(default=None)
 
     def is_preempting(self, now: int) -> bool:
-        """Whether its scheduler evicts pods for it itself."""
+        """Whether its scheduler is about to evict pods for it itself."""
         return self.named is not None and now - self.named < ASKED
 
 
@@ -66,7 +71,7 @@ class RejectedPods:
     def named_victims(self, uid: str, now: int) -> None:
         """The scheduler of a pod was given victims."""
         known = self._by_uid.get(uid)
-        if known is not None:
+        if known is not None and (known.named is None or now - known.named >= SERIES):
             known.named = now
 
     def woken(self, uid: str) -> None:

@@ -39,6 +39,7 @@ class Evictor:
         dry: names of the pods of dry runs.
         refusals: errors of the next evictions, dry runs among them; None for none.
         budgets: that hold.
+        unlisted: errors of the next lists of a node's pods.
     """
 
     def __init__(
@@ -50,6 +51,7 @@ class Evictor:
         self.dry: list[str] = []
         self.refusals: list[OSError | None] = []
         self.budgets = budgets
+        self.unlisted: list[OSError] = []
 
     async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
         refusal = self.refusals.pop(0) if self.refusals else None
@@ -65,6 +67,11 @@ class Evictor:
             end = datetime.fromtimestamp(self._clock.wall() / SECOND + 30, UTC).isoformat()
             self._cluster.put(_with_metadata(found, deletion_timestamp=end))
         return True
+
+    async def on_node(self, node: str) -> list[Pod]:
+        if self.unlisted:
+            raise self.unlisted.pop(0)
+        return [pod for pod in self._cluster.pods() if pod.spec.node_name == node]
 
     async def annotate(
         self,

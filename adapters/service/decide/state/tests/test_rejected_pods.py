@@ -3,7 +3,13 @@
 from dataclasses import replace
 
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.service.decide.state.rejected_pods import ASKED, KEPT, NODES, RejectedPods
+from adapters.service.decide.state.rejected_pods import (
+    ASKED,
+    KEPT,
+    NODES,
+    SERIES,
+    RejectedPods,
+)
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 
 CACHE = PodRequestCache(DIALECTS)
@@ -67,3 +73,16 @@ def test_a_scheduler_that_was_given_victims_preempts_itself_for_a_while() -> Non
 
     assert found.is_preempting(1 + ASKED)
     assert not found.is_preempting(2 + ASKED)
+
+
+def test_a_scheduler_that_is_given_victims_again_and_again_is_waited_for_once() -> None:
+    rejected = RejectedPods()
+    rejected.rejected(asking("a"), ["n1"], 0)
+    for now in range(0, SERIES, ASKED // 2):
+        rejected.named_victims("uid-a", now)
+    (found,) = rejected.all()
+    assert not found.is_preempting(ASKED)
+
+    rejected.named_victims("uid-a", SERIES)
+
+    assert found.is_preempting(SERIES + ASKED - 1)
