@@ -8,12 +8,10 @@ Source: kubernetes 1.37.1 pkg/scheduler/schedule_one.go, findNodesThatPassFilter
 from collections import deque
 from collections.abc import Sequence
 
-import numpy as np
-
 from adapters.wire.bounded import MOST_ITEMS
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from core.feasibility.node_names import NodeNames, QuotedNames
+from core.feasibility.node_names import NodeNames
 
 ANSWERS = 4
 """Answers that are kept, the ones that were asked about last: of the filters of two schedulers, and
@@ -24,10 +22,6 @@ LONGEST_ANSWER = 2 << 20
 
 LONGEST_NAMES = 32 << 20
 """Bytes of an array of node names; 100,000 of the longest ones have 26 MB."""
-
-FEW = 16 << 10
-"""Bytes of an array up to which names become strings: about 500 names, by the measurement in
-``core.feasibility.node_names``."""
 
 _NAMES = Decoder(tuple[str, ...])
 
@@ -79,29 +73,11 @@ class FilterAnswers:
         if array.count(b",") >= MOST_ITEMS or len(array) > LONGEST_NAMES:
             problem = f"more than {MOST_ITEMS} names or {LONGEST_NAMES} bytes"
             raise BodyError(f"NodeNames has {problem}")
-        quoted = _quoted(array) if len(array) > FEW else None
-        if quoted is not None:
-            return quoted
         try:
             names = _NAMES.decode(array)
         except UnreadableError as error:
             raise BodyError(f"NodeNames cannot be read: {error}") from error
         return plain_names(names)
-
-
-def _quoted(array: bytes) -> QuotedNames | None:
-    """The names of a JSON array as Go writes it; None where one of them is not plain."""
-    inner = array.translate(None, _PLAIN)
-    letters = np.frombuffer(array, np.uint8)
-    quotes = np.flatnonzero(letters == ord('"'))
-    starts, ends = quotes[::2] + 1, quotes[1::2]
-    is_framed = (
-        len(inner) == quotes.size == 2 * ends.size > 0
-        and array.startswith(b'["')
-        and array.endswith(b'"]')
-        and bool((starts[1:] - ends[:-1] == 3).all())
-    )
-    return QuotedNames(array, ends - starts) if is_framed else None
 
 
 def _is_plain(text: str) -> bool:

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from core.feasibility.columns import CapacityTable, Mask, Numbers, Rows
 from core.feasibility.equivalence import NodeClassIds, hardware_class
-from core.feasibility.name_table import NameTable
 from core.feasibility.plugin import has_undescribed_cards
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
@@ -38,7 +37,6 @@ class Inventory:
         self._ledgers: dict[str, NodeLedger] = {}
         self._names: list[str] = []
         self._row_of: dict[str, int] = {}
-        self._name_table: NameTable | None = None
         self._column_of: dict[str, tuple[CapacityTable, int]] = {}
         self._tables: dict[Hashable, CapacityTable] = {}
         self._of_card: dict[str, tuple[str, ...]] = {}
@@ -84,12 +82,6 @@ class Inventory:
         found = map(self._row_of.get, names, repeat(len(self._names)))
         return np.fromiter(found, np.int32, len(names))
 
-    def name_table(self) -> NameTable:
-        """The rows of all names; built again by the first question after nodes came or went."""
-        if self._name_table is None:
-            self._name_table = NameTable(self._names)
-        return self._name_table
-
     def nodes_of(self, uid: str) -> tuple[str, ...]:
         """The nodes on which a pod has an allocation."""
         return self._of_pod.get(uid, ())
@@ -107,7 +99,7 @@ class Inventory:
             table.update(column, earlier, ledger)
         else:
             if earlier is None:
-                self._change_members()
+                self.membership_version += 1
             else:
                 self._leave(name)
             self._enter(name, ledger)
@@ -125,7 +117,7 @@ class Inventory:
         """Remove a node; nothing happens where it is not known."""
         if node not in self._ledgers:
             return
-        self._change_members()
+        self.membership_version += 1
         self._leave(node)
         self._undescribed.discard(node)
         for uid in self._ledgers.pop(node).allocations:
@@ -234,10 +226,6 @@ class Inventory:
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
         """The arrays themselves, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
-
-    def _change_members(self) -> None:
-        self.membership_version += 1
-        self._name_table = None
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
         hardware = hardware_class(ledger.node)
