@@ -8,12 +8,12 @@ from collections.abc import Collection
 
 from adapters.dialects import allocation_record
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
-from adapters.dialects.hami.info import INFO as HAMI
+from adapters.dialects.hami.keys import INFO as HAMI
 from adapters.dialects.info import DialectInfo
-from adapters.dialects.koordinator.info import INFO as KOORDINATOR
-from adapters.dialects.metax.info import INFO as METAX
-from adapters.dialects.nvidia.info import INFO as NVIDIA
-from adapters.dialects.volcano.info import INFO as VOLCANO
+from adapters.dialects.koordinator.keys import INFO as KOORDINATOR
+from adapters.dialects.metax.keys import INFO as METAX
+from adapters.dialects.nvidia.keys import INFO as NVIDIA
+from adapters.dialects.volcano.keys import INFO as VOLCANO
 from adapters.wire.kube import ConfigMap
 
 DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI, NVIDIA)

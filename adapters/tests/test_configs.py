@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.geometry import partitioning
-from adapters.dialects.volcano.settings import DeviceConfig, read_device_config
+from adapters.dialects.volcano.keys import DeviceConfig, read_device_config
+from adapters.dialects.volcano.node import partitioning
 from core.hardware import mig_catalog
 from core.hardware.quantity import MIB
 

@@ -19,8 +19,6 @@ from adapters.dialects.formats.hami_result import write_nvidia
 from adapters.dialects.hami import keys, result
 from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
-from adapters.dialects.hami import settings as files
-from adapters.dialects.hami.admission import admission_defaults
 from adapters.dialects.hami.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from adapters.wire.resource_quota import PREFIX
@@ -44,17 +42,17 @@ class Hami(Dialect):
     result_keys = keys.RESULT_KEYS
     frees_init_shares = True
 
-    config: files.HamiConfig
+    config: keys.HamiConfig
     defaults: Defaults
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings files.
+        """Create the dialect with the settings keys.
 
         Raises:
             DialectError: a settings file has an invalid value.
         """
-        return cls(files.read_config(settings), defaults)
+        return cls(keys.read_config(settings), defaults)
 
     @property
     def shared_resources(self) -> frozenset[str]:
@@ -87,12 +85,12 @@ class Hami(Dialect):
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """The number of cards and the priority; see ``admission.admission_defaults``.
+        """The number of cards and the priority; see ``pod.admission_defaults``.
 
         Raises:
             DialectError: the pod requests a share and has a privileged container.
         """
-        return admission_defaults(pod, self.config)
+        return pods.admission_defaults(pod, self.config)
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, only from the node object."""

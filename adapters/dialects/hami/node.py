@@ -1,4 +1,4 @@
-"""NVIDIA's cards as HAMi's device plugin describes them in an annotation of the node.
+"""Reads NVIDIA's cards as HAMi's device plugin describes them in annotations of the node.
 
 The text is a JSON list that omits values of 0 and false; older plugins write
 ``(id,count,devmem,devcore,type,numa,health[,index,mode]:)*``. Memory is in MiB. ``devcore`` is
@@ -7,10 +7,14 @@ card in MIG mode (register.go:175-177). HAMi also reads an absent one as 0.
 Source: pkg/device-plugin/nvidiadevice/nvinternal/plugin/register.go and pkg/device/devices.go,
 DeviceInfo, MarshalNodeDevices, and DecodeNodeDevices for the older text (a whole one stands in
 volcano-sh/volcano issue 4511).
+
+Links between cards follow from the score of each pair, a sum over its links: 10 to 60 for the way
+over PCIe (50: one switch, 60: one board), and 100 for each NVLink. Source:
+nvidia/calculate_score.go, calculateGPUPairScore.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -20,12 +24,11 @@ from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, is_card_uuid
 from adapters.dialects.hami import keys
-from adapters.dialects.hami.amounts import LOWEST_PRIORITY
-from adapters.dialects.hami.links import links, read_pair_scores
-from adapters.dialects.hami.settings import HamiConfig
+from adapters.dialects.hami.keys import HamiConfig
+from adapters.dialects.hami.pod import LOWEST_PRIORITY
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import KubeNode, annotations
-from core.hardware.card import Card, Mode
+from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
 from core.hardware.quantity import FULL, MAX_COMPUTE, MIB
 
@@ -250,3 +253,54 @@ def _geometry(device: _NvidiaDevice) -> Geometry:
         ),
         mixed=bool(device.profiles),
     )
+
+
+_NVLINK = 100
+_ONE_SWITCH = 50
+
+PairScores = Mapping[str, Mapping[str, int]]
+"""Scores of pairs of cards, by the uuid of one and of the other."""
+
+
+class _Scores(msgspec.Struct, frozen=True):
+    uuid: str = ""
+    score: dict[str, Int64] | None = None
+
+
+_decoder: Decoder[list[_Scores] | None] = Decoder(list[_Scores] | None)
+
+
+def read_pair_scores(text: str | None) -> tuple[PairScores, list[str]]:
+    """Read the scores of a node, and what is wrong with them as a sentence."""
+    if text is None:
+        return {}, []
+    try:
+        found = _decoder.decode(text) or []
+    except UnreadableError as error:
+        return {}, [f"{keys.PAIR_SCORES} is not a list of scores: {error}"]
+    return {each.uuid: each.score or {} for each in found}, []
+
+
+def links(card: Card, scores: PairScores) -> tuple[Scope, ...]:
+    """The scopes of a card.
+
+    Cards with NVLinks between them, also over others, are one scope; so are cards at one switch.
+    HAMi compares NUMA nodes as numbers, also where 0 means unknown.
+    """
+    switched = _component(card.uuid, scores, lambda score: score % _NVLINK >= _ONE_SWITCH)
+    linked = _component(card.uuid, scores, lambda score: score >= _NVLINK)
+    return (
+        Scope(Level.NUMA, str(card.numa or 0)),
+        *((Scope(Level.PCIE, switched),) if switched else ()),
+        *((Scope(Level.LINK, linked),) if linked else ()),
+    )
+
+
+def _component(uuid: str, scores: PairScores, joined: Callable[[int], bool]) -> str | None:
+    """The smallest uuid of the cards that are joined with a card; None where none is."""
+    found, left = {uuid}, [uuid]
+    while left:
+        near = {other for other, score in scores.get(left.pop(), {}).items() if joined(score)}
+        left += near - found
+        found |= near
+    return min(found) if len(found) > 1 else None

@@ -1,19 +1,40 @@
-"""Reads what a pod requests: amounts in its resources, constraints in its annotations."""
+"""Reads and writes what a pod requests of HAMi, and the defaults that its admission adds.
 
-from adapters.dialects.containers import pod_containers, resource_names, stated_amount
-from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.formats.annotation_values import (
-    boolean,
-    names,
-    several_words,
+Source: nvidia/device.go, GenerateResourceRequests, and the defaults of the webhook in
+MutateAdmission, mutateContainerResource and defaultExclusiveCoreIfNeeded. Without a number of cards
+the kubelet does not ask HAMi's device plugin for the container at all. That webhook also writes 100
+into ``gpucores`` of a container of whole cards; here the request has them without it.
+"""
+
+from dataclasses import dataclass
+
+from adapters.dialects.containers import (
+    PodContainer,
+    pod_containers,
+    resource_names,
+    stated_amount,
+    whole_amount,
 )
-from adapters.dialects.formats.hami_policies import NUMA_BIND, read_policies
+from adapters.dialects.dialect import AdmissionDefaults, Defaults, DialectError
+from adapters.dialects.formats.annotation_values import boolean, names, several_words
+from adapters.dialects.formats.hami_policies import CARD_POLICY, MUTEX, NUMA_BIND, read_policies
+from adapters.dialects.formats.hami_record import MAX_MIB
+from adapters.dialects.formats.hami_webhook import reject_privileged
 from adapters.dialects.hami import keys
-from adapters.dialects.hami.amounts import read_amounts
-from adapters.dialects.hami.settings import HamiConfig
+from adapters.dialects.hami.keys import HamiConfig
+from adapters.dialects.request_writer import (
+    AmountKeys,
+    RequestWriter,
+    WrittenRequest,
+    amounts,
+    mode_word,
+    needs_exclusive_policy,
+    words,
+)
 from adapters.wire.kube import Pod, Text, annotations, full_name
 from core.hardware.card import Level, Mode
-from core.requests.request import Request, TopologyConstraint
+from core.hardware.quantity import FULL, MIB
+from core.requests.request import ContainerRequest, Request, TopologyConstraint
 
 _MODES = {keys.HAMI_CORE: Mode.SHARED, keys.MIG: Mode.MIG, keys.MPS: Mode.MPS}
 
@@ -23,6 +44,125 @@ _NO_DAEMON = (
 )
 """Source: HAMi v2.10 pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:832, where each
 mode but MIG has the same environment, and mps.go:59-67, which adds nothing to it."""
+
+
+MAX_CARDS = 1024
+LOWEST_PRIORITY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class HamiAmounts:
+    """What a container requests, each amount as stated; None where it is not.
+
+    Attributes:
+        member: the container.
+        count: cards, 1 or more.
+        memory: units of each card's memory, 0 or more.
+        percent: of each card's memory, 0 to 100.
+        cores: percent of each card's compute, 0 to 100.
+        notes: what was assumed, as sentences.
+    """
+
+    member: PodContainer
+    count: int
+    memory: int | None
+    percent: int | None
+    cores: int | None
+    notes: tuple[str, ...]
+
+    def request(self, config: HamiConfig, *, alone: bool, linked: bool) -> ContainerRequest:
+        """The request of the container.
+
+        Args:
+            config: the settings.
+            alone: it must have its cards for itself.
+            linked: the pod's topology decides which cards it gets together.
+        """
+        memory = (self.memory or 0) * config.unit
+        if not memory and not self.percent:
+            memory = config.default_memory
+        compute = self._compute(config)
+        return ContainerRequest(
+            self.member.container.name,
+            self.count,
+            memory=memory * MIB if memory else None,
+            memory_percent=None if memory else self.percent or FULL,
+            compute=compute,
+            exclusive=alone or compute == FULL,
+            exclusive_by_compute=not alone and compute == FULL,
+            linked=linked,
+            step=MIB,
+            phase=self.member.phase,
+        )
+
+    def _compute(self, config: HamiConfig) -> int:
+        """Percent: all of a card for a container that names neither compute nor a part of memory.
+
+        As for HAMi, a stated 0 is not all memory here, but the default of the settings there.
+        """
+        if self.cores is not None:
+            return self.cores
+        if self.percent is not None:
+            return FULL if self.percent == FULL else config.default_cores
+        return FULL if self.memory is None else config.default_cores
+
+
+def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None:
+    """Read the amounts of a container; None where it requests no card.
+
+    Raises:
+        DialectError: an amount is invalid, or contradicts another.
+    """
+    count = _amount(member, config.count, MAX_CARDS, "it counts cards")
+    memory = _amount(
+        member, config.memory, MAX_MIB // config.unit, f"it counts {_units(config)} of each card"
+    )
+    percent = _amount(member, config.percent, FULL, "it is percent of each card's memory")
+    cores = _amount(member, config.cores, FULL, "it is percent of each card's compute")
+    priority = _amount(member, config.priority, LOWEST_PRIORITY, "0 is high, 1 is low")
+    found = zip(config.amounts, (memory, percent, cores, priority), strict=True)
+    stated = [name for name, amount in found if amount is not None]
+    if not stated:
+        return HamiAmounts(member, count, None, None, None, ()) if count else None
+    if count == 0:
+        problem = f"must be 1 or more beside {stated[0]}; or remove both for no card"
+        raise DialectError(f"{member.path}.resources[{config.count}]", count, problem)
+    if memory and percent:
+        value = f"{config.memory}: {memory}, {config.percent}: {percent}"
+        problem = "must name one of the two, not both"
+        raise DialectError(f"{member.path}.resources", value, problem)
+    if count is None and (stated == [config.priority] or not config.default_count):
+        problem = f"needs {config.count} too, the number of cards"
+        raise DialectError(f"{member.path}.resources", stated[0], problem)
+    notes = [
+        f"{member.path}: {name}: 0 is as if it were omitted: {_instead(config)}"
+        for name, amount in ((config.memory, memory), (config.percent, percent))
+        if amount == 0 and not memory and not percent
+    ]
+    if count is None:
+        count = config.default_count
+        notes.append(f"{member.path}: names {stated[0]} without {config.count}: it gets {count}")
+    return HamiAmounts(member, count, memory, percent, cores, tuple(notes))
+
+
+def _amount(member: PodContainer, resource: str, high: int, meaning: str) -> int | None:
+    found = stated_amount(member, resource)
+    if found is None:
+        return None
+    if str(found[1]).strip().endswith("i"):
+        raise DialectError(*found, f"must be a plain number, 0 to {high}; {meaning}")
+    try:
+        return whole_amount(member, resource, 0, high)
+    except DialectError as error:
+        raise DialectError(error.field, error.value, f"{error.problem}; {meaning}") from None
+
+
+def _units(config: HamiConfig) -> str:
+    return "MiB" if config.unit == 1 else f"units of {config.unit} MiB"
+
+
+def _instead(config: HamiConfig) -> str:
+    return f"{config.default_memory} MiB" if config.default_memory else "all memory of the card"
 
 
 def matches(pod: Pod, config: HamiConfig) -> bool:
@@ -95,3 +235,85 @@ def _modes(texts: Text) -> frozenset[Mode]:
 
 def _notes(texts: Text) -> tuple[str, ...]:
     return (_NO_DAEMON,) if keys.MPS in several_words(texts, keys.MODE, *_MODES) else ()
+
+
+def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
+    """The number of cards where amounts stand without it, and the priority that HAMi-core reads.
+
+    A number of cards without an amount is no share, also where an annotation makes it HAMi's.
+
+    Args:
+        pod: its request is valid.
+        config: the settings of this dialect.
+
+    Raises:
+        DialectError: the pod requests a share and has a privileged container.
+    """
+    if not resource_names(pod).isdisjoint(config.amounts):
+        reject_privileged(pod)
+    members = [*pod_containers(pod)]
+    numbers = {
+        member.container.name: {config.count: str(config.default_count)}
+        for member in members
+        if _lacks_number(member, config)
+    }
+    priorities = (
+        (member.container.name, whole_amount(member, config.priority, 0, LOWEST_PRIORITY))
+        for member in members
+    )
+    return AdmissionDefaults(
+        limits=numbers,
+        variables={
+            name: {keys.PRIORITY_VARIABLE: str(priority)}
+            for name, priority in priorities
+            if priority is not None
+        },
+    )
+
+
+def _lacks_number(member: PodContainer, config: HamiConfig) -> bool:
+    resources = member.container.resources
+    limits, requests = resources.limits or {}, resources.requests or {}
+    amounts = {config.memory, config.percent, config.cores}
+    return config.count not in {*limits, *requests} and not amounts.isdisjoint(limits)
+
+
+_AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.PERCENT, keys.CORES)
+
+
+def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
+    """Write a request.
+
+    The amounts of memory and compute are always written: without them HAMi's defaults decide, and
+    whole cards by ``nvidia.com/gpu`` alone mean other dialects too.
+    """
+    mutex = needs_exclusive_policy(request, lambda container: container.compute == FULL)
+    return WrittenRequest(
+        tuple(amounts(container, _AMOUNTS, by_policy=mutex) for container in request.containers),
+        words(
+            {
+                keys.MODE: _mode_words(request.modes),
+                keys.USE_UUID: sorted(request.allow_uuids or ()),
+                keys.AVOID_UUID: sorted(request.deny_uuids),
+                keys.USE_TYPE: request.allow_types,
+                keys.AVOID_TYPE: request.deny_types,
+                CARD_POLICY: MUTEX if mutex else "",
+            }
+        ),
+    )
+
+
+def _mode_words(modes: frozenset[Mode]) -> str:
+    """The modes that a request allows, as far as one or two words say it; empty for all."""
+    if Mode.MPS not in modes or Mode.SHARED in modes:
+        return mode_word(modes, keys.HAMI_CORE, keys.MIG)
+    return f"{keys.MIG},{keys.MPS}" if Mode.MIG in modes else keys.MPS
+
+
+WRITER = RequestWriter(
+    resources=keys.POD_RESOURCES,
+    annotations=keys.POD_ANNOTATIONS,
+    labels=frozenset(),
+    unread=frozenset({keys.PRIORITY}),
+    write=write,
+)

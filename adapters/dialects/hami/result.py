@@ -14,7 +14,7 @@ from adapters.dialects.formats.hami_record import (
     decode_devices,
 )
 from adapters.dialects.formats.hami_slices import MigPlaces, check_slices, read_mig_allocations
-from adapters.dialects.hami.settings import HamiConfig
+from adapters.dialects.hami.keys import HamiConfig
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice

@@ -24,10 +24,9 @@ from adapters.dialects.formats.koordinator_scheduling import (
 )
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys, result
-from adapters.dialects.koordinator.adopted import read_adopted
-from adapters.dialects.koordinator.mirror import write_mirror
 from adapters.dialects.koordinator.node import read_cards, resources
 from adapters.dialects.koordinator.pod import matches, read_pod_request
+from adapters.dialects.koordinator.result import read_adopted, write_mirror
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card
 from core.hardware.node import Node

@@ -8,7 +8,9 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
+from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.formats.nvidia_words import GPU as NVIDIA_GPU
+from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 
 NAME = words.NAME
 
@@ -113,3 +115,23 @@ RESULT_KEYS = BIND_KEYS | {
     *(METAX_ALLOCATED, NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
+
+
+INFO = DialectInfo(
+    name=NAME,
+    style=DialectStyle("#2f6fb7", "dodger_blue1", "▓", "K"),
+    result_keys=RESULT_KEYS,
+    allocation_annotations=frozenset({ALLOCATED}),
+    documents=frozenset({SCHEDULER_CONFIG}),
+    implementation="adapters.dialects.koordinator.dialect:Koordinator",
+    writer="adapters.dialects.koordinator.pod:WRITER",
+    pod_annotations=POD_ANNOTATIONS,
+    pod_resources=frozenset({*OWN, *WHOLE_CARDS}),
+    resources_beside=BESIDE,
+    node_sources=("object Device",),
+    # pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:69-130
+    runtime_hook=RuntimeHook("Koordinator's GPUEnvInject", ALLOCATED, "turn that gate off"),
+    mirror=ALLOCATED,
+    # Source: koordinator-sh/koordinator config/manager/scheduler-config.yaml.
+    scheduler="koord-scheduler",
+)

@@ -1,14 +1,38 @@
-"""Writes the record of a placement, as Koordinator's node components expect it."""
+"""Writes the record of a placement for Koordinator's node components; adopts and mirrors others.
+
+A pod that another scheduler bound is adopted by its record, not by what the pod requests.
+``device-allocated`` is koord-scheduler's record. HAMi's scheduler allocates ``nvidia.com/gpu``
+(whole cards here) too, and writes a record of its own.
+
+A mirror is what a pod of another dialect has, as koord-scheduler's plugin ``DeviceShare`` counts
+it: the plugin subtracts from each card what ``device-allocated`` states on any pod of a node,
+whatever the pod requests. Source: koordinator-sh/koordinator v1.8.0
+pkg/scheduler/plugins/deviceshare/eventhandler_pod.go ``updatePod``.
+"""
 
 from collections.abc import Sequence
 
-from adapters.dialects.containers import pod_containers
-from adapters.dialects.dialect import NO_RESULT, Result
-from adapters.dialects.formats.hami_record import METAX_ALLOCATED, bind_labels, encode_metax
+from adapters.dialects.adoption.foreign import read_hami, read_koordinator
+from adapters.dialects.containers import pod_containers, requests_any
+from adapters.dialects.dialect import NO_ALLOCATION, NO_RESULT, AdoptedAllocation, HeldShare, Result
+from adapters.dialects.formats.hami_record import (
+    BEST_EFFORT,
+    METAX_ALLOCATED,
+    METAX_QOS,
+    QOS_POLICIES,
+    bind_labels,
+    encode_metax,
+)
+from adapters.dialects.formats.koordinator_allocated import (
+    AllocatedCard,
+    encode_allocated,
+    read_beside,
+)
 from adapters.dialects.formats.koordinator_result import write_record, write_whole_nvidia
 from adapters.dialects.koordinator import keys
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
+from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
 
@@ -47,3 +71,55 @@ def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[l
         [grant for grant in grants if grant.container == member.container.name]
         for member in pod_containers(pod)
     ]
+
+
+_GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
+_REQUESTING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
+
+
+def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
+    """Read the allocation of a pod; see ``Dialect``.
+
+    Koordinator ignores amounts of 0, and allocates no GPU for its other devices (RDMA, FPGA).
+
+    Raises:
+        DialectError: the record cannot be parsed.
+    """
+    requesting = [member for member in pod_containers(pod) if requests_any(member, _REQUESTING)]
+    if not requesting:
+        return NO_ALLOCATION
+    if keys.ALLOCATED in annotations(pod):
+        grants = read_koordinator(pod, node, requesting)
+        return AdoptedAllocation(grants, qos=_qos(pod, grants, node))
+    grants = read_hami(pod, node)
+    return AdoptedAllocation(grants) if grants else None
+
+
+def _qos(pod: Pod, grants: Sequence[Grant], node: Node) -> str | None:
+    """The QoS policy that the pod gives a MetaX card, of which it has a part of the compute."""
+    metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
+    if not any(grant.card in metax and grant.compute < FULL for grant in grants):
+        return None
+    stated = annotations(pod).get(METAX_QOS, BEST_EFFORT)
+    return stated if stated in QOS_POLICIES else BEST_EFFORT
+
+
+def write_mirror(pod: Pod, shares: Sequence[HeldShare]) -> dict[str, str]:
+    """Write the mirror; empty where Koordinator describes none of the cards.
+
+    What koord-scheduler stated of other devices stays.
+
+    Args:
+        pod: bound, or about to be.
+        shares: of cards of one node, each once.
+    """
+    cards = [_card(share) for share in shares if keys.NAME in share.card.dialects]
+    if not cards:
+        return {}
+    return {keys.ALLOCATED: encode_allocated(cards, read_beside(annotations(pod)))}
+
+
+def _card(share: HeldShare) -> AllocatedCard:
+    ratio = min(-(-share.memory * FULL // max(share.card.memory, 1)), FULL)
+    compute = min(share.compute, FULL)
+    return AllocatedCard(share.card.index, share.card.uuid, share.memory, ratio, compute)

@@ -15,11 +15,10 @@ from adapters.dialects.dialect import (
     Result,
 )
 from adapters.dialects.formats.hami_webhook import reject_privileged
-from adapters.dialects.metax import keys, result, shares
+from adapters.dialects.metax import keys, result
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
-from adapters.dialects.metax import settings as files
-from adapters.dialects.metax.adopted import read_adopted
+from adapters.dialects.metax.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
@@ -42,17 +41,17 @@ class Metax(Dialect):
     result_keys = keys.RESULT_KEYS
     frees_init_shares = True
 
-    config: files.MetaxConfig
+    config: keys.MetaxConfig
     defaults: Defaults
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings files.
+        """Create the dialect with the settings keys.
 
         Raises:
             DialectError: a settings file has an invalid value.
         """
-        return cls(files.read_config(settings), defaults)
+        return cls(keys.read_config(settings), defaults)
 
     def matches(self, pod: Pod) -> bool:
         """Whether the pod names a resource of this dialect, even with an amount of 0."""
@@ -74,7 +73,7 @@ class Metax(Dialect):
         """
         if Mode.WHOLE not in request.modes:
             reject_privileged(pod)
-        return AdmissionDefaults(shares.default_annotations(annotations(pod), request))
+        return AdmissionDefaults(pods.default_annotations(annotations(pod), request))
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, only from the node object."""

@@ -1,7 +1,23 @@
-"""Every key of the dialect, once, with the place in HAMi v2.10.0 that defines it."""
+"""Every key and setting of the dialect, once, with the place in HAMi v2.10.0 that defines it.
 
+Source of the settings, the MetaX section of HAMi's device configuration:
+pkg/device/metax/config.go:21-30.
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+from adapters.dialects.dialect import DialectError, Documents
+from adapters.dialects.formats.hami_device_config import (
+    DEVICE_CONFIG,
+    DEVICE_CONFIG_LABEL,
+    read_device_config,
+    section_path,
+)
 from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.formats.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
+from adapters.dialects.info import DialectInfo, DialectStyle
 
 NAME = "metax"
 """The dialect, and the vendor of its cards."""
@@ -71,3 +87,76 @@ RESULT_KEYS = BIND_KEYS | frozenset(
     }
 )
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
+
+
+INFO = DialectInfo(
+    name=NAME,
+    style=DialectStyle("#8a63c9", "medium_purple1", "▒", "M"),
+    result_keys=RESULT_KEYS,
+    allocation_annotations=frozenset({SGPU_ALLOCATED, GPU_ALLOCATED}),
+    documents=frozenset({DEVICE_CONFIG}),
+    labelled_documents=frozenset({(DEVICE_CONFIG_LABEL, DEVICE_CONFIG)}),
+    implementation="adapters.dialects.metax.dialect:Metax",
+    writer="adapters.dialects.metax.pod:WRITER",
+    vendor=NAME,
+    uses_node_lock=True,
+    pod_annotations=POD_ANNOTATIONS,
+    pod_resources=frozenset({SGPU, VCORE, VMEMORY, GPU}),
+    node_sources=(f"annotation {NODE_DEVICES}", f"resource {GPU}"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class MetaxConfig:
+    """The settings of this dialect.
+
+    Attributes:
+        sgpu: resource that counts shares of cards.
+        vcore: resource that is the percent of compute of each.
+        vmemory: resource that is the memory of each.
+        gpu: resource that counts whole cards.
+        topology_aware: whether links count in the choice of the node; None where not stated.
+    """
+
+    sgpu: str = SGPU
+    vcore: str = VCORE
+    vmemory: str = VMEMORY
+    gpu: str = GPU
+    topology_aware: bool | None = None
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """All resource names."""
+        return (self.sgpu, self.vcore, self.vmemory, self.gpu)
+
+
+class _Metax(msgspec.Struct, frozen=True, rename="camel"):
+    resource_count_name: str = GPU
+    resource_v_count_name: str = SGPU
+    resource_v_memory_name: str = VMEMORY
+    resource_v_core_name: str = VCORE
+    sgpu_topology_aware: bool | None = None
+
+
+class _Document(msgspec.Struct, frozen=True):
+    metax: _Metax | None = None
+
+
+def read_config(settings: Documents) -> MetaxConfig:
+    """Read the settings; what the file omits gets HAMi's default.
+
+    Raises:
+        DialectError: the file has an invalid value.
+    """
+    metax = read_device_config(settings, NAME, _Document).metax or _Metax()
+    config = MetaxConfig(
+        sgpu=metax.resource_v_count_name,
+        vcore=metax.resource_v_core_name,
+        vmemory=metax.resource_v_memory_name,
+        gpu=metax.resource_count_name,
+        topology_aware=metax.sgpu_topology_aware,
+    )
+    if "" in config.resources or len(set(config.resources)) < len(config.resources):
+        field = section_path(NAME)
+        raise DialectError(field, config.resources, "must be four different resource names")
+    return config

@@ -13,8 +13,8 @@ import msgspec
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
-from adapters.dialects.metax.amount import MAX_AMOUNT
-from adapters.dialects.metax.settings import MetaxConfig
+from adapters.dialects.metax.keys import MetaxConfig
+from adapters.dialects.metax.pod import MAX_AMOUNT
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int

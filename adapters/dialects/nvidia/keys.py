@@ -8,6 +8,9 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
+from adapters.dialects.formats.koordinator_words import ALLOCATED, SCHEDULER_CONFIG
+from adapters.dialects.formats.nvidia_words import GPU, SHARED
+from adapters.dialects.info import DialectInfo, DialectStyle
 
 NAME = "nvidia"
 VENDOR = "nvidia"
@@ -22,3 +25,16 @@ RESULT_KEYS = BIND_KEYS | {
     *(NVIDIA_ALLOCATED, NVIDIA_TO_ALLOCATE),
 }
 """All annotations and labels that a placed pod may get; only a scheduler may write them."""
+
+
+INFO = DialectInfo(
+    name=NAME,
+    style=DialectStyle("#5f8f1f", "chartreuse3", "▙", "N"),
+    result_keys=RESULT_KEYS,
+    allocation_annotations=frozenset({ALLOCATED, NVIDIA_ALLOCATED}),
+    documents=frozenset({SCHEDULER_CONFIG}),
+    implementation="adapters.dialects.nvidia.dialect:Nvidia",
+    writer="adapters.dialects.nvidia.pod:WRITER",
+    vendor=VENDOR,
+    pod_resources=frozenset({GPU, SHARED}),
+)

@@ -1,4 +1,4 @@
-"""Reads what a pod requests of NVIDIA's device plugin."""
+"""Reads and writes what a pod requests of NVIDIA's device plugin."""
 
 from collections.abc import Iterable, Mapping
 
@@ -13,14 +13,10 @@ from adapters.dialects.containers import (
 from adapters.dialects.device_plugins.resources import plugin_share
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
+from adapters.dialects.request_writer import RequestWriter, WrittenRequest
 from adapters.wire.kube import Pod, full_name
 from core.hardware.card import Level, Mode
-from core.requests.request import (
-    PluginShare,
-    Ranking,
-    Request,
-    TopologyConstraint,
-)
+from core.requests.request import PluginShare, Ranking, Request, TopologyConstraint
 
 MAX_DEVICES = 1024
 """More devices than any node has for one container."""
@@ -108,3 +104,17 @@ def _modes(resources: Iterable[str]) -> frozenset[Mode]:
         for resource in resources
         for mode in ((Mode.MIG,) if resource.startswith(MIG_PREFIX) else whole)
     )
+
+
+def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
+    """Write the number of cards; whatever a request says besides is lost."""
+    return WrittenRequest(tuple({GPU: container.count} for container in request.containers))
+
+
+WRITER = RequestWriter(
+    resources=frozenset({GPU, SHARED}),
+    annotations=frozenset(),
+    labels=frozenset(),
+    unread=frozenset(),
+    write=write,
+)

@@ -82,6 +82,6 @@ def test_the_registry_imports_no_implementation() -> None:
     ).stdout.split()
 
     packages = [f"adapters.dialects.{name}" for name in registry.names()]
-    assert {f"{package}.info" for package in packages} <= {*loaded}
+    assert {f"{package}.keys" for package in packages} <= {*loaded}
     assert not {f"{package}.dialect" for package in packages} & {*loaded}
     assert not {"numpy", "pydantic", "kubernetes", "fractions"} & {*loaded}

@@ -15,10 +15,9 @@ from adapters.dialects.dialect import (
 )
 from adapters.dialects.volcano import keys, result
 from adapters.dialects.volcano import node as nodes
-from adapters.dialects.volcano.adopted import read_adopted
-from adapters.dialects.volcano.mirror import write_mirror
+from adapters.dialects.volcano.keys import ranking, read_device_config, read_scheduling
 from adapters.dialects.volcano.pod import VolcanoPodReader
-from adapters.dialects.volcano.settings import ranking, read_device_config, read_scheduling
+from adapters.dialects.volcano.result import read_adopted, write_mirror
 from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node

@@ -1,13 +1,21 @@
-"""Reads what a pod requests: amounts in its resources, constraints in its annotations."""
+"""Reads and writes what a pod requests: amounts in resources, constraints in annotations."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.containers import PodContainer, pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.request_writer import (
+    AmountKeys,
+    RequestWriter,
+    WrittenRequest,
+    amounts,
+    mode_word,
+    words,
+)
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.geometry import smaller_slices
-from adapters.dialects.volcano.settings import DeviceConfig, VolcanoScheduling
+from adapters.dialects.volcano.keys import DeviceConfig, VolcanoScheduling
+from adapters.dialects.volcano.node import smaller_slices
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Mode
@@ -248,3 +256,31 @@ def _ineffective(pod: Pod) -> Iterator[str]:
         yield f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup"
     if _entries(texts, keys.USE_TYPE) and _entries(texts, keys.AVOID_TYPE):
         yield f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}"
+
+
+_AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES)
+
+
+def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
+    """Write a request; only all of a card's compute makes the card exclusive here."""
+    return WrittenRequest(
+        tuple(amounts(container, _AMOUNTS, by_policy=False) for container in request.containers),
+        words(
+            {
+                keys.MODE: mode_word(request.modes, keys.HAMI_CORE, keys.MIG),
+                keys.USE_UUID: sorted(request.allow_uuids or ()),
+                keys.AVOID_UUID: sorted(request.deny_uuids),
+                keys.USE_TYPE: request.allow_types,
+                keys.AVOID_TYPE: request.deny_types,
+            }
+        ),
+    )
+
+
+WRITER = RequestWriter(
+    resources=keys.POD_RESOURCES,
+    annotations=keys.POD_ANNOTATIONS - frozenset(keys.GROUP_NAMES),
+    labels=frozenset(),
+    unread=frozenset(),
+    write=write,
+)

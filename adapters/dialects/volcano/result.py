@@ -4,15 +4,45 @@
 by ``;``. Memory is in units; for a MIG slice it is the requested memory, not the slice's. The uuid
 of a slice is ``uuid[group-position]``.
 Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go:102-168, mig.go:209-245.
+
+Of a pod that vc-scheduler's own plugin bound, the record counts, not the request.
+Source: pkg/scheduler/api/devices/util.go:210-281 and vgpu/utils.go:102-218.
+
+A mirror is what a pod of another dialect has, as vc-scheduler's own plugin ``deviceshare`` counts
+it. The plugin adds up the record of each pod of a node, whatever the pod requests: each device of
+the record takes one place of its card, its memory and its compute. The other annotations of a
+result are those by which the device plugin finds the pod that it serves, so a mirror has none.
+
+Two rules keep its sums right when it counts a pod again, as at each change of the pod. A pod's
+memory on a card must not be 0 before its last device is subtracted, or the plugin forgets the pod
+and keeps the rest; and the first device must have all amounts, because 1.15 counts no further one.
+Source: volcano-sh/volcano v1.14.1 pkg/scheduler/api/devices/nvidia/vgpu/device_info.go
+``addResource``, hamicore.go ``AddPod`` and ``SubPod``, metrics.go ``SubPodMetrics``; v1.15.0
+hamicore.go ``AddPod``.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from adapters.dialects import allocation_record
-from adapters.dialects.dialect import DialectError, Result, UnclearRecord
+from adapters.dialects.containers import PodContainer, pod_containers, requests_any, stated_amount
+from adapters.dialects.dialect import (
+    NO_ALLOCATION,
+    AdoptedAllocation,
+    DialectError,
+    HeldShare,
+    Result,
+    UnclearRecord,
+)
+from adapters.dialects.formats.device_list import (
+    ListedDevice,
+    list_owners,
+    listed_grant,
+    read_device_lists,
+)
 from adapters.dialects.volcano import keys
+from adapters.dialects.volcano.pod import VolcanoPodReader, group, pod_group
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
 from core.hardware.card import Card, Mode
@@ -188,3 +218,118 @@ def _unclear(text: str, card: Card, problem: str) -> UnclearRecord:
 
 def _invalid(text: str, problem: str) -> DialectError:
     return DialectError(f"metadata.annotations[{keys.ASSIGNED}]", text, problem)
+
+
+_FIELD = f"metadata.annotations[{keys.ASSIGNED}]"
+
+
+def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAllocation | None:
+    """Read the allocation of a pod; see ``Dialect``.
+
+    Volcano's record covers main containers that name a number of cards or an amount of memory,
+    even if it is 0. Volcano allocates no card for a number of 0.
+
+    Args:
+        pod: the pod.
+        node: where it runs.
+        reader: has the settings.
+
+    Raises:
+        DialectError: the record cannot be parsed.
+        UnclearRecord: it names a slice that a card does not have.
+    """
+    containers = tuple(pod_containers(pod))
+    text = annotations(pod).get(keys.ASSIGNED, "")
+    lists = read_device_lists(_FIELD, text)
+    if not any(lists) or any(requests_any(one, keys.LEGACY) for one in containers):
+        return (
+            None if any(_requests_cards(member, reader) for member in containers) else NO_ALLOCATION
+        )
+    covered = [one for one in containers if one.phase is Phase.MAIN and _covered(one, reader)]
+    try:
+        grants = tuple(
+            _adopted_grant(text, listed, owner, node, reader.config.unit)
+            for owner, devices in zip(list_owners(lists, covered), lists, strict=True)
+            for listed in devices
+        )
+    except UnclearRecord as error:
+        cards = {listed.uuid for devices in lists for listed in devices}
+        raise UnclearRecord(error.field, error.value, error.problem, cards) from None
+    return AdoptedAllocation(
+        grants,
+        group=_group(pod),
+        member_of=pod_group(pod),
+        exclusions=reader.exclusions(pod),
+    )
+
+
+def _covered(member: PodContainer, reader: VolcanoPodReader) -> bool:
+    limits = member.container.resources.limits or {}
+    return reader.config.count in limits or reader.config.memory in limits
+
+
+def _requests_cards(member: PodContainer, reader: VolcanoPodReader) -> bool:
+    """Whether a container requests cards: by their number, or else by memory.
+
+    The older device plugin has resources of its own, and its record has numbers only.
+    """
+    if stated_amount(member, reader.config.count) is None and stated_amount(
+        member, reader.config.memory
+    ):
+        return True
+    return requests_any(member, (reader.config.count, *keys.LEGACY))
+
+
+def _adopted_grant(
+    text: str, listed: ListedDevice, owner: tuple[str, Phase], node: Node, unit: int
+) -> Grant:
+    card = next((card for card in node.cards if card.uuid == listed.uuid), None)
+    slice_ = listed_slice(text, listed.slice_name, card)
+    if slice_ is None:
+        return listed_grant(_FIELD, listed, owner, node, unit)
+    container, phase = owner
+    exclusive = listed.compute == FULL
+    return Grant(container, listed.uuid, slice_.memory, slice_.compute, exclusive, phase, slice_)
+
+
+def _group(pod: Pod) -> str | None:
+    """The group whose pods share no card with it; None where Volcano ignores the policy."""
+    try:
+        return group(pod)
+    except DialectError:
+        return None
+
+
+_NO_GROUP = "dragoman-0"
+"""A slice of no group. In MIG mode the plugin counts only the first slice that a pod has of a card,
+and takes its memory from the table of groups. One that it does not find adds no memory, so the
+compute must say that the card is full, and the memory must be 0, because that is what it subtracts.
+A position that a known group does not have would end the scheduler.
+Source: mig.go ``AddPod``, ``SubPod``, ``addMigUsed``."""
+
+
+def write_mirror(shares: Sequence[HeldShare], unit: int) -> dict[str, str]:
+    """Write the mirror; empty where Volcano describes none of the cards.
+
+    Args:
+        shares: of cards of one node, each once.
+        unit: bytes of one unit of memory.
+    """
+    devices = "".join(
+        _mirror_devices(share, unit) for share in shares if keys.NAME in share.card.dialects
+    )
+    return {keys.ASSIGNED: devices} if devices else {}
+
+
+def _mirror_devices(share: HeldShare, unit: int) -> str:
+    uuid = share.card.uuid
+    if share.card.mode is Mode.MIG:
+        return _mirror_device(f"{uuid}[{_NO_GROUP}]", 0, FULL)
+    all_amounts = _mirror_device(uuid, -(-share.memory // unit), share.compute)
+    return (
+        all_amounts if share.whole else all_amounts + _mirror_device(uuid, 1, 0) * (share.slots - 1)
+    )
+
+
+def _mirror_device(identity: str, memory: int, compute: int) -> str:
+    return f"{identity},{keys.VENDOR_TYPE},{memory},{compute}:"

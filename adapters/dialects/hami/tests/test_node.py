@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
+from adapters.dialects.hami.keys import HamiConfig
 from adapters.dialects.hami.node import read_node as read_hami
-from adapters.dialects.hami.settings import HamiConfig
 from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.hami.tests.builders import (
     a_container,

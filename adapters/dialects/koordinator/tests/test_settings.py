@@ -6,7 +6,7 @@ from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
-from adapters.dialects.koordinator.info import INFO
+from adapters.dialects.koordinator.keys import INFO
 from adapters.dialects.koordinator.tests.builders import (
     KOORDINATOR,
     a_device,

@@ -1,7 +1,7 @@
 from typing import Any
 
-from adapters.dialects.volcano.geometry import Partitioning, partitioning
-from adapters.dialects.volcano.settings import GeometryTable
+from adapters.dialects.volcano.keys import GeometryTable
+from adapters.dialects.volcano.node import Partitioning, partitioning
 from adapters.dialects.volcano.tests.builders import A100, volcano
 from core.hardware.mig import NO_GEOMETRY, MigLayout
 from core.hardware.quantity import MIB

@@ -5,8 +5,8 @@ import yaml
 
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.info import INFO
-from adapters.dialects.volcano.settings import (
+from adapters.dialects.volcano.keys import (
+    INFO,
     DeviceConfig,
     VolcanoScheduling,
     read_device_config,
