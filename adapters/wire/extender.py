@@ -17,7 +17,7 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder, Int64
 from adapters.wire.kube import Pod, Wire
-from adapters.wire.node_names import FilterAnswers, plain_names
+from adapters.wire.node_names import plain_names, read_names
 from core.feasibility.node_names import NodeNames
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -150,16 +150,11 @@ _KEYS = Decoder(dict[str, msgspec.Raw])
 _ANY = Decoder(object)
 
 
-def read_args(content: bytes, answers: FilterAnswers) -> ExtenderArgs:
+def read_args(content: bytes) -> ExtenderArgs:
     """The arguments of filter and prioritize.
 
     The body is decoded once, a second time where its keys are not written as Go writes them. Pod
-    and names stay encoded until then: the pod is decoded last, because all else may be refused
-    first, and the names of a filter's answer are not decoded at all.
-
-    Args:
-        content: the body.
-        answers: of earlier filters.
+    and names stay encoded until then.
 
     Raises:
         BodyError: they cannot be read, have no pod, or neither form of nodes.
@@ -172,7 +167,7 @@ def read_args(content: bytes, answers: FilterAnswers) -> ExtenderArgs:
     if pod is None:
         raise BodyError("Pod is missing")
     if args.node_names != ABSENT:
-        return ExtenderArgs(pod, answers.read(bytes(args.node_names)))
+        return ExtenderArgs(pod, read_names(bytes(args.node_names)))
     if args.nodes is None:
         raise BodyError("both NodeNames and Nodes are missing")
     names = [node.metadata.name for node in args.nodes.items or ()]

@@ -23,7 +23,6 @@ from adapters.wire import extender, extender_answer
 from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
-from adapters.wire.node_names import FilterAnswers
 from core.feasibility.columns import Mask
 from core.feasibility.node_names import NodeNames
 from core.requests.pod_ref import PodRef
@@ -58,7 +57,6 @@ class KubeExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
-        self._answers = FilterAnswers()
         self._recorder = service.ports.recorder
         self._binds = 0
         self._bind_ended = asyncio.Event()
@@ -90,7 +88,7 @@ class KubeExtender:
         """
         await self._wait_for_binds()
         self._service.check_ready()
-        args = extender.read_args(content, self._answers)
+        args = extender.read_args(content)
         pod = _named(args.pod)
         if pod.spec.node_name:
             return self._stays(args, pod, pod.spec.node_name)
@@ -137,7 +135,7 @@ class KubeExtender:
     async def prioritize(self, content: bytes) -> bytes:
         """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
         self._service.check_ready()
-        args = extender.read_args(content, self._answers)
+        args = extender.read_args(content)
         names = args.names
         pod_request = read_request(self._service, "prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
@@ -257,7 +255,7 @@ class KubeExtender:
         """The nodes that fit, in the form of the request."""
         if args.whole is not None:
             return extender_answer.filter_nodes([*compress(args.encoded_nodes(), fits.tobytes())])
-        return extender_answer.filter_names(self._answers.encode(args.names.select(fits)))
+        return extender_answer.filter_names(args.names.select(fits).array())
 
     async def _wait_for_binds(self) -> None:
         """Wait for a while until fewer binds are in progress."""

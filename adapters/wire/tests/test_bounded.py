@@ -7,7 +7,6 @@ import pytest
 
 from adapters.wire import bounded, extender, volcano
 from adapters.wire.decode.body import BodyError
-from adapters.wire.node_names import FilterAnswers
 
 MIB = 1 << 20
 LONG = 8 * MIB
@@ -16,7 +15,7 @@ POD = b'{"metadata":{"name":"a","uid":"u"}}'
 
 
 def filtered(content: bytes) -> object:
-    return extender.read_args(content, FilterAnswers())
+    return extender.read_args(content)
 
 
 def task_pod(content: bytes) -> object:
