@@ -6,10 +6,10 @@ from pathlib import Path
 import typer
 
 from adapters.cli.fleet.fleet import Fleet, read_fleet
-from adapters.cli.input.limits import check_file
+from adapters.cli.fleet.settings import documents
+from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.read_files import read_files
-from adapters.cli.input.settings import documents
+from adapters.cli.input.origin import read_files
 from adapters.cli.input.source import InputError
 from adapters.cli.output.message import message
 from adapters.dialects.adoption.adopt import may_use_cards

@@ -7,9 +7,8 @@ from adapters.accounting.gang_texts import named
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import node_findings
 from adapters.cli.audit.pod_rules import container_findings
-from adapters.cli.fleet.facts import plugin_devices
+from adapters.cli.fleet.facts import counted, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
-from adapters.cli.fleet.quotas import counted
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
 from adapters.dialects.adoption.adopt import may_use_cards

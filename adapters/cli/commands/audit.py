@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import AllNamespaces, Context, Files, Kubeconfig
+from adapters.cli.commands.options import AllNamespaces, Context, Files, Kubeconfig
 
 
 class AuditFormat(Enum):
@@ -65,7 +65,6 @@ def audit(
     from adapters.cli.audit.audit import audit as run
     from adapters.cli.audit.audit import in_namespace
     from adapters.cli.audit.finding import RULES
-    from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.encoded import as_json, as_yaml
@@ -81,7 +80,7 @@ def audit(
         manifests = origin.read()
         fleet = read_fleet(manifests, Defaults())
         if not no_agents:
-            fleet = replace(fleet, agents=agents_of(origin, fleet))
+            fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
         report = run(manifests, fleet, ignore or ())
     for text in fleet.without_cards():
         message("warning", text)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import Context, Files, Kubeconfig
+from adapters.cli.commands.options import Context, Files, Kubeconfig
 
 if TYPE_CHECKING:
     from adapters.cli.defrag.goal import Goal
@@ -170,7 +170,7 @@ def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run
 
 def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> None:
     from adapters.cli.defrag.execution import Execution
-    from adapters.cli.input.cluster import ClusterOptions, call, context_of
+    from adapters.cli.input.cluster import call, context_of
     from adapters.cli.input.source import InputError
     from adapters.cli.output.message import message
     from adapters.cli.output.step_display import StepDisplay
@@ -183,7 +183,7 @@ def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> N
     with StepDisplay() as display:
         execution = Execution(plan, display)
         try:
-            finished = call(context_of(ClusterOptions(kubeconfig, context)), execution.run)
+            finished = call(context_of(kubeconfig, context), execution.run)
         except KeyboardInterrupt:
             message("note", goes_on if execution.exists else "no plan was created")
             raise typer.Exit(INTERRUPTED) from None

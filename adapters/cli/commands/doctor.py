@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import Context, Kubeconfig
+from adapters.cli.commands.options import Context, Kubeconfig
 
 
 class DoctorFormat(Enum):
@@ -37,11 +37,11 @@ def doctor(
     from adapters.cli.doctor import command
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.doctor.reader import observe
-    from adapters.cli.input.cluster import ClusterOptions, call, context_of
+    from adapters.cli.input.cluster import call, context_of
     from adapters.cli.output.encoded import as_json, as_yaml
 
     with bad_input():
-        findings = command.examine(call(context_of(ClusterOptions(kubeconfig, context)), observe))
+        findings = command.examine(call(context_of(kubeconfig, context), observe))
     match output:
         case DoctorFormat.TABLE:
             from adapters.cli.output.terminal import standard_output

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import (
+from adapters.cli.commands.options import (
     AllNamespaces,
     Context,
     Files,
@@ -228,7 +228,6 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 
 
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
-    from adapters.cli.commands.node_agents import agents_of
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat
@@ -238,7 +237,7 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
     fleet = read_fleet(origin.read(), Defaults())
     if shown.used:
-        fleet = replace(fleet, agents=agents_of(origin, fleet))
+        fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
     listing = sort(rows(fleet, namespace), shown.sort)
     notes = listing.notes
     if shown.namespace is None and listing.elsewhere and not listing.empty:

@@ -8,7 +8,7 @@ import typer
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
-from adapters.cli.input.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
+from adapters.cli.commands.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
 
 DIFFERENT = 1
 """Exit status where a decision differs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.input.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
+from adapters.cli.commands.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
 
 if TYPE_CHECKING:
     from adapters.cli.output.report import ReportPart
@@ -106,8 +106,8 @@ def schedule(
 
     Exit status: 0 all placed, 1 some not or a card is over-allocated, 2 bad input.
     """
-    from adapters.cli.input.read_files import read_files
-    from adapters.cli.input.time_option import parse_time
+    from adapters.cli.commands.options import parse_time
+    from adapters.cli.input.origin import read_files
     from adapters.cli.output.progress import progress
     from adapters.cli.output.report import SUMMARY, of_results
     from adapters.cli.schedule import RunOptions, started

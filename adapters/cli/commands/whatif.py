@@ -6,7 +6,7 @@ import typer
 
 from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
-from adapters.cli.input.options import (
+from adapters.cli.commands.options import (
     AllNamespaces,
     Context,
     Files,
@@ -61,8 +61,7 @@ def whatif(
     """
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.manifests import Manifests
-    from adapters.cli.input.origin import Origin
-    from adapters.cli.input.read_files import read_files
+    from adapters.cli.input.origin import Origin, read_files
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.schedule import RunOptions, place
     from adapters.cli.view.listing import of_namespace

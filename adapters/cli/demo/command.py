@@ -27,7 +27,7 @@ from adapters.cli.demo.schedulers import (
     schedule,
     scheduler_of,
 )
-from adapters.cli.input.read_files import read_files
+from adapters.cli.input.origin import read_files
 from adapters.cli.input.source import InputError
 from adapters.cli.output.bar import color
 from adapters.cli.output.card_table import WIDE, write_cards

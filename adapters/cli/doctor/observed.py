@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from adapters.cli.doctor import objects, programs
 from adapters.cli.doctor.network_policies import NetworkPolicy
-from adapters.cli.input import loader
+from adapters.cli.input.document import load_yaml
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.wire.agent_pod import COMPONENT
 from adapters.wire.dra import DeviceClass, ResourceClaim
@@ -172,7 +172,7 @@ def _is(workload: programs.Workload, component: str) -> bool:
 def _settings(found: ConfigMap | None, key: str) -> Mapping[str, object]:
     try:
         text = ((found and found.data) or {}).get(key, "")
-        content = loader.load(text, lambda line: InputLocation(key, line))
+        content = load_yaml(text, lambda line: InputLocation(key, line))
     except InputError:
         return {}
     return content if isinstance(content, dict) else {}

@@ -22,7 +22,7 @@ from core.requests.reason import Reason
 from core.requests.request import Request
 
 if TYPE_CHECKING:
-    from adapters.cli.input.history import PodEvent  # it imports the client of a cluster
+    from adapters.cli.input.cluster import PodEvent  # it imports the client of a cluster
 
 HIGHEST = 1 << 31
 """Above every priority of a pod."""

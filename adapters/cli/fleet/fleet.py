@@ -15,10 +15,8 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.node_view import NodeView
 from adapters.accounting.repair_plan import reconcile
 from adapters.accounting.repairs import Repair, repaired
-from adapters.cli.input.agent_report import NO_REPORTS, AgentReports
-from adapters.cli.input.host_quotas import read_host_quotas
+from adapters.cli.fleet.settings import configured_dialects, read_host_quotas
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.settings import configured_dialects
 from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugins.nodes import read_plugin_node
@@ -26,6 +24,7 @@ from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.merge import read_node
 from adapters.stores.store import stored_of
+from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.pod_group import PodGroupObject

@@ -1,14 +1,20 @@
-"""Reads a live cluster as kubectl would reach it. Reads only; nothing is written."""
+"""Reads a live cluster as kubectl would reach it. Reads only; nothing is written.
+
+The metrics of node agents come through the API server, which forwards a request to a pod's first
+port (pkg/registry/core/pod/strategy.go). Events are kept by the cluster, one hour by default, so
+that they outlive every replica of the service.
+"""
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import TypeVar
 
-from adapters.cli.input.limits import check_file
+from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cluster.api.client import KubeClient
@@ -38,10 +44,12 @@ from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
+from adapters.wire.agent_pod import LABELS
+from adapters.wire.agent_report import AgentReports, NodeReport, parse
 from adapters.wire.budget import Budget
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.job import JobObject
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Pod, full_name
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, full_name
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
@@ -55,33 +63,75 @@ _PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
 
 _GROUPS = (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
 
+PATIENCE_WITH_AGENTS = Timeouts(read=10.0, total=10.0, attempts=1)
+"""One try: what an agent reports is worth no long wait."""
+
+_AT_ONCE = 16
+"""Agents that are asked at the same time."""
+
+_NAMED = 3
+"""Nodes that a sentence names."""
+
+_EVENTS = Resource("", "v1", "events")
+
 Progress = Callable[[str, int], None]
 """Called with the plural name of a kind and the number of its objects so far."""
 
 
+class _Series(Wire, frozen=True, gc=False):
+    count: int = 0
+    last_observed_time: str | None = None
+
+
+class _Source(Wire, frozen=True, gc=False):
+    component: str | None = None
+
+
+class _Event(Wire, frozen=True, gc=False):
+    # Source: k8s.io/api/core/v1/types.go, Event.
+    reason: str | None = None
+    message: str | None = None
+    count: int | None = None
+    last_timestamp: str | None = None
+    event_time: str | None = None
+    series: _Series | None = None
+    reporting_component: str | None = None
+    source: _Source = _Source()
+
+
 @dataclass(frozen=True, slots=True)
-class ClusterOptions:
-    """The user's choice of a cluster, as kubectl has it.
+class PodEvent:
+    """One Event.
 
     Attributes:
-        kubeconfig: the only file to read; None for the files that kubectl reads.
-        context: of the files; None for the current one.
+        time: when it was last seen, RFC 3339; empty where nothing says so.
+        count: how often it was seen.
+        reason: in one word.
+        component: what reported it.
+        message: as it was written.
     """
 
-    kubeconfig: Path | None = None
-    context: str | None = None
+    time: str
+    count: int
+    reason: str
+    component: str
+    message: str
 
 
-def context_of(options: ClusterOptions) -> KubeContext:
-    """The context that kubectl would use.
+def context_of(kubeconfig: Path | None, context: str | None) -> KubeContext:
+    """Return the context that kubectl would use.
+
+    Args:
+        kubeconfig: the only file to read; None for the files that kubectl reads.
+        context: of the files; None for the current one.
 
     Raises:
         InputError: there is no such context, or a file cannot be read or exceeds a limit.
     """
-    for file in files_of(options.kubeconfig, os.environ, Path.home()):
+    for file in files_of(kubeconfig, os.environ, Path.home()):
         check_file(file)
     try:
-        return choose(options.kubeconfig, options.context, os.environ, Path.home())
+        return choose(kubeconfig, context, os.environ, Path.home())
     except ClusterError as error:
         raise InputError("kubeconfig", error.message) from error
 
@@ -96,8 +146,13 @@ def call(
     Raises:
         InputError: the credentials cannot be used, or a request failed.
     """
+
+    async def connected() -> T:
+        async with KubeClient(load(context.source), patience) as client:
+            return await work(client)
+
     try:
-        return asyncio.run(_connected(context, work, patience))
+        return asyncio.run(connected())
     except ClusterError as error:
         raise InputError(f"cluster {context.name}", str(error)) from error
 
@@ -120,118 +175,92 @@ def read_cluster(context: KubeContext, progress: Progress, *, evictions: bool = 
     return call(context, lambda client: _Reader(client, context, progress).run(evictions=evictions))
 
 
-async def _connected(
-    context: KubeContext, work: Callable[[KubeClient], Coroutine[None, None, T]], patience: Timeouts
-) -> T:
-    async with KubeClient(load(context.source), patience) as client:
-        return await work(client)
-
-
 class _Reader:
     def __init__(self, client: KubeClient, context: KubeContext, progress: Progress) -> None:
         self._client = client
         self._place = InputLocation(f"cluster {context.name}", 0)
         self._progress = progress
+        self._problems: list[str] = []
 
     async def run(self, *, evictions: bool) -> Manifests:
+        """Read all lists, one after the other; see ``read_cluster``."""
         before = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         nodes = await self._list(Selection(NODES), KubeNode)
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
         pods = await self._list(Selection(PODS), Pod)
-        groups, ungrouped = await self._gangs()
-        slices, claims, problems = await self._claims()
+        slices: list[ResourceSlice] = []
+        claims: list[ResourceClaim] = []
+        with self._permitted("cards that ResourceClaims have do not count"):
+            published = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
+            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
+            slices = published
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
-        quotas, unread = await self._quotas(SHARE_QUOTAS, ShareQuotaObject)
-        host_quotas, host_unread = await self._quotas(RESOURCE_QUOTAS, ResourceQuotaObject)
+        quotas: list[ShareQuotaObject] = []
+        with self._permitted(f"{SHARE_QUOTAS.plural} do not limit what is placed"):
+            quotas = await self._list(Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject)
+        host_quotas: list[ResourceQuotaObject] = []
+        with self._permitted(f"{RESOURCE_QUOTAS.plural} do not limit what is placed"):
+            selection = Selection(RESOURCE_QUOTAS, optional=True)
+            host_quotas = await self._list(selection, ResourceQuotaObject)
+        groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
+        for resource in _GROUPS:
+            with self._permitted(f"gangs of {resource.group} are not known"):
+                for group in await self._list(Selection(resource, optional=True), PodGroupObject):
+                    meta = group.metadata
+                    ref = GangRef(GANG_APIS[resource.group], meta.namespace, meta.name)
+                    groups[ref] = group, self._place
         disruptions: list[Budget] = []
         jobs: list[JobObject] = []
-        without_jobs: tuple[str, ...] = ()
         if evictions:
             disruptions = await self._list(Selection(DISRUPTION_BUDGETS), Budget)
-            jobs, without_jobs = await self._jobs()
-        settings = [
-            config
-            for name in sorted({name for name, _ in registry.documents()})
-            for config in await self._settings(f"metadata.name={name}")
-        ]
-        settings += [
-            config
-            for label in registry.document_labels()
-            for config in await self._settings(labels=label)
-            if not {*_documents(config)} <= {name for each in settings for name in _documents(each)}
-        ]
+            with self._permitted("pods of Jobs are not moved"):
+                jobs = await self._list(Selection(JOBS), JobObject)
+        settings = await self._settings()
         return Manifests(
             nodes=self._placed((each.metadata.name, each) for each in nodes),
             devices=self._placed((each.metadata.name, each) for each in devices),
             pods=self._placed((full_name(each), each) for each in pods),
-            config_maps=self._placed(
-                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in settings
-            ),
+            config_maps=self._placed((_full_name(each.metadata), each) for each in settings),
             ledgers=self._placed((each.metadata.name, each) for each in before),
-            claims=self._placed(
-                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in claims
-            ),
+            claims=self._placed((_full_name(each.metadata), each) for each in claims),
             slices=self._placed((each.metadata.name, each) for each in slices),
-            problems=(*problems, *unread, *host_unread, *ungrouped, *without_jobs),
+            problems=tuple(self._problems),
             groups=groups,
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),
             resource_quotas=[(each, self._place) for each in host_quotas],
             budgets=[(each, self._place) for each in disruptions],
-            jobs=self._placed(
-                (f"{each.metadata.namespace}/{each.metadata.name}", each) for each in jobs
-            ),
+            jobs=self._placed((_full_name(each.metadata), each) for each in jobs),
             newer_ledgers={each.metadata.name: each for each in after},
         )
 
-    async def _claims(self) -> tuple[list[ResourceSlice], list[ResourceClaim], tuple[str, ...]]:
-        """Slices and claims; none, and a problem, where the user may not list them."""
+    @contextmanager
+    def _permitted(self, without: str) -> Iterator[None]:
+        """Note a problem where the user may not list something that a run can do without."""
         try:
-            slices = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
-            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
+            yield
         except ClusterError as error:
             if error.status != HTTPStatus.FORBIDDEN:
                 raise
-            return [], [], (f"cards that ResourceClaims have do not count: {error.message}",)
-        return slices, claims, ()
+            self._problems.append(f"{without}: {error.message}")
 
-    async def _gangs(
-        self,
-    ) -> tuple[dict[GangRef, tuple[PodGroupObject, InputLocation]], tuple[str, ...]]:
-        """The objects of all gangs; a problem for each API whose objects the user may not list."""
-        found: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
-        problems: list[str] = []
-        for resource in _GROUPS:
-            try:
-                listed = await self._list(Selection(resource, optional=True), PodGroupObject)
-            except ClusterError as error:
-                if error.status != HTTPStatus.FORBIDDEN:
-                    raise
-                text = f"gangs of {resource.group} are not known: {error.message}"
-                problems.append(text)
-                continue
-            for group in listed:
-                meta = group.metadata
-                ref = GangRef(GANG_APIS[resource.group], meta.namespace, meta.name)
-                found[ref] = group, self._place
-        return found, tuple(problems)
+    async def _settings(self) -> list[ConfigMap]:
+        """Read the ConfigMaps of the schedulers, by name, then by label those of other files."""
 
-    async def _jobs(self) -> tuple[list[JobObject], tuple[str, ...]]:
-        """All Jobs; none, and a problem, where the user may not list them."""
-        try:
-            return await self._list(Selection(JOBS), JobObject), ()
-        except ClusterError as error:
-            if error.status != HTTPStatus.FORBIDDEN:
-                raise
-            return [], (f"pods of Jobs are not moved: {error.message}",)
+        async def first(fields: str = "", labels: str = "") -> list[ConfigMap]:
+            """Read one; where several namespaces have it, the first by name."""
+            selection = Selection(CONFIG_MAPS, fields=fields, labels=labels)
+            found = await self._list(selection, ConfigMap)
+            return sorted(found, key=lambda each: each.metadata.namespace)[:1]
 
-    async def _quotas(self, of: Resource, kind: type[T]) -> tuple[list[T], tuple[str, ...]]:
-        """All quotas of a kind; none, and a problem, where the user may not list them."""
-        try:
-            return await self._list(Selection(of, optional=True), kind), ()
-        except ClusterError as error:
-            if error.status != HTTPStatus.FORBIDDEN:
-                raise
-            return [], (f"{of.plural} do not limit what is placed: {error.message}",)
+        settings: list[ConfigMap] = []
+        for name in sorted({name for name, _ in registry.documents()}):
+            settings += await first(fields=f"metadata.name={name}")
+        known = {document for each in settings for document in _documents(each)}
+        for label in registry.document_labels():
+            for config in await first(labels=label):
+                if not {*_documents(config)} <= known:
+                    settings.append(config)
+        return settings
 
     async def _list(self, selection: Selection, kind: type[T]) -> list[T]:
         plural = selection.resource.plural
@@ -240,15 +269,12 @@ class _Reader:
                 self._client, selection, kind, listed=lambda count: self._progress(plural, count)
             )
         except ClusterError as error:
-            if error.status == HTTPStatus.FORBIDDEN:
-                raise _forbidden(selection.resource, error) from error
-            raise
-
-    async def _settings(self, fields: str = "", labels: str = "") -> Sequence[ConfigMap]:
-        """The ConfigMap of a scheduler; where several namespaces have it, the first by name."""
-        selection = Selection(CONFIG_MAPS, fields=fields, labels=labels)
-        found = await self._list(selection, ConfigMap)
-        return sorted(found, key=lambda each: each.metadata.namespace)[:1]
+            if error.status != HTTPStatus.FORBIDDEN:
+                raise
+            scope = "in all namespaces" if selection.resource.namespaced else "of the cluster"
+            why = f"must list {plural} {scope}, because pods of all namespaces share cards"
+            message = f"{why}: {error.message}"
+            raise ClusterError(error.status, error.reason, message) from error
 
     def _placed(self, objects: Iterable[tuple[str, T]]) -> dict[str, tuple[T, InputLocation]]:
         return {name: (each, self._place) for name, each in objects}
@@ -260,11 +286,93 @@ def _documents(config: ConfigMap) -> list[Document]:
     return [document for document in found if document is not None]
 
 
-def _forbidden(resource: Resource, error: ClusterError) -> ClusterError:
-    scope = "in all namespaces" if resource.namespaced else "of the cluster"
-    return ClusterError(
-        error.status,
-        error.reason,
-        f"must list {resource.plural} {scope}, because pods of all namespaces share cards:"
-        f" {error.message}",
+def _full_name(metadata: Metadata) -> str:
+    return f"{metadata.namespace}/{metadata.name}"
+
+
+def agent_pods(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
+    """Return the running pods with the labels of the chart's agents, by node."""
+    found: dict[str, list[Pod]] = {}
+    for pod in pods:
+        labels = pod.metadata.labels or {}
+        if (
+            pod.spec.node_name
+            and pod.status.phase == "Running"
+            and LABELS.items() <= labels.items()
+        ):
+            found.setdefault(pod.spec.node_name, []).append(pod)
+    return found
+
+
+async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> AgentReports:
+    """Read the metrics of the agents, a few at a time; never fails.
+
+    Anyone may give a pod these labels: where two pods of a node have them, none is read.
+    """
+    turns = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(pods: list[Pod]) -> NodeReport | str:
+        if len(pods) > 1:
+            names = " and ".join(f"{each.metadata.namespace}/{each.metadata.name}" for each in pods)
+            return f"{names} both have the labels of its agent"
+        async with turns:
+            return await _read_agent(client, pods[0])
+
+    answers = await asyncio.gather(*map(read, agents.values()))
+    found = {
+        node: answer
+        for node, answer in zip(agents, answers, strict=True)
+        if isinstance(answer, NodeReport)
+    }
+    problems: dict[str, list[str]] = {}
+    for node, answer in zip(agents, answers, strict=True):
+        if isinstance(answer, str):
+            problems.setdefault(answer, []).append(node)
+    return AgentReports(found, tuple(_unread_agents(text, at) for text, at in problems.items()))
+
+
+async def _read_agent(client: KubeClient, pod: Pod) -> NodeReport | str:
+    path = PODS.path(pod.metadata.name, pod.metadata.namespace, "proxy/metrics")
+    try:
+        return parse((await client.get(path)).decode(), pod.spec.node_name or "")
+    except ClusterError as error:
+        if error.status == HTTPStatus.FORBIDDEN:
+            return f"get on pods/proxy in namespace {pod.metadata.namespace} is forbidden"
+        return f"{error.status or error.reason}: {error.message.replace(pod.metadata.name, 'POD')}"
+    except ValueError as error:
+        return f"its metrics cannot be read: {error}"
+
+
+def _unread_agents(problem: str, nodes: list[str]) -> str:
+    named = ", ".join(sorted(nodes)[:_NAMED])
+    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+    plural = "s" if len(nodes) > 1 else ""
+    return f"cannot read the agent{plural} of node{plural} {named}{more}: {problem}"
+
+
+async def pod_events(client: KubeClient, namespace: str, uid: str) -> Sequence[PodEvent]:
+    """Read the Events of a pod, oldest first; none where the user may not list Events.
+
+    Raises:
+        ClusterError: the server did not answer.
+    """
+    selection = Selection(_EVENTS, namespace=namespace, fields=f"involvedObject.uid={uid}")
+    try:
+        found = await list_all(client, selection, _Event)
+    except ClusterError as error:
+        if error.status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
+            return ()
+        raise
+    return sorted(map(_pod_event, found), key=lambda each: each.time)
+
+
+def _pod_event(event: _Event) -> PodEvent:
+    series = event.series or _Series()
+    time = series.last_observed_time or event.last_timestamp or event.event_time or ""
+    return PodEvent(
+        time,
+        max(series.count, event.count or 1),
+        event.reason or "",
+        event.reporting_component or event.source.component or "",
+        " ".join((event.message or "").split()),
     )

@@ -1,21 +1,37 @@
-"""One manifest, YAML or JSON, with its line numbers."""
+"""One manifest, YAML or JSON, with its line numbers; errors name the field and its line.
+
+How large, how deep and how often repeated a foreign text may be is checked before it is parsed.
+"""
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
+from pathlib import Path
 from typing import Protocol, TypeVar
 
 import msgspec
 import yaml
 
-from adapters.cli.input.limits import check_json, check_yaml
-from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.cli.input.validation_error import validation_error
-from adapters.wire.decode import yaml_decoding
+from adapters.cli.input.source import InputError, InputLocation, Source, content, mib
+from adapters.wire.decode import yaml_decoding, yaml_limits
+from adapters.wire.decode.yaml_limits import DEEPEST, TOO_DEEP, YamlLimitError
 
 T = TypeVar("T")
 
+LARGEST_OBJECT = 3 << 20
+"""Bytes of a YAML document that is written back: an API server accepts no larger object.
+
+Source: k8s.io/apiserver pkg/server/config.go, MaxRequestBodyBytes.
+"""
+
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_NO_BRACKET = bytes(set(range(256)) - set(b"[]{}"))
+_STEPS = [(each in b"[{") - (each in b"]}") for each in range(256)]
+
+Location = Callable[[int], InputLocation | str]
+"""The location of a line of a text, counted from 1, for errors."""
 
 _MAPPING = "a manifest is a mapping with apiVersion, kind and metadata, but this is {}"
 
@@ -91,7 +107,7 @@ class _Yaml:
         try:
             return msgspec.convert(self.content, form)
         except msgspec.ValidationError as error:
-            raise validation_error(error, self.location, self.node) from error
+            raise _validation_error(error, self.location, self.node) from error
 
     def items(self) -> tuple[int, Iterator[Document]]:
         found = self.content.get("items")
@@ -146,7 +162,7 @@ class _Json:
         try:
             return msgspec.json.decode(self.text, type=form)
         except msgspec.ValidationError as error:
-            raise validation_error(
+            raise _validation_error(
                 error, self.location, _node(self.text), self.location.line - 1
             ) from error
         except (msgspec.DecodeError, RecursionError) as error:
@@ -231,3 +247,159 @@ def _node(text: str) -> yaml.Node | None:
         return yaml_decoding.Loader(text.replace("\t", " ")).get_single_node()
     except yaml_decoding.FAILURES:
         return None
+
+
+# The text of msgspec: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any
+# value of a mapping, and "`key` in" before the path means one of its keys.
+_AT = re.compile(r"(?P<what>.*) - at (?P<key>`key` in )?`\$(?P<path>.*)`")
+_STEP = re.compile(r"\.(?P<name>[^.\[\]]+)|\[(?P<index>\d+|\.\.\.)\]")
+_TYPES = re.compile(r"Expected `(?P<wanted>.*)`, got `(?P<got>.*)`")
+_BOUNDS = re.compile(
+    r"Expected `\w+` (?P<length>of length )?(?P<kind>>=|<=|matching regex) (?P<bound>.+)"
+)
+_MISSING = re.compile(r"Object missing required field `(?P<field>.+)`")
+_NOT_LISTED = re.compile(r"Invalid enum value (?P<value>.+)")
+
+_WORDS = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "null": "nothing",
+    "array": "a list",
+    "object": "a mapping",
+}
+_TAGS = {"array": "seq", "object": "map"}
+_UNQUOTED = frozenset({"int", "float", "bool", "null"})
+
+
+def _validation_error(
+    error: msgspec.ValidationError, place: InputLocation, node: yaml.Node | None, above: int = 0
+) -> InputError:
+    """Translate an error of msgspec into the terms of a manifest.
+
+    Args:
+        error: what msgspec raised.
+        place: the first line of the manifest.
+        node: the manifest as YAML; None where only its beginning is known.
+        above: number of lines of the file before the text that ``node`` was read from.
+    """
+    at = _AT.fullmatch(str(error))
+    what, path = (at["what"], at["path"]) if at else (str(error), "")
+    types = _TYPES.fullmatch(what)
+    got = types["got"] if types else ""
+    steps = [step["name"] or step["index"] for step in _STEP.finditer(path)]
+    if at and at["key"]:
+        steps.append("key")
+    line, found = place.line, ""
+    for step in steps:
+        node, label = _step(node, step, yaml_decoding.TAG + _TAGS.get(got, got))
+        found += label
+        line = line if node is None else above + node.start_mark.line + 1
+    what = _sentence(types["wanted"], got) if types else _of_value(what, node)
+    return InputError(
+        InputLocation(place.file, line), f"{found.lstrip('.') or 'the manifest'} {what}"
+    )
+
+
+def _sentence(wanted: str, got: str) -> str:
+    words = " or ".join(dict.fromkeys(_WORDS.get(word, word) for word in wanted.split(" | ")))
+    quotes = "; put it in quotes" if wanted == "str" and got in _UNQUOTED else ""
+    return f"must be {words}, but is {_WORDS.get(got, got)}{quotes}"
+
+
+def _of_value(what: str, node: yaml.Node | None) -> str:
+    """The sentence for a value of the right type that it cannot have."""
+    bounds, missing, listed = (form.fullmatch(what) for form in (_BOUNDS, _MISSING, _NOT_LISTED))
+    if missing:
+        return f"misses the field {missing['field']}"
+    if listed:
+        return f"cannot be {listed['value']}"
+    if bounds is None:
+        return what
+    bound, unit = bounds["bound"], " long" if bounds["length"] else ""
+    right = {
+        ">=": f"at least {bound}{unit}",
+        "<=": f"at most {bound}{unit}",
+        "matching regex": f"text that matches {bound}",
+    }
+    found = f", but is {node.value!r}" if isinstance(node, yaml.ScalarNode) else ""
+    return f"must be {right[bounds['kind']]}{found}"
+
+
+def _step(node: yaml.Node | None, step: str, tag: str) -> tuple[yaml.Node | None, str]:
+    if step.isdigit():
+        inside = node.value[int(step)] if isinstance(node, yaml.SequenceNode) else None
+        return inside, f"[{step}]"
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
+        if step == key.value:
+            return value, f".{step}"
+        if (step == "..." and value.tag == tag) or (step == "key" and key.tag == tag):
+            return value, f"[{key.value}]"
+    return None, f"[{step}]" if step in {"...", "key"} else f".{step}"
+
+
+def check_file(path: Path) -> None:
+    """Check a YAML file that another module parses; one that cannot be read passes.
+
+    Raises:
+        InputError: it exceeds a limit.
+    """
+    try:
+        with path.open("rb") as file:
+            text = content(file, str(path)).decode(errors="replace")
+    except OSError:
+        return
+    check_yaml(text, lambda line: InputLocation(str(path), line))
+
+
+def check_object(text: str, location: Location) -> None:
+    """Check a YAML document that is written back, by the limits of YAML and by its size.
+
+    Raises:
+        InputError: it exceeds a limit.
+    """
+    if len(text) > LARGEST_OBJECT:
+        problem = f"is larger than {mib(LARGEST_OBJECT)}, the most that an API server accepts"
+        raise InputError(location(1), f"the document {problem} of one object; split it")
+    check_yaml(text, location)
+
+
+def check_json(raw: bytes, location: InputLocation) -> None:
+    """Check that JSON is not nested deeper than ``DEEPEST``; what is no JSON passes.
+
+    Raises:
+        InputError: it is.
+    """
+    if raw.count(b"[") + raw.count(b"{") <= DEEPEST:
+        return
+    brackets = _STRING.sub(b"", raw).translate(None, _NO_BRACKET)
+    if max(accumulate(map(_STEPS.__getitem__, brackets)), default=0) > DEEPEST:
+        raise InputError(location, TOO_DEEP)
+
+
+def check_yaml(text: str, location: Location) -> None:
+    """Check how deep a text is nested and how much its aliases copy; what is no YAML passes.
+
+    Raises:
+        InputError: it exceeds a limit, or an alias stands inside of what it names; the error names
+            the field.
+    """
+    try:
+        yaml_limits.check(text)
+    except YamlLimitError as error:
+        raise InputError(location(error.line), str(error)) from None
+
+
+def load_yaml(text: str, location: Location) -> object:
+    """Return the content of a text that is one document.
+
+    Raises:
+        InputError: the text is not YAML, or exceeds a limit.
+    """
+    check_yaml(text, location)
+    try:
+        return yaml.load(text, yaml_decoding.Loader)  # noqa: S506 - a safe loader
+    except yaml_decoding.FAILURES as error:
+        line, problem = yaml_decoding.explain(error, text)
+        raise InputError(location(line), problem) from error

@@ -1,9 +1,9 @@
 """The Kubernetes objects of the input, by kind and name."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ from adapters.wire.resource_quota import ResourceQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")
+
+Progress = Callable[[int, int], None]
+"""Called with the numbers of list items that were read and that are known, so far."""
 
 PARTS = 1 << 10
 """Parts of objects that are kept for later ones to share."""
@@ -110,26 +113,14 @@ class _RecordManifest(Wire, frozen=True, gc=False):
     status: dict[str, Any] | None = None
 
 
-class ReadingProgress(Protocol):
-    """Shows how far the input was read."""
-
-    def expect(self, objects: int) -> None:
-        """A number of objects more will be read."""
-        ...
-
-    def advance(self) -> None:
-        """One of them was read."""
-        ...
-
-
 def manifests(
-    texts: Iterable[Source], progress: ReadingProgress | None = None, *, jobs: bool = False
+    texts: Iterable[Source], progress: Progress | None = None, *, jobs: bool = False
 ) -> Manifests:
     """Read all objects; those of other kinds in lists and folders are counted and skipped.
 
     Args:
         texts: in order.
-        progress: is shown the items of lists; None for none.
+        progress: is called for the items of lists; None for none.
         jobs: whether Jobs are read.
 
     Raises:
@@ -163,14 +154,18 @@ class _Members:
     Attributes:
         forms: the kinds that are read.
         skipped: is counted up.
-        progress: is shown the items of lists.
+        progress: is called for the items of lists.
         unknown: the error of the first object that was skipped.
+        read: items of lists so far.
+        known: items of the lists that have begun.
     """
 
     forms: Collection[str]
     skipped: Counter[str]
-    progress: ReadingProgress | None
+    progress: Progress | None
     unknown: InputError | None = None
+    read: int = 0
+    known: int = 0
 
     def of(
         self, document: Document, default: str, *, inside: bool
@@ -191,12 +186,12 @@ class _Members:
         item = kind.removesuffix("List")
         if self._known(item, head.api_version) and kind != item:
             count, members = document.items()
-            if self.progress is not None:
-                self.progress.expect(count)
+            self.known += count
             for member in members:
                 yield from self.of(member, item, inside=True)
+                self.read += 1
                 if self.progress is not None:
-                    self.progress.advance()
+                    self.progress(self.read, self.known)
         elif kind in self.forms and self._known(kind, head.api_version):
             yield document, kind
         else:

@@ -1,38 +1,48 @@
-"""Where a command reads objects from: files, else a live cluster."""
+"""Where a command reads objects from: files, else a live cluster; a terminal shows the progress."""
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-from rich.markup import escape
-from rich.status import Status
-
-from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.read_files import read_files
+from adapters.cli.input.manifests import Manifests, Progress, manifests
+from adapters.cli.input.source import sources
 from adapters.cli.output.delayed import delayed
+from adapters.cli.output.message import message
+from adapters.cli.output.terminal import may_be_terminal
+from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.visible import visible
 
 if TYPE_CHECKING:
-    from adapters.cli.input.agent_report import AgentReports
-    from adapters.cli.input.history import PodEvent
+    from rich.status import Status
+
+    from adapters.cli.input.cluster import PodEvent
     from adapters.cluster.api.kubeconfig import KubeContext
     from adapters.wire.kube import Pod
 
 DEFAULT_NAMESPACE = "default"
 """An object that names none is in this one."""
 
+STEP = 100
+"""Objects between two changes of the bar."""
+
+WIDTH = 20
+"""Columns of the bar itself."""
+
+NAMES = 30
+"""Columns of the files' names: the number of objects has room on 80."""
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The user's choice of what to read.
+    """The user's choice of what to read; the client of a cluster is imported where it is needed.
 
     Attributes:
         files: files, folders or ``-``; where there are any, no cluster is read.
-        kubeconfig: as in ``ClusterOptions``.
-        context: as in ``ClusterOptions``.
+        kubeconfig: the only file to read; None for the files that kubectl reads.
+        context: of the kubeconfig; None for its current one.
     """
 
     files: Sequence[str] = ()
@@ -40,14 +50,12 @@ class Origin:
     context: str | None = None
 
     def namespace(self) -> str | None:
-        """The namespace of the context; None for files, which mean all that they contain.
+        """Return the namespace of the context; None for files, which mean all that they contain.
 
         Raises:
             InputError: the kubeconfig cannot be used.
         """
-        if self.files:
-            return None
-        return self._context().namespace
+        return None if self.files else self._context().namespace
 
     def read(self, *, evictions: bool = False) -> Manifests:
         """Read all objects; a terminal shows the progress.
@@ -61,6 +69,8 @@ class Origin:
         if self.files:
             return read_files(self.files, jobs=evictions)
         with _status() as status:
+            from rich.markup import escape
+
             from adapters.cli.input.cluster import read_cluster
 
             context = self._context()
@@ -73,49 +83,103 @@ class Origin:
             )
 
     def history(self, pod: "Pod") -> "Sequence[PodEvent]":
-        """The Events of a pod, oldest first; none of files.
+        """Read the Events of a pod, oldest first; none of files.
 
         Raises:
             InputError: the cluster did not answer.
         """
         if self.files:
             return ()
-        from adapters.cli.input.cluster import call
-        from adapters.cli.input.history import history
+        from adapters.cli.input.cluster import call, pod_events
 
         namespace, uid = pod.metadata.namespace or DEFAULT_NAMESPACE, pod.metadata.uid
-        return call(self._context(), lambda client: history(client, namespace, uid))
+        return call(self._context(), lambda client: pod_events(client, namespace, uid))
 
-    def agents(self, pods: "Iterable[Pod]") -> "AgentReports":
-        """What the node agents report; nothing for files, or where no pod is an agent.
+    def agents(self, pods: "Iterable[Pod]") -> AgentReports:
+        """Ask all node agents; nothing for files, or where no pod is an agent.
+
+        Standard error names those that cannot be read.
 
         Raises:
             InputError: the kubeconfig cannot be used.
         """
-        from adapters.cli.input.agent_report import NO_REPORTS
-
         if self.files:
             return NO_REPORTS
-        from adapters.cli.input.agents import PATIENCE, agent_pods, read_agents
-        from adapters.cli.input.cluster import call
+        from adapters.cli.input.cluster import PATIENCE_WITH_AGENTS, agent_pods, call, read_agents
 
-        found = agent_pods(pods)
-        if not found:
+        agents = agent_pods(pods)
+        if not agents:
             return NO_REPORTS
         with _status() as status:
-            status.update(f"reading {len(found):,} node agents")
-            return call(self._context(), lambda client: read_agents(client, found), PATIENCE)
+            status.update(f"reading {len(agents):,} node agents")
+            reports = call(
+                self._context(), lambda client: read_agents(client, agents), PATIENCE_WITH_AGENTS
+            )
+        for sentence in reports.unread:
+            message("note", sentence)
+        return reports
 
     def _context(self) -> "KubeContext":
-        """The chosen context; files need no client of a cluster, so that it is imported here."""
-        from adapters.cli.input.cluster import ClusterOptions, context_of
+        from adapters.cli.input.cluster import context_of
 
-        return context_of(ClusterOptions(self.kubeconfig, self.context))
+        return context_of(self.kubeconfig, self.context)
+
+
+def read_files(names: Sequence[str], *, jobs: bool = False) -> Manifests:
+    """Read all objects of files, folders and ``-``; a terminal shows the progress.
+
+    A note on standard error counts the objects of kinds that are not read.
+
+    Args:
+        names: of the files.
+        jobs: whether Jobs are read.
+
+    Raises:
+        InputError: the input cannot be read.
+    """
+    with _reading(names) as progress:
+        found = manifests(sources(names, sys.stdin.buffer), progress, jobs=jobs)
+    if found.skipped:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
+        message("note", f"skipped objects of kinds that are not read: {kinds}")
+    return found
 
 
 @contextmanager
-def _status() -> Iterator[Status]:
-    """A line on standard error, of what takes long; nothing where that is no terminal."""
+def _reading(files: Sequence[str]) -> Iterator[Progress | None]:
+    """Show on a terminal how many objects were read, where it takes long."""
+    if not may_be_terminal(sys.stderr):
+        yield None
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+    from rich.progress import Progress as Bar
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (MofNCompleteColumn(), BarColumn(WIDTH), TextColumn("{task.description}"))
+    bar = Bar(*columns, console=console, transient=True)
+    names = ", ".join(Path(each).name or each for each in files)
+    shown = names if len(names) <= NAMES else f"{names[: NAMES - 1]}…"
+
+    def show(read: int, known: int) -> None:
+        if read % STEP == 0 or read == known:
+            bar.update(task, completed=read, total=known)
+
+    with delayed(bar):
+        task = bar.add_task(escape(visible(f"reading {shown}")), total=None)
+        yield show
+
+
+@contextmanager
+def _status() -> Iterator["Status"]:
+    """Show a line on standard error, of what takes long; nothing where that is no terminal."""
+    from rich.console import Console
+    from rich.status import Status
+
     console = Console(stderr=True)
     status = Status("reading", console=console)
     if not console.is_terminal:

@@ -1,4 +1,4 @@
-"""Reads the texts of manifests from files, folders and standard input."""
+"""Reads the texts of files, folders and standard input."""
 
 import os
 from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from adapters.cli.input.limits import check_object
+from adapters.cli.input.document import check_object
 from adapters.cli.input.source import InputError, InputLocation
 
 Layout = tuple[int, int]

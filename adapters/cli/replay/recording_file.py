@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from adapters.cli.input.limits import check_json
+from adapters.cli.input.document import check_json
 from adapters.cli.input.source import InputError, InputLocation, mib
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.records import recording

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.input.cluster import ClusterOptions, context_of, read_cluster
+from adapters.cli.fleet.settings import documents
+from adapters.cli.input.cluster import context_of, read_cluster
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.settings import documents
 from adapters.cli.input.source import InputError
 from adapters.cli.tests.api_server import PATHS, ApiServer, api_server
 from adapters.cli.tests.builders import Plain, device, node, pod, volcano
@@ -22,7 +22,7 @@ def named(name: str, namespace: str, **more: str) -> Plain:
 
 
 def read(server: ApiServer) -> Manifests:
-    context = context_of(ClusterOptions(server.kubeconfig))
+    context = context_of(server.kubeconfig, None)
     return read_cluster(context, lambda _plural, _count: None)
 
 
@@ -68,7 +68,7 @@ def test_more_objects_than_a_page_are_all_read(tmp_path: Path) -> None:
 
     with api_server(tmp_path, *(node(f"n{number}") for number in range(1200))) as server:
         found = read_cluster(
-            context_of(ClusterOptions(server.kubeconfig)),
+            context_of(server.kubeconfig, None),
             lambda plural, count: counts.append((plural, count)),
         )
 
@@ -95,7 +95,7 @@ def test_of_settings_in_several_namespaces_the_first_counts(tmp_path: Path) -> N
 
 def test_a_server_that_is_away_is_an_error_with_its_address(tmp_path: Path) -> None:
     with api_server(tmp_path) as server:
-        context = context_of(ClusterOptions(server.kubeconfig))
+        context = context_of(server.kubeconfig, None)
 
     with pytest.raises(InputError, match=r"cluster lab: no answer: GET .*127\.0\.0\.1"):
         read_cluster(context, lambda _plural, _count: None)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.input import limits, source
-from adapters.cli.input.limits import check_json, check_yaml
+from adapters.cli.input import document, source
+from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cli.replay import recording_file
 from adapters.cli.tests.builders import Plain, node, pod, volcano, write
@@ -214,7 +214,7 @@ def test_a_file_a_document_and_a_line_have_a_largest_size(
     recording = write(tmp_path, "decisions.jsonl", "x" * (1 << 20) + "x")
     rejected(recording, "replay", recording, problem="the line is longer than 1 MiB")
 
-    monkeypatch.setattr(limits, "LARGEST_OBJECT", 1 << 20)
+    monkeypatch.setattr(document, "LARGEST_OBJECT", 1 << 20)
     configured = write(tmp_path, "c.yaml", CONFIGURATION + "# x\n" * (1 << 18))
     problem = "is larger than 1 MiB, the most that an API server accepts of one object"
     rejected(configured, "configure", "kube-scheduler", "-f", configured, problem=problem)

@@ -8,7 +8,7 @@ from importlib.metadata import version
 import pytest
 from typer.testing import CliRunner
 
-from adapters.cli.input.time_option import parse_time
+from adapters.cli.commands.options import parse_time
 from adapters.cli.main import app
 from adapters.cli.output.delayed import PATIENCE
 from adapters.cli.output.progress import progress

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cli.input.options import PolicyOption
+from adapters.cli.commands.options import PolicyOption
 from adapters.cli.main import app
 from adapters.cli.tests.builders import node, pod, stream, volcano
 from adapters.dialects.dialect import SchedulingPolicy

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from typing import Any, Protocol
 
-from adapters.cli.input.limits import check_json, check_yaml
+from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.yaml_text import dump, load, split
 from adapters.dialects import registry

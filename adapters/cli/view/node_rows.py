@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.output.amounts import gib, percent, used, used_fields
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing
 from adapters.cli.view.plugin_rows import plugin_nodes, uncounted_nodes
-from adapters.wire.agent_report import Use, total
+from adapters.wire.agent_report import AgentReports, Use, total
 from core.feasibility.fragmentation import FreeShares, free_shares
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB

@@ -6,16 +6,14 @@ from dataclasses import replace
 from itertools import chain
 
 from adapters.accounting.answer.device_plugins import DeviceUser, devices_text
-from adapters.cli.fleet.facts import plugin_devices, requests_cards
+from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.cli.fleet.quotas import counted
-from adapters.cli.input.agent_report import AgentReports
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent, used, used_fields
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
-from adapters.wire.agent_report import Use, total
+from adapters.wire.agent_report import AgentReports, Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
 from core.hardware.card import Card

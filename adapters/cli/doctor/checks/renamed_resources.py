@@ -12,7 +12,7 @@ from adapters.cli.doctor.checks.webhooks import CHECK, PODS, webhooks_of
 from adapters.cli.doctor.finding import CheckResult, warning
 from adapters.cli.doctor.objects import Webhook
 from adapters.cli.doctor.observed import Observed
-from adapters.cli.input.settings import configured_dialects
+from adapters.cli.fleet.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
 from adapters.dialects.device_plugins.resources import plugin_share

@@ -1,5 +1,7 @@
-"""Options that several commands have: the cluster as kubectl chooses it, and a policy."""
+"""Options that several commands have: the cluster as kubectl chooses it, a policy, a time."""
 
+import time
+from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -38,6 +40,8 @@ Files = Annotated[
     ),
 ]
 
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
 
 class PolicyOption(Enum):
     """The values of ``SchedulingPolicy``, for help texts, which need no dialect."""
@@ -47,7 +51,30 @@ class PolicyOption(Enum):
 
 
 def chosen_policy(option: PolicyOption | None) -> "SchedulingPolicy | None":
-    """The policy that an option names; None for none."""
+    """Return the policy that an option names; None for none."""
     from adapters.dialects.dialect import SchedulingPolicy
 
     return None if option is None else SchedulingPolicy(option.value)
+
+
+def parse_time(text: str | None) -> int:
+    """Return nanoseconds since 1970, from RFC 3339 with a time zone or Unix seconds; now for None.
+
+    Raises:
+        typer.BadParameter: the text is neither.
+    """
+    if text is None:
+        return time.time_ns()
+    from core.durations import SECOND
+
+    if text.isdigit() and text.isascii():
+        return int(text) * SECOND
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise typer.BadParameter(
+            f"{text!r} is not a time such as 2026-01-31T12:00:00Z or 1769860800", param_hint="--at"
+        )
+    return (parsed - EPOCH) // timedelta(microseconds=1) * 1000
