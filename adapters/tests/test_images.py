@@ -17,7 +17,7 @@ found = {name.split(".")[0] for name in sys.modules}
 print(*sorted(found - sys.stdlib_module_names))
 """
 
-MODULES = {"yaml": "pyyaml"}
+MODULES = {"pynvml": "nvidia-ml-py", "yaml": "pyyaml"}
 """Packages that are called otherwise than what is imported of them."""
 
 NOBODYS = {"_distutils_hack", "_virtualenv", "typing_extensions", "cython_runtime", "__main__"}

@@ -6,11 +6,13 @@ from msgspec import Struct, field
 
 from adapters.agent.hardware.model import CardLoad, Hardware, HardwareSource, InventoryError
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml import NvmlError
+from adapters.agent.hardware.nvml import Nvml, NvmlError
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_processes import processes, versions
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
+
+_WHOLE_CARD = (1 << 32) - 1
+"""The number of the MIG instance of a process on a card that is not in MIG mode."""
 
 
 class ReadProcess(Struct, frozen=True, rename="camel"):
@@ -96,7 +98,8 @@ def read_cards(name: str, source: HardwareSource | None) -> Reading:
     buses: dict[str, str] = {}
     if nvidia is not None:
         with suppress(NvmlError):
-            driver, library = versions(nvidia.nvml)
+            driver = nvidia.nvml.call("nvmlSystemGetDriverVersion")
+            library = nvidia.nvml.call("nvmlSystemGetNVMLVersion")
             buses = {card.uuid: card.bus_id for card in nvidia.nvml.cards()}
     loads = source.loads()
     cards = tuple(
@@ -126,7 +129,7 @@ def _card(
         devices=hardware.devices.get(card.uuid, ()),
         instances=_instances(card, hardware),
         parts=() if nvidia is None else _parts(nvidia, card.uuid),
-        processes=() if nvidia is None else _processes(nvidia, card.uuid),
+        processes=() if nvidia is None else processes(nvidia.nvml, card.uuid),
     )
 
 
@@ -156,14 +159,17 @@ def _parts(source: NvmlInventory, uuid: str) -> tuple[str, ...]:
     return tuple(sorted(device.uuid for each in instances for device in each.devices))
 
 
-def _processes(source: NvmlInventory, uuid: str) -> tuple[ReadProcess, ...]:
+def processes(nvml: Nvml, uuid: str) -> tuple[ReadProcess, ...]:
+    """List the compute processes of a card, by pid; none where it does not answer."""
     try:
-        found = processes(source.nvml, uuid)
+        found = nvml.call("nvmlDeviceGetComputeRunningProcesses", nvml.handle_of(uuid))
     except NvmlError:
         return ()
     return tuple(
         ReadProcess(
-            each.pid, None if each.memory is None else each.memory // MIB, each.gpu_instance
+            each.pid,
+            None if each.usedGpuMemory is None else each.usedGpuMemory // MIB,
+            None if each.gpuInstanceId == _WHOLE_CARD else each.gpuInstanceId,
         )
-        for each in found
+        for each in sorted(found, key=lambda each: each.pid)
     )

@@ -1,12 +1,14 @@
 """The health of cards as NVML reports it: errors (Xids), and the recovery that a card needs."""
 
-import ctypes
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
-from adapters.agent.hardware.nvml import Nvml, NvmlError, NvmlReturn
+import pynvml
+
+from adapters.agent.hardware.nvml import Nvml, NvmlError
 from adapters.agent.log import log_event
 
 WAIT_TIMEOUT = 1.0
@@ -15,46 +17,16 @@ WAIT_TIMEOUT = 1.0
 REOPEN_INTERVAL = 30.0
 """Seconds until NVML is started again: only then it finds a card that has returned."""
 
-_XID = 0x8
-_RECOVERY = 230
-"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION."""
-
-
-class _Event(ctypes.Structure):
-    _fields_ = (
-        ("device", ctypes.c_void_p),
-        ("type", ctypes.c_ulonglong),
-        ("data", ctypes.c_ulonglong),
-        ("gpu_instance", ctypes.c_uint),
-        ("compute_instance", ctypes.c_uint),
-    )
-
-
-class _Value(ctypes.Union):
-    _fields_ = (("number", ctypes.c_uint), ("large", ctypes.c_ulonglong))
-
-
-class _Field(ctypes.Structure):
-    _fields_ = (
-        ("field", ctypes.c_uint),
-        ("scope", ctypes.c_uint),
-        ("timestamp", ctypes.c_longlong),
-        ("latency", ctypes.c_longlong),
-        ("type", ctypes.c_uint),
-        ("code", ctypes.c_uint),
-        ("value", _Value),
-    )
-
 
 def recovery_action(nvml: Nvml, uuid: str) -> int | None:
-    """The recovery that the driver requests for a card, 0 for none; None where it reports none."""
-    value = _Field(field=_RECOVERY)
+    """Ask the driver which recovery a card needs, 0 for none; None where it reports none."""
     try:
         card = nvml.handle_of(uuid)
-        nvml.call("nvmlDeviceGetFieldValues", card, ctypes.c_int(1), ctypes.byref(value))
+        fields = [pynvml.NVML_FI_DEV_GET_GPU_RECOVERY_ACTION]
+        (found,) = nvml.call("nvmlDeviceGetFieldValues", card, fields)
     except NvmlError:
         return None
-    return None if value.code else int(value.value.number)
+    return None if found.nvmlReturn else int(found.value.uiVal)
 
 
 @dataclass(slots=True)
@@ -104,8 +76,7 @@ class XidListener:
         Raises:
             NvmlError: NVML fails.
         """
-        events = ctypes.c_void_p()
-        self.nvml.call("nvmlEventSetCreate", ctypes.byref(events))
+        events = self.nvml.call("nvmlEventSetCreate")
         try:
             for card in self.nvml.cards():
                 self._register(card.uuid, events)
@@ -114,31 +85,28 @@ class XidListener:
                 if self.nvml.incomplete and time.monotonic() >= until:
                     break
         finally:
-            self._free(events)
+            try:
+                self.nvml.call("nvmlEventSetFree", events)
+            except NvmlError as error:
+                log_event("nvml_events.failed", reason=str(error))
         if not self._ended.is_set():
             self.nvml.reopen()
 
-    def _register(self, uuid: str, events: ctypes.c_void_p) -> None:
+    def _register(self, uuid: str, events: Any) -> None:
         try:
             card = self.nvml.handle_of(uuid)
-            self.nvml.call("nvmlDeviceRegisterEvents", card, ctypes.c_ulonglong(_XID), events)
+            kinds = pynvml.nvmlEventTypeXidCriticalError
+            self.nvml.call("nvmlDeviceRegisterEvents", card, kinds, events)
         except NvmlError as error:
             log_event("nvml_events.failed", card=uuid, reason=str(error))
 
-    def _wait(self, events: ctypes.c_void_p) -> None:
-        event = _Event()
-        wait = ctypes.c_uint(int(WAIT_TIMEOUT * 1000))
+    def _wait(self, events: Any) -> None:
         try:
-            self.nvml.call("nvmlEventSetWait_v2", events, ctypes.byref(event), wait)
+            event = self.nvml.call("nvmlEventSetWait_v2", events, int(WAIT_TIMEOUT * 1000))
         except NvmlError as error:
-            if error.code == NvmlReturn.TIMEOUT:
+            if error.code == pynvml.NVML_ERROR_TIMEOUT:
                 return
             raise
-        if event.type == _XID:
-            self.on_xid(self.nvml.uuid(ctypes.c_void_p(event.device)), int(event.data))
-
-    def _free(self, events: ctypes.c_void_p) -> None:
-        try:
-            self.nvml.call("nvmlEventSetFree", events)
-        except NvmlError as error:
-            log_event("nvml_events.failed", reason=str(error))
+        if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
+            uuid = self.nvml.call("nvmlDeviceGetUUID", event.device)
+            self.on_xid(uuid, int(event.eventData))

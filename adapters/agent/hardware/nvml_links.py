@@ -1,24 +1,18 @@
 """Groups of connected NVIDIA cards: by NVLink, with or without switches, and by PCIe switches."""
 
-import ctypes
 from collections.abc import Sequence, Set
 from itertools import combinations
 
-from adapters.agent.hardware.nvml import NvidiaCard, Nvml, NvmlError, Pci
-from core.hardware.card import Level, Scope
+import pynvml
 
-_LINKS = 36
-"""NVML_NVLINK_MAX_LINKS."""
-_SWITCH = 2
-"""NVML_NVLINK_DEVICE_TYPE_SWITCH."""
-_ONE_TREE = 20
-"""NVML_TOPOLOGY_MULTIPLE: between two cards there are only PCIe switches, and no host bridge."""
+from adapters.agent.hardware.nvml import NvidiaCard, Nvml, NvmlError, address
+from core.hardware.card import Level, Scope
 
 Pair = tuple[str, str]
 
 
 def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
-    """The scopes of each card, by its uuid; without those that NVML cannot report.
+    """Return the scopes of each card, by its uuid, without those that NVML cannot report.
 
     Args:
         nvml: the library.
@@ -37,7 +31,7 @@ def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ..
 
 
 def groups(uuids: Sequence[str], pairs: Set[Pair]) -> list[list[str]]:
-    """Groups in which any two cards are a pair; each card is in the first group that fits.
+    """Form groups in which any two cards are a pair; each card is in the first group that fits.
 
     In a mesh of single links not all cards are connected to each other: it may be several groups.
     """
@@ -56,14 +50,11 @@ def _below_one_tree(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
     pairs: set[Pair] = set()
     for left, right in combinations(cards, 2):
         try:
-            level = nvml.number(
-                "nvmlDeviceGetTopologyCommonAncestor",
-                nvml.handle_of(left.uuid),
-                nvml.handle_of(right.uuid),
-            )
+            handles = nvml.handle_of(left.uuid), nvml.handle_of(right.uuid)
+            level = nvml.call("nvmlDeviceGetTopologyCommonAncestor", *handles)
         except NvmlError:
             continue
-        if level <= _ONE_TREE:
+        if level <= pynvml.NVML_TOPOLOGY_MULTIPLE:  # only PCIe switches, and no host bridge
             pairs.add((left.uuid, right.uuid))
     return pairs
 
@@ -82,21 +73,19 @@ def _linked(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
 
 
 def _peers(nvml: Nvml, card: NvidiaCard) -> tuple[set[str], bool]:
-    """PCI addresses at the other ends of a card's active links, and whether a switch is at one."""
+    """Read the addresses at the other ends of active links, and whether one is a switch."""
     peers: set[str] = set()
     through = False
     try:
         handle = nvml.handle_of(card.uuid)
-        for number in range(_LINKS):
-            link = ctypes.c_uint(number)
-            if not nvml.number("nvmlDeviceGetNvLinkState", handle, link):
+        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+            if not nvml.call("nvmlDeviceGetNvLinkState", handle, link):
                 continue
-            if nvml.number("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link) == _SWITCH:
+            kind = nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
+            if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
                 through = True
                 continue
-            pci = Pci()
-            nvml.call("nvmlDeviceGetNvLinkRemotePciInfo_v2", handle, link, ctypes.byref(pci))
-            peers.add(pci.address)
+            peers.add(address(nvml.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)))
     except NvmlError:
         pass  # the number after a card's last link, or a card without links
     return peers, through

@@ -3,69 +3,22 @@
 It needs driver 510 or later, which reports the names of profiles.
 """
 
-import ctypes
+from ctypes import byref, c_uint
 from dataclasses import dataclass
+from typing import Any
 
-from adapters.agent.hardware.nvml import Nvml, NvmlError, NvmlReturn
+import pynvml
+
+from adapters.agent.hardware.nvml import Nvml, NvmlError
 from core.hardware.mig_repartition import GpuInstancePlacement
 
-ON = 1
-_NAME = 96
-PROFILES = 18
-"""NVML_GPU_INSTANCE_PROFILE_COUNT: numbers of profiles, of which a card supports some."""
-COMPUTE_PROFILES = 9
-"""NVML_COMPUTE_INSTANCE_PROFILE_COUNT."""
-SHARED_ENGINES = 0
-
 _UNSUPPORTED = frozenset(
-    {NvmlReturn.NOT_SUPPORTED, NvmlReturn.INVALID_ARGUMENT, NvmlReturn.NOT_FOUND}
+    {
+        pynvml.NVML_ERROR_NOT_SUPPORTED,
+        pynvml.NVML_ERROR_INVALID_ARGUMENT,
+        pynvml.NVML_ERROR_NOT_FOUND,
+    }
 )
-
-
-class PlacementStruct(ctypes.Structure):
-    """``nvmlGpuInstancePlacement_t``."""
-
-    _fields_ = (("start", ctypes.c_uint), ("size", ctypes.c_uint))
-
-
-class InstanceInfo(ctypes.Structure):
-    """``nvmlGpuInstanceInfo_t``."""
-
-    _fields_ = (
-        ("device", ctypes.c_void_p),
-        ("id", ctypes.c_uint),
-        ("profile_id", ctypes.c_uint),
-        ("placement", PlacementStruct),
-    )
-
-
-class Profile(ctypes.Structure):
-    """``nvmlGpuInstanceProfileInfo_v2_t``."""
-
-    _fields_ = (
-        ("version", ctypes.c_uint),
-        ("id", ctypes.c_uint),
-        ("is_p2p_supported", ctypes.c_uint),
-        ("slice_count", ctypes.c_uint),
-        ("instance_count", ctypes.c_uint),
-        ("engines", ctypes.c_uint * 6),
-        ("memory_mib", ctypes.c_ulonglong),
-        ("name", ctypes.c_char * _NAME),
-    )
-
-
-PROFILE_VERSION = ctypes.sizeof(Profile) | 2 << 24
-
-
-class ComputeProfile(ctypes.Structure):
-    """``nvmlComputeInstanceProfileInfo_t``."""
-
-    _fields_ = (
-        ("id", ctypes.c_uint),
-        ("slice_count", ctypes.c_uint),
-        ("instance_count", ctypes.c_uint),
-        ("engines", ctypes.c_uint * 6),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +51,7 @@ class GpuInstance:
 
     @property
     def whole(self) -> MigDevice | None:
-        """The device that has the entire instance; None where no device has."""
+        """Return the device that has the entire instance; None where no device has."""
         end = f" {self.placement.profile}"
         return next((device for device in self.devices if device.name.endswith(end)), None)
 
@@ -110,7 +63,7 @@ class NvmlMigReader:
     nvml: Nvml
 
     def instances(self, uuid: str) -> tuple[GpuInstance, ...] | None:
-        """The GPU instances of a card, by their start; None where it is not in MIG mode.
+        """List the GPU instances of a card, by their start; None where it is not in MIG mode.
 
         Raises:
             NvmlError: a call fails.
@@ -126,133 +79,97 @@ class NvmlMigReader:
             ]
         return tuple(sorted(found, key=lambda instance: instance.placement.start))
 
-    def is_enabled(self, card: ctypes.c_void_p) -> bool:
-        """Whether a card is in MIG mode."""
-        now, later = ctypes.c_uint(), ctypes.c_uint()
+    def is_enabled(self, card: Any) -> bool:
+        """Return whether a card is in MIG mode."""
         try:
-            self.nvml.call("nvmlDeviceGetMigMode", card, ctypes.byref(now), ctypes.byref(later))
+            now, _ = self.nvml.call("nvmlDeviceGetMigMode", card)
         except NvmlError as error:
-            if error.code in (NvmlReturn.NOT_SUPPORTED, None):
+            if error.code in (pynvml.NVML_ERROR_NOT_SUPPORTED, None):
                 return False  # a card or a library without MIG
             raise
-        return now.value == ON
+        return bool(now == pynvml.NVML_DEVICE_MIG_ENABLE)
 
-    def profiles(self, card: ctypes.c_void_p) -> dict[str, Profile]:
-        """The profiles that the card supports, by name."""
-        found: dict[str, Profile] = {}
-        for number in range(PROFILES):
-            profile = Profile(version=PROFILE_VERSION)
+    def profiles(self, card: Any) -> dict[str, Any]:
+        """List the profiles that the card supports, by name."""
+        found: dict[str, Any] = {}
+        for number in range(pynvml.NVML_GPU_INSTANCE_PROFILE_COUNT):
             try:
-                self.nvml.call(
-                    "nvmlDeviceGetGpuInstanceProfileInfoV",
-                    card,
-                    ctypes.c_uint(number),
-                    ctypes.byref(profile),
-                )
+                profile = self.nvml.call("nvmlDeviceGetGpuInstanceProfileInfo", card, number)
             except NvmlError as error:
                 if error.code in _UNSUPPORTED:
                     continue
                 raise
-            name = profile.name.decode("utf-8", "replace").removeprefix("MIG ")
-            found.setdefault(name, profile)
+            found.setdefault(profile.name.removeprefix("MIG "), profile)
         return found
 
-    def gpu_instances(
-        self, card: ctypes.c_void_p
-    ) -> list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]]:
-        """Number, placement and handle of each GPU instance."""
-        found: list[tuple[int, GpuInstancePlacement, ctypes.c_void_p]] = []
+    def gpu_instances(self, card: Any) -> list[tuple[int, GpuInstancePlacement, Any]]:
+        """List number, placement and handle of each GPU instance."""
+        found: list[tuple[int, GpuInstancePlacement, Any]] = []
         for name, profile in self.profiles(card).items():
-            handles = (ctypes.c_void_p * max(profile.instance_count, 1))()
-            count = ctypes.c_uint(len(handles))
-            self.nvml.call(
-                "nvmlDeviceGetGpuInstances",
-                card,
-                ctypes.c_uint(profile.id),
-                handles,
-                ctypes.byref(count),
-            )
-            for handle in handles[: count.value]:
-                info = InstanceInfo()
-                instance = ctypes.c_void_p(handle)
-                self.nvml.call("nvmlGpuInstanceGetInfo", instance, ctypes.byref(info))
-                place = info.placement
-                found.append(
-                    (info.id, GpuInstancePlacement(name, place.start, place.size), instance)
-                )
+            handles = (pynvml.c_nvmlGpuInstance_t * max(profile.instanceCount, 1))()
+            count = c_uint(len(handles))
+            self.nvml.call("nvmlDeviceGetGpuInstances", card, profile.id, handles, byref(count))
+            for instance in handles[: count.value]:
+                info = self.nvml.call("nvmlGpuInstanceGetInfo", instance)
+                place = GpuInstancePlacement(name, info.placement.start, info.placement.size)
+                found.append((info.id, place, instance))
         return found
 
-    def _devices(self, card: ctypes.c_void_p) -> dict[int, list[MigDevice]]:
-        """The MIG devices of each GPU instance."""
-        nvml = self.nvml
+    def _devices(self, card: Any) -> dict[int, list[MigDevice]]:
+        """List the MIG devices of each GPU instance."""
+        call = self.nvml.call
         found: dict[int, list[MigDevice]] = {}
-        for place in range(nvml.number("nvmlDeviceGetMaxMigDeviceCount", card)):
+        for place in range(call("nvmlDeviceGetMaxMigDeviceCount", card)):
             handle = self.device_at(card, place)
             if handle is not None:
-                number = nvml.number("nvmlDeviceGetGpuInstanceId", handle)
                 device = MigDevice(
-                    nvml.uuid(handle),
-                    nvml.text("nvmlDeviceGetName", handle),
-                    nvml.number("nvmlDeviceGetComputeInstanceId", handle),
+                    call("nvmlDeviceGetUUID", handle),
+                    call("nvmlDeviceGetName", handle),
+                    call("nvmlDeviceGetComputeInstanceId", handle),
                 )
-                found.setdefault(number, []).append(device)
+                found.setdefault(call("nvmlDeviceGetGpuInstanceId", handle), []).append(device)
         return found
 
-    def device_at(self, card: ctypes.c_void_p, place: int) -> ctypes.c_void_p | None:
-        """The MIG device at a place of NVML's list; None where there is none."""
-        handle = ctypes.c_void_p()
+    def device_at(self, card: Any, place: int) -> Any:
+        """Return the MIG device at a place of NVML's list; None where there is none."""
         try:
-            self.nvml.call(
-                "nvmlDeviceGetMigDeviceHandleByIndex",
-                card,
-                ctypes.c_uint(place),
-                ctypes.byref(handle),
-            )
+            return self.nvml.call("nvmlDeviceGetMigDeviceHandleByIndex", card, place)
         except NvmlError as error:
-            if error.code == NvmlReturn.NOT_FOUND:
+            if error.code == pynvml.NVML_ERROR_NOT_FOUND:
                 return None
             raise
-        return handle
 
-    def is_busy(self, device: ctypes.c_void_p) -> bool:
-        """Whether a process uses a card or MIG device; True where NVML does not report it."""
-        count = ctypes.c_uint()
+    def is_busy(self, device: Any) -> bool:
+        """Return whether a process uses a card or MIG device; True where NVML does not say."""
         try:
-            self.nvml.call(
-                "nvmlDeviceGetComputeRunningProcesses_v3", device, ctypes.byref(count), None
-            )
+            return bool(self.nvml.call("nvmlDeviceGetComputeRunningProcesses", device))
         except NvmlError:
             return True
-        return count.value > 0
 
-    def compute_instances(self, instance: ctypes.c_void_p) -> list[ctypes.c_void_p]:
-        """The compute instances of a GPU instance."""
-        found: list[ctypes.c_void_p] = []
+    def compute_instances(self, instance: Any) -> list[Any]:
+        """List the compute instances of a GPU instance."""
+        found: list[Any] = []
         for profile in self.compute_profiles(instance):
-            handles = (ctypes.c_void_p * max(profile.instance_count, 1))()
-            count = ctypes.c_uint(len(handles))
+            handles = (pynvml.c_nvmlComputeInstance_t * max(profile.instanceCount, 1))()
+            count = c_uint(len(handles))
             self.nvml.call(
-                "nvmlGpuInstanceGetComputeInstances",
-                instance,
-                ctypes.c_uint(profile.id),
-                handles,
-                ctypes.byref(count),
+                "nvmlGpuInstanceGetComputeInstances", instance, profile.id, handles, byref(count)
             )
-            found += [ctypes.c_void_p(handle) for handle in handles[: count.value]]
+            found += handles[: count.value]
         return found
 
-    def compute_profiles(self, instance: ctypes.c_void_p) -> list[ComputeProfile]:
-        """The profiles of compute instances that a GPU instance supports."""
-        found: dict[int, ComputeProfile] = {}
-        for number in range(COMPUTE_PROFILES):
-            profile = ComputeProfile()
+    def compute_profiles(self, instance: Any) -> list[Any]:
+        """List the profiles of compute instances that a GPU instance supports."""
+        found: dict[int, Any] = {}
+        engines, version = pynvml.NVML_COMPUTE_INSTANCE_ENGINE_PROFILE_SHARED, 1
+        for number in range(pynvml.NVML_COMPUTE_INSTANCE_PROFILE_COUNT):
             try:
-                self.nvml.call(
+                profile = self.nvml.call(
                     "nvmlGpuInstanceGetComputeInstanceProfileInfo",
                     instance,
-                    ctypes.c_uint(number),
-                    ctypes.c_uint(SHARED_ENGINES),
-                    ctypes.byref(profile),
+                    number,
+                    engines,
+                    version,
                 )
             except NvmlError as error:
                 if error.code in _UNSUPPORTED:

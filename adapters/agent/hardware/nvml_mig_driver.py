@@ -4,12 +4,15 @@ Source of the order in which instances are created and destroyed: NVIDIA Multi-I
 Guide, "Creating GPU Instances".
 """
 
-import ctypes
 from collections.abc import Sequence
+from ctypes import byref
 from dataclasses import dataclass
+from typing import Any
+
+import pynvml
 
 from adapters.agent.hardware.nvml import NvmlError
-from adapters.agent.hardware.nvml_mig import ON, NvmlMigReader, PlacementStruct
+from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from core.hardware.mig_repartition import GpuInstancePlacement
 
 
@@ -36,11 +39,9 @@ class NvmlMigDriver:
                 return
             if self.reader.is_busy(card):
                 raise MigError(f"card {uuid} is in use: MIG mode cannot be enabled")
-            status = ctypes.c_uint()
-            self.reader.nvml.call(
-                "nvmlDeviceSetMigMode", card, ctypes.c_uint(ON), ctypes.byref(status)
-            )
-            if status.value or not self.reader.is_enabled(card):
+            enable = pynvml.NVML_DEVICE_MIG_ENABLE
+            status = self.reader.nvml.call("nvmlDeviceSetMigMode", card, enable)
+            if status or not self.reader.is_enabled(card):
                 raise MigError(f"card {uuid} needs a reset to enable MIG mode")
 
     def repartition(
@@ -80,8 +81,8 @@ class NvmlMigDriver:
                     problems[placement] = str(error)
         return problems
 
-    def _remove(self, card: ctypes.c_void_p, placement: GpuInstancePlacement) -> str:
-        """Destroy an instance; the reason where that failed, else empty."""
+    def _remove(self, card: Any, placement: GpuInstancePlacement) -> str:
+        """Destroy an instance; return the reason where that failed, else an empty text."""
         for number, there, instance in self.reader.gpu_instances(card):
             if there == placement:
                 try:
@@ -90,12 +91,12 @@ class NvmlMigDriver:
                     return str(error)
         return ""
 
-    def _destroy(self, card: ctypes.c_void_p, number: int, instance: ctypes.c_void_p) -> str:
-        for place in range(self.reader.nvml.number("nvmlDeviceGetMaxMigDeviceCount", card)):
+    def _destroy(self, card: Any, number: int, instance: Any) -> str:
+        for place in range(self.reader.nvml.call("nvmlDeviceGetMaxMigDeviceCount", card)):
             device = self.reader.device_at(card, place)
             if (
                 device is not None
-                and self.reader.nvml.number("nvmlDeviceGetGpuInstanceId", device) == number
+                and self.reader.nvml.call("nvmlDeviceGetGpuInstanceId", device) == number
                 and self.reader.is_busy(device)
             ):
                 return "a process runs on it"
@@ -104,48 +105,32 @@ class NvmlMigDriver:
         self.reader.nvml.call("nvmlGpuInstanceDestroy", instance)
         return ""
 
-    def _add(self, card: ctypes.c_void_p, placement: GpuInstancePlacement) -> None:
+    def _add(self, card: Any, placement: GpuInstancePlacement) -> None:
         profile = self.reader.profiles(card).get(placement.profile)
         if profile is None:
             raise MigError(f"the card does not support the profile {placement.profile}")
-        instance = self._instance_at(card, placement)
+        instance = next(
+            (handle for _, there, handle in self.reader.gpu_instances(card) if there == placement),
+            None,
+        )
         made = instance is None
-        if instance is None:
-            instance = ctypes.c_void_p()
-            self.reader.nvml.call(
-                "nvmlDeviceCreateGpuInstanceWithPlacement",
-                card,
-                ctypes.c_uint(profile.id),
-                ctypes.byref(PlacementStruct(placement.start, placement.size)),
-                ctypes.byref(instance),
-            )
+        if made:
+            place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
+            name = "nvmlDeviceCreateGpuInstanceWithPlacement"
+            instance = self.reader.nvml.call(name, card, profile.id, byref(place))
         try:
-            self._fill(instance, profile.slice_count)
+            self._fill(instance, profile.sliceCount)
         except (NvmlError, MigError):
             if made:
                 self.reader.nvml.call("nvmlGpuInstanceDestroy", instance)
             raise
 
-    def _instance_at(
-        self, card: ctypes.c_void_p, placement: GpuInstancePlacement
-    ) -> ctypes.c_void_p | None:
-        found = (
-            handle for _, there, handle in self.reader.gpu_instances(card) if there == placement
-        )
-        return next(found, None)
-
-    def _fill(self, instance: ctypes.c_void_p, slices: int) -> None:
+    def _fill(self, instance: Any, slices: int) -> None:
         """Create the one compute instance that has the entire GPU instance."""
         if self.reader.compute_instances(instance):
             raise MigError("it exists, but is divided among compute instances")
         profiles = self.reader.compute_profiles(instance)
-        whole = next((found for found in profiles if found.slice_count == slices), None)
+        whole = next((found for found in profiles if found.sliceCount == slices), None)
         if whole is None:
             raise MigError(f"no profile of compute instances has all {slices} slices")
-        made = ctypes.c_void_p()
-        self.reader.nvml.call(
-            "nvmlGpuInstanceCreateComputeInstance",
-            instance,
-            ctypes.c_uint(whole.id),
-            ctypes.byref(made),
-        )
+        self.reader.nvml.call("nvmlGpuInstanceCreateComputeInstance", instance, whole.id)

@@ -159,7 +159,9 @@ u32 stand_in_serial(u32 card, u32 start) {
 #define PART(part, handle) struct part *part = part_of(handle); \
     BEGUN; if (!part) return INVALID_ARGUMENT
 
-int nvmlInit_v2(void) {
+int nvmlInitWithFlags(u32 flags) {
+    if (flags)
+        return INVALID_ARGUMENT;
     seen = 0;
     for (int c = 0; c < CARDS; c++)
         seen += cards[c].there;

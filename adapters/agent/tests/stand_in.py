@@ -7,6 +7,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pynvml
+
 from adapters.agent.hardware.nvml import Nvml
 from e2e.testbed.compiler import c_compiler
 
@@ -41,5 +43,12 @@ def begin(cards: int = 2, *, mig: bool = False) -> Any:
 
 
 def nvml(library: Any) -> Nvml:
-    """The agent's end of it."""
-    return Nvml(library)
+    """Let a library be the driver's, and return the agent's end of it."""
+    replace_library(library)
+    return Nvml()
+
+
+def replace_library(library: Any) -> None:
+    """Let the binding call a library; None: it opens the driver's own at the next call."""
+    pynvml.nvmlLib = library
+    pynvml._nvmlGetFunctionPointer_cache.clear()

@@ -1,6 +1,5 @@
-"""The agent's readings on a real card, beside the driver's tool and NVIDIA's own binding."""
+"""The agent's readings on a real card, beside the driver's tool."""
 
-import ctypes
 import subprocess
 import sys
 import threading
@@ -9,18 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pynvml  # type: ignore[import-untyped]
+import pynvml
 import pytest
 
 from adapters.agent.config import AgentConfig
 from adapters.agent.hardware.model import Hardware
-from adapters.agent.hardware.nvml import Nvml, NvmlError, NvmlReturn
-from adapters.agent.hardware.nvml_events import XidListener, recovery_action
+from adapters.agent.hardware.nvml import Nvml, NvmlError
+from adapters.agent.hardware.nvml_events import XidListener
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_processes import processes, versions
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB
 from e2e.gpu.probe import probe
+from e2e.gpu.reading import processes
 
 HOLDER = Path(__file__).with_name("holder.py")
 SIZE = 512 * MIB
@@ -48,14 +47,6 @@ def holding(uuid: str, size: int) -> Iterator[int]:
         process.stdin.close()
 
 
-@pytest.fixture
-def binding(hardware: Hardware) -> Iterator[None]:  # noqa: ARG001 - without a card it is skipped
-    """NVIDIA's own binding of the same library."""
-    pynvml.nvmlInit()
-    yield
-    pynvml.nvmlShutdown()
-
-
 def whole(hardware: Hardware) -> str:
     """A card that is not in MIG mode."""
     for card in hardware.cards:
@@ -74,27 +65,6 @@ def test_agent_and_drivers_tool_read_the_same() -> None:
     assert len(found.checks) > len(found.cards.cards)
 
 
-@pytest.mark.usefixtures("binding")
-def test_structures_hold_what_nvidias_binding_holds(nvml: Nvml, hardware: Hardware) -> None:
-    assert versions(nvml)[0] == pynvml.nvmlSystemGetDriverVersion()
-    cards = nvml.cards()
-    assert len(cards) == pynvml.nvmlDeviceGetCount() == len(hardware.cards)
-    for card in cards:
-        handle = pynvml.nvmlDeviceGetHandleByIndex(card.index)
-        assert card.uuid == pynvml.nvmlDeviceGetUUID(handle)
-        assert card.name == pynvml.nvmlDeviceGetName(handle)
-        assert card.minor == pynvml.nvmlDeviceGetMinorNumber(handle)
-        assert card.memory == pynvml.nvmlDeviceGetMemoryInfo(handle).total
-        bus = pynvml.nvmlDeviceGetPciInfo(handle).busId
-        domain, _, rest = str(bus).partition(":")
-        assert card.bus_id == f"{int(domain, 16):04x}:{rest.lower()}"
-        found = pynvml.nvmlDeviceGetComputeRunningProcesses(handle)
-        assert {each.pid for each in processes(nvml, card.uuid)} == {each.pid for each in found}
-        value = pynvml.nvmlDeviceGetFieldValues(handle, [230])[0]
-        expected = None if value.nvmlReturn else value.value.uiVal
-        assert recovery_action(nvml, card.uuid) == expected
-
-
 def test_readings_of_load_agree_with_those_of_a_process(nvml: Nvml, hardware: Hardware) -> None:
     uuid = whole(hardware)
 
@@ -110,10 +80,10 @@ def test_readings_of_load_agree_with_those_of_a_process(nvml: Nvml, hardware: Ha
     assert grown >= SIZE - ROUNDING
     assert total <= card.memory
     assert new, "the process is not listed"
-    memory = new[0].memory
+    memory = new[0].memory_mib
     if memory is None:
         pytest.skip("the driver does not say what a process has here")
-    assert SIZE <= memory <= grown + ROUNDING
+    assert SIZE <= memory * MIB <= grown + ROUNDING
 
 
 @pytest.mark.usefixtures("hardware")
@@ -125,15 +95,9 @@ def test_errors_of_the_library_have_the_numbers_by_which_the_agent_knows_them(nv
             nvml.call(name, *words)
         return error.value.code
 
-    handle, text = ctypes.c_void_p(), ctypes.create_string_buffer(1)
-    by_index = "nvmlDeviceGetHandleByIndex_v2"
-    assert code(by_index, ctypes.c_uint(999), ctypes.byref(handle)) == NvmlReturn.INVALID_ARGUMENT
-    unknown = b"GPU-99999999-9999-9999-9999-999999999999"
-    assert code("nvmlDeviceGetHandleByUUID", unknown, ctypes.byref(handle)) == NvmlReturn.NOT_FOUND
-    card = nvml.handle_of(uuid)
-    short = code("nvmlDeviceGetUUID", card, text, ctypes.c_uint(1))
-    assert short == NvmlReturn.INSUFFICIENT_SIZE
-    assert code("nvmlNoSuchFunction") is None
+    unknown = "GPU-99999999-9999-9999-9999-999999999999"
+    assert code("nvmlDeviceGetHandleByIndex", 999) == pynvml.NVML_ERROR_INVALID_ARGUMENT
+    assert code("nvmlDeviceGetHandleByUUID", unknown) == pynvml.NVML_ERROR_NOT_FOUND
     nvml.reopen()
     assert nvml.cards()[0].uuid == uuid
 
@@ -145,8 +109,8 @@ def test_mig_mode_and_profiles_are_read_or_not_supported(nvml: Nvml, hardware: H
         instances = reader.instances(card.uuid)
         assert (instances is not None) == reader.is_enabled(handle) == (card.mode is Mode.MIG)
         for name, profile in reader.profiles(handle).items():
-            assert 0 < profile.memory_mib * MIB <= card.memory, name
-            assert 0 < profile.slice_count <= 8, name
+            assert 0 < profile.memorySizeMB * MIB <= card.memory, name
+            assert 0 < profile.sliceCount <= 8, name
 
 
 @pytest.mark.usefixtures("hardware")

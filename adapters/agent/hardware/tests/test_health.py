@@ -1,3 +1,4 @@
+import pynvml
 import pytest
 
 from adapters.agent.hardware.health import APPLICATION_XIDS, QUIET_PERIOD, RECOVERY_ACTIONS, Health
@@ -78,3 +79,12 @@ def test_a_driver_that_requests_nothing_of_the_card_is_no_problem(action: int | 
 
 def health_of(action: int | None) -> str:
     return Health().problem("GPU-0", action)
+
+
+def test_the_recovery_actions_are_all_of_nvidias_that_concern_the_card() -> None:
+    theirs = {
+        getattr(pynvml, name) for name in dir(pynvml) if name.startswith("NVML_GPU_RECOVERY_ACTION")
+    }
+
+    domain = pynvml.NVML_GPU_RECOVERY_ACTION_RECOVER_IMEX_DOMAIN
+    assert set(RECOVERY_ACTIONS) == theirs - {pynvml.NVML_GPU_RECOVERY_ACTION_NONE, domain}

@@ -19,13 +19,12 @@ from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
 from adapters.agent.hardware.model import Hardware, Instance
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml import Nvml
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from adapters.agent.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.injection.equipment import EquipmentSource
 from adapters.agent.injection.profiles import PROFILES
-from adapters.agent.tests.stand_in import begin
+from adapters.agent.tests.stand_in import begin, nvml
 from core.hardware.card import Card, Mode
 from core.hardware.mig import MigKey, Slice
 from core.hardware.mig_catalog import geometry
@@ -69,7 +68,7 @@ class Setup:
 
 
 def setup(library: Any, *, enable: bool = False) -> Setup:
-    inventory = NvmlInventory("a", Nvml(library))
+    inventory = NvmlInventory("a", nvml(library))
     grants, watcher = LedgerGrants(), HardwareWatcher(inventory)
     watcher.read_first()
     driver = NvmlMigDriver(NvmlMigReader(inventory.nvml))
@@ -257,7 +256,7 @@ class Repartitions(RuleBasedStateMachine):
 
     @invariant()
     def instances_do_not_overlap(self) -> None:
-        parts = NvmlMigReader(Nvml(self.library)).instances("GPU-0") or ()
+        parts = NvmlMigReader(nvml(self.library)).instances("GPU-0") or ()
         for place, part in enumerate(parts):
             assert not any(part.placement.overlaps(other.placement) for other in parts[:place])
 

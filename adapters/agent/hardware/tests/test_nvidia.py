@@ -8,10 +8,11 @@ import pytest
 
 from adapters.agent.hardware.model import CardLoad, InventoryError
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml import Nvml, NvmlError, capability
+from adapters.agent.hardware.nvml import NvmlError, capability
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from adapters.agent.hardware.nvml_mig_driver import NvmlMigDriver
 from adapters.agent.tests.stand_in import begin
+from adapters.agent.tests.stand_in import nvml as the_nvml
 from core.hardware.card import Mode
 from core.hardware.mig_repartition import GpuInstancePlacement
 
@@ -22,7 +23,7 @@ def inventory(tmp_path: Path, library: Any) -> NvmlInventory:
     for name, node in (("0000:3b:00.0", "1"), ("0000:3c:00.0", "-1")):
         (tmp_path / name).mkdir(exist_ok=True)
         (tmp_path / name / "numa_node").write_text(node)
-    return NvmlInventory("a", Nvml(library), bus=tmp_path, capabilities=tmp_path)
+    return NvmlInventory("a", the_nvml(library), bus=tmp_path, capabilities=tmp_path)
 
 
 def test_cards_have_their_numbers_and_their_numa_node(tmp_path: Path) -> None:
@@ -92,6 +93,23 @@ def test_the_error_says_that_the_library_is_missing_or_too_old(tmp_path: Path) -
     assert inventory(tmp_path, object()).loads() == {}
 
 
+def test_a_name_that_is_no_text_does_not_hide_the_other_cards(tmp_path: Path) -> None:
+    library = begin(2)
+    names = iter((b"\xff", b"A10"))
+
+    class Damaged:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(library, name)
+
+        def nvmlDeviceGetName(self, _handle: Any, buffer: Any, _length: Any) -> int:  # noqa: N802
+            buffer.value = next(names)
+            return 0
+
+    found = inventory(tmp_path, Damaged()).read()
+
+    assert [card.uuid for card in found.cards] == ["GPU-1"]
+
+
 def test_a_node_without_the_driver_has_no_library() -> None:
     try:
         ctypes.CDLL("libnvidia-ml.so.1")
@@ -103,7 +121,7 @@ def test_a_node_without_the_driver_has_no_library() -> None:
 
 
 def test_a_library_that_was_shut_down_is_started_again() -> None:
-    nvml = Nvml(begin(1))
+    nvml = the_nvml(begin(1))
     nvml.cards()
 
     nvml.reopen()

@@ -6,9 +6,10 @@ import pytest
 
 from adapters.agent.hardware.health import Health
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml import Nvml, NvmlError
+from adapters.agent.hardware.nvml import NvmlError
 from adapters.agent.hardware.nvml_events import XidListener, recovery_action
 from adapters.agent.tests.stand_in import begin
+from adapters.agent.tests.stand_in import nvml as the_nvml
 from e2e.harness.processes.waiting import within
 
 XID, ECC = 0x8, 0x2
@@ -19,7 +20,7 @@ UNSUPPORTED = 0xFFFFFFFF
 def test_the_listener_reports_each_error_with_its_card_and_no_other_event() -> None:
     library = begin(2)
     reported: list[tuple[str, int]] = []
-    listener = XidListener(Nvml(library), lambda uuid, xid: reported.append((uuid, xid)))
+    listener = XidListener(the_nvml(library), lambda uuid, xid: reported.append((uuid, xid)))
     for card, kind, number in ((1, XID, 79), (0, ECC, 3), (0, XID, 13)):
         library.stand_in_event(card, kind, number)
 
@@ -32,7 +33,7 @@ def test_the_listener_reports_each_error_with_its_card_and_no_other_event() -> N
 
 def test_the_listener_restarts_the_library_where_a_card_does_not_answer() -> None:
     library = begin(2)
-    nvml = Nvml(library)
+    nvml = the_nvml(library)
     library.stand_in_lose(0, 1)
     nvml.cards()
 
@@ -47,7 +48,7 @@ def test_the_listener_tries_again_after_a_failure(capsys: pytest.CaptureFixture[
     library = begin(1)
     library.stand_in_lose(0, 1)
     reported: list[int] = []
-    listener = XidListener(Nvml(library), lambda _, xid: reported.append(xid))
+    listener = XidListener(the_nvml(library), lambda _, xid: reported.append(xid))
 
     listener.start()
     within(30, lambda: "gpu is lost" in capsys.readouterr().err)
@@ -59,7 +60,7 @@ def test_the_listener_tries_again_after_a_failure(capsys: pytest.CaptureFixture[
 
 def test_a_driver_reports_the_recovery_that_it_needs_or_none() -> None:
     library = begin(1)
-    nvml = Nvml(library)
+    nvml = the_nvml(library)
 
     idle = recovery_action(nvml, "GPU-0")
     library.stand_in_action(0, 1)
@@ -75,7 +76,7 @@ def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_pa
     library = begin(2)
     library.stand_in_action(0, UNSUPPORTED)
     health = Health()
-    there = NvmlInventory("a", Nvml(library), health, tmp_path, tmp_path)
+    there = NvmlInventory("a", the_nvml(library), health, tmp_path, tmp_path)
     there.read()
 
     health.record_xid("GPU-0", 79)
@@ -94,7 +95,7 @@ def test_a_card_with_an_error_is_unhealthy_until_it_was_away_and_returned(tmp_pa
 
 def test_a_node_whose_only_card_does_not_answer_has_an_unhealthy_card(tmp_path: Path) -> None:
     library = begin(1)
-    there = NvmlInventory("a", Nvml(library), Health(), tmp_path, tmp_path)
+    there = NvmlInventory("a", the_nvml(library), Health(), tmp_path, tmp_path)
     there.read()
     library.stand_in_lose(0, 1)
 

@@ -5,9 +5,9 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.hardware.nvml import Nvml
 from adapters.agent.hardware.nvml_links import groups, scopes
 from adapters.agent.tests.stand_in import begin
+from adapters.agent.tests.stand_in import nvml as the_nvml
 from core.hardware.card import Level
 
 SWITCH = 9
@@ -15,7 +15,7 @@ SWITCH = 9
 
 def names(library: Any, level: Level) -> list[str]:
     """The scope of each card at a level, or nothing."""
-    nvml = Nvml(library)
+    nvml = the_nvml(library)
     found = scopes(nvml, nvml.cards())
     return [
         next((scope.name for scope in belongs if scope.level is level), "")

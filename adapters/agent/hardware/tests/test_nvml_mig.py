@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from adapters.agent.hardware.nvml import Nvml, NvmlError
+from adapters.agent.hardware.nvml import NvmlError
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from adapters.agent.hardware.nvml_mig_driver import MigError, NvmlMigDriver
-from adapters.agent.tests.stand_in import begin
+from adapters.agent.tests.stand_in import begin, nvml
 from core.hardware.mig_repartition import GpuInstancePlacement
 
 ONE, TWO, THREE = (
@@ -18,7 +18,7 @@ ONE, TWO, THREE = (
 
 
 def mig(library: Any) -> NvmlMigDriver:
-    return NvmlMigDriver(NvmlMigReader(Nvml(library)))
+    return NvmlMigDriver(NvmlMigReader(nvml(library)))
 
 
 def there(driver: NvmlMigDriver) -> list[GpuInstancePlacement]:
