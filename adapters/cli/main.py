@@ -17,7 +17,6 @@ from adapters.cli.commands.listings import pending, top, who
 from adapters.cli.commands.man import man
 from adapters.cli.commands.mover import mover
 from adapters.cli.commands.node import node
-from adapters.cli.commands.replay import replay
 from adapters.cli.commands.schedule import schedule
 from adapters.cli.commands.translate import translate
 from adapters.cli.commands.whatif import whatif
@@ -149,4 +148,3 @@ app.command("whatif", cls=ShellCommand, short_help="Place waiting pods on a chan
 app.command("defrag", cls=ShellCommand, short_help="Plan which pods to move so that others fit.")(
     defrag
 )
-app.command("replay", cls=ShellCommand)(replay)

@@ -106,7 +106,6 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         composition = await _compose(options, settings, certificates, log, stack)
         runtime = composition.runtime
         stack.callback(runtime.service.committer.close)
-        stack.callback(runtime.recorder.close)
         servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
         stop = partial(_stop, servers)
         for number in (signal.SIGTERM, signal.SIGINT):

@@ -36,7 +36,6 @@ from adapters.service.memory import FreedMemory
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.metrics import Metrics
-from adapters.service.observe.recording import recorder
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.body_budget import BodyBudget
@@ -116,7 +115,6 @@ class ServiceRuntime:
         service: decides.
         metrics: of this process.
         decision_log: of the service.
-        recorder: of its decisions.
         ledger_deleted: the nodes whose ledger was deleted.
         ledger_written: the nodes whose ledger was written.
         leads: whether this replica does what only one of them must do.
@@ -147,7 +145,6 @@ class ServiceRuntime:
             "When this process started, in seconds since 1970.",
             lambda: started,
         )
-        self.recorder = recorder(settings.decisions.record, settings.decisions.record_mib, log)
         ports = Ports(
             store,
             cluster.binder,
@@ -158,7 +155,6 @@ class ServiceRuntime:
             cluster.locks,
             cluster.budgets,
             cluster.quotas,
-            self.recorder,
             cluster.gangs,
             cluster.ended,
             cluster.objects,
@@ -227,7 +223,7 @@ class ServiceRuntime:
         Raises:
             DialectError: the settings are invalid and were not applied.
         """
-        configured = self._configured(documents, self._settings)
+        configured = dialects(documents, self._settings.policy.defaults())
         self._documents = documents
         self.service.pod_requests.configure(configured)
 
@@ -281,13 +277,7 @@ class ServiceRuntime:
         await self.service.waiting_answers.run(self._unbound)
 
     def _dialects(self, settings: Settings) -> tuple[Dialect, ...]:
-        return self._configured(self._documents, settings)
-
-    def _configured(self, documents: Documents, settings: Settings) -> tuple[Dialect, ...]:
-        defaults = settings.policy.defaults()
-        configured = dialects(documents, defaults)
-        self.recorder.configured(defaults, documents)
-        return configured
+        return dialects(self._documents, settings.policy.defaults())
 
     def _exports_cards(self) -> bool:
         return self._settings.card_metrics == "always" or self.leads()

@@ -96,7 +96,6 @@ def serving(folder: Path, leak: str = "") -> Iterator[Target]:
         "listen": "127.0.0.1:0",
         "tls": tls,
         "grpc": grpc,
-        "decisions": {"record": folder / "decisions", "recordMiB": 8},
     }
     config.write_bytes(orjson.dumps(settings, default=str))
     command = [sys.executable, "-m", "e2e.hostile.service", leak]

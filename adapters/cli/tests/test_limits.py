@@ -8,7 +8,6 @@ import pytest
 from adapters.cli.input import document, source
 from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation
-from adapters.cli.replay import recording_file
 from adapters.cli.tests.builders import Plain, node, pod, volcano, write
 from adapters.cli.tests.command import command
 from adapters.wire.decode.yaml_limits import DEEPEST
@@ -182,12 +181,10 @@ def test_json_of_any_depth_is_rejected(depth: int, tmp_path: Path) -> None:
     listed = write(tmp_path, "list.json", f'{{"kind": "List", "items": [{record.read_text()}]}}')
     limit = json.dumps(pod(limits=volcano(1)))[:-1] + f', "x": {nested}}}'
     translated = write(tmp_path, "pod.json", limit)
-    recording = write(tmp_path, "decisions.jsonl", f'{{"record": {nested}}}\n')
 
     rejected(record, "schedule", "-f", record)
     rejected(listed, "schedule", "-f", listed)
     rejected(translated, "translate", "--to", "hami", "-f", translated)
-    rejected(recording, "replay", recording)
 
 
 def test_a_damaged_record_of_any_depth_is_named(tmp_path: Path) -> None:
@@ -200,19 +197,13 @@ def test_a_damaged_record_of_any_depth_is_named(tmp_path: Path) -> None:
     assert len(result.stderr) < 1000
 
 
-def test_a_file_a_document_and_a_line_have_a_largest_size(
+def test_a_file_and_a_document_have_a_largest_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(tmp_path, "f.json", dump(node()))
     monkeypatch.setattr(source, "LARGEST", file.stat().st_size - 1)
     rejected(file, "schedule", "-f", file, problem="is larger than 0 MiB, the most that a file")
     monkeypatch.undo()
-
-    rejected(Path("/dev/zero"), "replay", "/dev/zero", problem="the line is longer than 64 MiB")
-
-    monkeypatch.setattr(recording_file, "LONGEST", 1 << 20)
-    recording = write(tmp_path, "decisions.jsonl", "x" * (1 << 20) + "x")
-    rejected(recording, "replay", recording, problem="the line is longer than 1 MiB")
 
     monkeypatch.setattr(document, "LARGEST_OBJECT", 1 << 20)
     configured = write(tmp_path, "c.yaml", CONFIGURATION + "# x\n" * (1 << 18))

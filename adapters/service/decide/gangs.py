@@ -30,12 +30,10 @@ from adapters.accounting.gang_texts import KINDS, incomplete, named, together, t
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.advice.recorded import GangPlanned
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock, GangSource
-from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod, annotations, labels
@@ -146,7 +144,6 @@ class Gangs:
         clock: Clock,
         source: GangSource,
         quotas: Quotas,
-        recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
         self._feasibility = feasibility
@@ -155,7 +152,6 @@ class Gangs:
         self._clock = clock
         self._source = source
         self._quotas = quotas
-        self._recorder = recorder
         self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
         self._committing: set[str] = set()
         self._binding: Counter[GangRef] = Counter()
@@ -363,10 +359,7 @@ class Gangs:
             return GangRefusal(too_many(gang, KINDS))
         evaluated = await self._evaluated(kinds)
         members = self._members(gang, moving).at_first(LARGEST)
-        may_go = self._may_go(pod_request, names)
-        plan = self._plan(members, evaluated, may_go)
-        where = {each.request.uid: may_go(each) for each in members.waiting}
-        self._recorder.record(GangPlanned(pod_request, members.waiting, where, plan))
+        plan = self._plan(members, evaluated, self._may_go(pod_request, names))
         lacks = members.lacks(plan.placed)
         if lacks:
             return self._refuse(gang, names, lacks, plan)

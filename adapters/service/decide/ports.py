@@ -6,7 +6,6 @@ from enum import Enum
 from typing import Protocol
 
 from adapters.accounting.gang_cache import DisruptedTogether, Gang, GangCache
-from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.budget import Budget
@@ -395,7 +394,6 @@ class Ports:
     locks: NodeLocks = field(default_factory=NoLocks)
     budgets: BudgetReader = field(default_factory=NoBudgets)
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
-    recorder: Recorder = field(default_factory=NoRecorder)
     gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
     objects: ClusterObjects = field(default_factory=NoObjects)

@@ -12,7 +12,6 @@ from adapters.accounting.gang_cache import DisruptedTogether
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dra import DRA
-from adapters.service.decide.advice.recorded import Victims, VictimsSelected
 from adapters.service.decide.service import Service
 from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal
@@ -126,7 +125,7 @@ async def node_victims(
     going_on = {uid: pod for uid, pod in found.pods.items() if not pod.metadata.deletion_timestamp}
     candidates = _Candidates(going_on, found.groups)
     protected = candidates.protected(budgets)
-    fewest = _fewest(service, pod_request, ledger, candidates, protected)
+    fewest = _fewest(pod_request, ledger, candidates, protected)
     if isinstance(fewest, Reason):
         return None
     pods = candidates.with_groups(fewest)
@@ -193,20 +192,14 @@ def _uids(group: DisruptedTogether) -> frozenset[str]:
 
 
 def _fewest(
-    service: Service,
     pod_request: PodRequest,
     ledger: NodeLedger,
     candidates: _Candidates,
     protected: Collection[str],
-) -> Victims:
-    """The victims among some candidates; recorded."""
-    request, groups = pod_request.request, candidates.together(ledger)
-    uids = candidates.pods.keys()
-    fewest = victims(request, ledger, uids, protected, groups)
-    service.ports.recorder.record(
-        VictimsSelected(pod_request, ledger, request.priority, uids, protected, fewest, groups)
-    )
-    return fewest
+) -> Sequence[Allocation] | Reason:
+    """Return the victims among some candidates, or why their eviction does not help."""
+    uids, groups = candidates.pods.keys(), candidates.together(ledger)
+    return victims(pod_request.request, ledger, uids, protected, groups)
 
 
 async def _candidates(service: Service, pod_request: PodRequest, ledger: NodeLedger) -> _Candidates:
@@ -290,7 +283,7 @@ async def _evicted(
         protected = candidates.protected(budgets)
     else:  # only the scheduler's count is known
         protected = frozenset(proposed if violated >= len(proposed) else ())
-    fewest = _fewest(service, pod_request, ledger, candidates, protected)
+    fewest = _fewest(pod_request, ledger, candidates, protected)
     if isinstance(fewest, Reason):
         return (), 0
     if not fewest:  # the pod does not lack cards

@@ -103,12 +103,9 @@ class Service:
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
         self.quotas = Quotas(self.ledgers)
-        ports.recorder.follow(self.ledgers, self.quotas)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)
         quota_holds = QuotaHolds(self.quotas, ports.quotas, ports.clock)
-        self.committer = Committer(
-            self.ledgers, writer, ports.clock, self.quotas, quota_holds, ports.recorder
-        )
+        self.committer = Committer(self.ledgers, writer, ports.clock, self.quotas, quota_holds)
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.gangs = Gangs(
@@ -119,7 +116,6 @@ class Service:
             ports.clock,
             ports.gangs,
             self.quotas,
-            ports.recorder,
         )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()

@@ -10,7 +10,6 @@ import numpy as np
 from adapters.accounting.answer.scheduler_message import OTHER_REASONS
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.recorded import NodesFiltered, NodesRanked, NodesRejected
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
@@ -57,7 +56,6 @@ class KubeExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
-        self._recorder = service.ports.recorder
         self._binds = 0
         self._bind_ended = asyncio.Event()
 
@@ -119,7 +117,6 @@ class KubeExtender:
             self._service.waiting_pods.discard(pod_request.request.uid)
             return self._fits_only(args, _decision("filter", pod_request, Outcome.FITS), held)
         fits = await self._service.feasibility.fitting(pod_request, names)
-        self._recorder.record(NodesFiltered(pod_request, names, fits))
         count = int(np.count_nonzero(fits))
         if not count:
             rejections = await self._reject_all(pod_request, names)
@@ -143,7 +140,6 @@ class KubeExtender:
         ranks = self._service.feasibility.ranks(pod_request, names)
         if ranks is None:
             return extender_answer.priorities(names, np.zeros(len(names), np.int64))
-        self._recorder.record(NodesRanked(pod_request, names, ranks))
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
         return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
 
@@ -272,7 +268,6 @@ class KubeExtender:
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
         rejections = await self._service.feasibility.rejections(pod_request, names, every)
-        self._recorder.record(NodesRejected(pod_request, names, rejections))
         counted = rejections.counts()
         self._decision_log.record(refused("filter", pod_request, counted, len(names)))
         now = self._service.ports.clock.now()

@@ -12,12 +12,6 @@ import msgspec
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.recorded import (
-    NodePredicted,
-    NodesScored,
-    PlanReserved,
-    VictimsSelected,
-)
 from adapters.service.decide.advice.scores import scaled
 from adapters.service.decide.commit.kept_place import KeptPlace
 from adapters.service.decide.decisions import main_cause, refused
@@ -50,7 +44,6 @@ class VolcanoExtender:
     def __init__(self, service: Service) -> None:
         self._service = service
         self._decision_log = service.ports.decision_log
-        self._recorder = service.ports.recorder
         self._releasing: dict[str, int] = {}
 
     async def predicate(self, content: bytes) -> bytes:
@@ -68,10 +61,9 @@ class VolcanoExtender:
             return self._goes_to(place, pod_request, node)
         evaluation = self._service.feasibility.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
-        text = "" if rejection is None else rejection.reason.text()
-        self._recorder.record(NodePredicted(pod_request, node, text))
         if rejection is None:
             return volcano.FITS
+        text = rejection.reason.text()
         decision = refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
@@ -110,7 +102,6 @@ class VolcanoExtender:
         if any(map(evaluation.is_untouched, names)):
             return volcano.prioritize_result(dict.fromkeys(names, 0))
         scores = scaled({name: evaluation.values(name) for name in names}, MOST_SCORE)
-        self._recorder.record(NodesScored(pod_request, scores, MOST_SCORE))
         return volcano.prioritize_result(scores)
 
     async def allocate(self, content: bytes) -> bytes:
@@ -185,7 +176,6 @@ class VolcanoExtender:
         if stored is not None and uid in stored.ledger.allocations:
             return volcano.event_result()
         placement = fit(pod_request.request, ledger)
-        self._recorder.record(PlanReserved(pod_request, task.node_name, placement))
         if isinstance(placement, Reason):
             return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         try:
@@ -250,7 +240,6 @@ class VolcanoExtender:
                 lacks_cards = True
                 continue
             found = victims(request, ledger, uids)
-            self._recorder.record(VictimsSelected(pod_request, ledger, ABOVE_ALL, uids, (), found))
             if isinstance(found, Reason) or self._service.quotas.refusal_after(
                 request, ledger, uids if not found else [victim.uid for victim in found]
             ):

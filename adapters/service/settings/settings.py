@@ -102,18 +102,6 @@ class Log(Section):
     format: Literal["json", "text"] = "json"
 
 
-class DecisionSettings(Section):
-    """Decisions.
-
-    Attributes:
-        record: file that decisions are recorded in, for ``dragoman replay``; None for none.
-        record_mib: size of the file after which a new one is begun; one older file is kept.
-    """
-
-    record: Path | None = None
-    record_mib: Annotated[int, Field(alias="recordMiB", ge=1, le=10240)] = 64
-
-
 class Settings(Section):
     """All settings of the service.
 
@@ -158,7 +146,6 @@ class Settings(Section):
         dra: Dynamic Resource Allocation.
         preemption: evictions by the service.
         moves: plans of moves.
-        decisions: the recording of decisions.
         log: the log on standard error.
     """
 
@@ -191,7 +178,6 @@ class Settings(Section):
     dra: DraSettings = DraSettings()
     preemption: PreemptionSettings = PreemptionSettings()
     moves: MovesSettings = MovesSettings()
-    decisions: DecisionSettings = DecisionSettings()
     log: Log = Log()
 
     @model_validator(mode="after")

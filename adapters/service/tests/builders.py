@@ -25,7 +25,6 @@ from adapters.service.decide.ports import (
     NoLocks,
     Ports,
 )
-from adapters.service.decide.recorder import NoRecorder, Recorder
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.standalone.cluster import LocalCluster
@@ -281,7 +280,6 @@ async def a_service(
     locks: NodeLocks | None = None,
     budgets: BudgetReader | None = None,
     quotas: MemoryQuotas | None = None,
-    recorder: Recorder | None = None,
     mirrored: Collection[str] = (),
     gangs: GangSource | None = None,
     ended: EndedPods | None = None,
@@ -302,7 +300,6 @@ async def a_service(
         locks or NoLocks(),
         budgets or NoBudgets(),
         quotas or MemoryQuotas(),
-        recorder or NoRecorder(),
         gangs or GangCache(),
         ended or NoEndedPods(),
         cluster,

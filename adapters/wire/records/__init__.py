@@ -1,1 +1,1 @@
-"""The objects that the service and the agent keep: ledgers, quotas, hardware and recordings."""
+"""The objects that the service and the agent keep: ledgers, quotas and hardware."""

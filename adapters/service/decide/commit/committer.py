@@ -30,14 +30,11 @@ from adapters.service.decide.commit.claim_choice import (
     ClaimAttempt,
     ClaimOption,
     ClaimRefusal,
-    conflict,
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds
-from adapters.service.decide.commit.recorded import CardsChosen, ClaimChecked
 from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.ports import Clock
-from adapters.service.decide.recorder import Recorder
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from core.durations import SECOND
@@ -68,14 +65,12 @@ class Committer:
         clock: Clock,
         quotas: Quotas,
         quota_holds: QuotaHolds,
-        recorder: Recorder,
     ) -> None:
         self._ledgers = ledgers
         self._writer = writer
         self._clock = clock
         self._quotas = quotas
         self._quota_holds = quota_holds
-        self._recorder = recorder
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()
@@ -97,12 +92,9 @@ class Committer:
         """
         attempt = PodAttempt(pod_request, node, tuple(choice))
         planned = self._plan(attempt)
-        if planned is not None and attempt.holder.uid not in planned.view.stored.allocations:
-            self._record_cards(attempt, planned, is_written=False)
         with self._reserved(attempt, planned):
             decided = await self._write(attempt, planned)
         if isinstance(decided, Decided):
-            self._record_cards(attempt, decided, is_written=True)
             return decided.answer
         if decided is not None:
             return decided
@@ -145,7 +137,6 @@ class Committer:
             return _without_ledger(attempt)
         if isinstance(decided, Reason):
             return ClaimRefusal(QUOTA, decided.text(), attempt.node)
-        self._record_claim(attempt, decided)
         return decided.answer
 
     def preview_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
@@ -155,7 +146,6 @@ class Committer:
         if planned is None:
             return _without_ledger(attempt)
         if planned.allocation is None:
-            self._record_claim(attempt, planned)
             return planned.answer
         wanted = amounts_of(planned.allocation, planned.view.stored.node)
         short = self._quotas.refusal_of(attempt.holder, wanted)
@@ -403,22 +393,6 @@ class Committer:
     def _view(self, uid: str, stored: NodeLedger) -> LedgerView:
         reserved = self._ledgers.with_reservations(stored)
         return LedgerView(stored, reserved, self._ledgers.reservation(uid))
-
-    def _record_cards(
-        self, attempt: PodAttempt, decided: Decided[Committed | Reason], *, is_written: bool
-    ) -> None:
-        pod, choice = attempt.pod_request, attempt.choice
-        self._recorder.record(CardsChosen(pod, choice, decided.view, decided.answer, is_written))
-
-    def _record_claim(
-        self, attempt: ClaimAttempt, decided: Decided[ClaimOption | ClaimRefusal]
-    ) -> None:
-        """Record what was decided about each option, up to the one that is free."""
-        for option in attempt.options:
-            problem = conflict(option.asked, decided.view)
-            self._recorder.record(ClaimChecked(option.asked, decided.view, problem))
-            if problem is None:
-                return
 
 
 def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:

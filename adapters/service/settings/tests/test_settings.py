@@ -134,8 +134,6 @@ EVERY = {
     "MOVES_ENABLED": "true",
     "DRA_CONVERTNAMESPACES": "ml",
     "DRA_CONVERTSCHEDULERS": "volcano",
-    "DECISIONS_RECORD": "i",
-    "DECISIONS_RECORDMIB": "1",
     "LOG_FORMAT": "text",
 }
 

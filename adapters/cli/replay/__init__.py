@@ -1,1 +1,0 @@
-"""Makes recorded decisions again, and compares."""
