@@ -14,7 +14,6 @@ from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
 from adapters.cli.commands.help import ShellCommand
 from adapters.cli.commands.listings import pending, top, who
-from adapters.cli.commands.man import man
 from adapters.cli.commands.mover import mover
 from adapters.cli.commands.node import node
 from adapters.cli.commands.schedule import schedule
@@ -138,7 +137,6 @@ app.command("who", cls=ShellCommand)(who)
 app.command("pending", cls=ShellCommand, short_help="List pods that wait for cards, and why.")(
     pending
 )
-app.command("man", cls=ShellCommand)(man)
 app.command("translate", cls=ShellCommand, short_help="Translate a manifest to another dialect.")(
     translate
 )

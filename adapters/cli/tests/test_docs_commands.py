@@ -125,15 +125,6 @@ def the_mover(folder: Path) -> None:
     assert "watch.failed" not in log
 
 
-def the_manual(folder: Path) -> None:
-    (words,) = re.findall(r"`dragoman (man --folder \S+)`", page("cli/README.md"))
-
-    dragoman(*words.replace("~", str(folder)).split(), folder=folder)
-
-    made = {path.name for path in (folder / ".local/share/man/man1").iterdir()}
-    assert made == {"dragoman.1", *(f"dragoman-{name}.1" for name in COMMANDS)}
-
-
 def the_demonstration(folder: Path) -> None:
     assert "| `dragoman demo` |" in page("cli/README.md")
     assert "0 cards are over-allocated" in dragoman("demo", folder=folder).stdout
@@ -145,7 +136,6 @@ RUN_HERE: dict[str, Callable[[Path], None]] = {
     "serve": the_service,
     "node": the_agent,
     "mover": the_mover,
-    "man": the_manual,
     "demo": the_demonstration,
 }
 
