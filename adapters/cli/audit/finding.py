@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 
 class Severity(Enum):
-    """How bad a finding is; the values are those of SARIF."""
+    """How bad a finding is."""
 
     ERROR = "error"
     """Containers share what they must not share, or may do so at any time."""

@@ -1,18 +1,8 @@
-"""The audit's report as a table, JSON, SARIF or JUnit.
-
-Sources: SARIF 2.1.0 (docs.oasis-open.org/sarif/sarif/v2.1.0), section 3; JUnit XML as Jenkins and
-GitLab read it (testsuites, testsuite, testcase, failure).
-"""
-
-from importlib.metadata import version
-from itertools import groupby
-from xml.etree import ElementTree
+"""The audit's report as a table, and as what JSON and YAML say."""
 
 from adapters.cli.audit.audit import AuditReport
-from adapters.cli.audit.finding import RULES, Finding, Rule
-from adapters.cli.output.encoded import as_json
+from adapters.cli.audit.finding import Finding
 from adapters.cli.output.rows import Column, Row, table
-from adapters.wire.visible import visible
 
 _COLUMNS = (
     Column("LEVEL"),
@@ -22,7 +12,6 @@ _COLUMNS = (
     Column("POD"),
     Column("FINDING"),
 )
-_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
 
 def as_table(report: AuditReport, *, headers: bool, wide: bool) -> str:
@@ -70,90 +59,6 @@ def as_plain(report: AuditReport) -> dict[str, object]:
             for finding in report.findings
         ],
     }
-
-
-def to_sarif(report: AuditReport) -> str:
-    """SARIF for code scanning."""
-    positions = {rule: number for number, rule in enumerate(RULES)}
-    driver = {
-        "name": "dragoman",
-        "version": version("dragoman"),
-        "rules": [
-            {
-                "id": rule.id,
-                "shortDescription": {"text": rule.title},
-                "help": {"text": rule.remedy},
-                "defaultConfiguration": {"level": rule.level.value},
-            }
-            for rule in RULES.values()
-        ],
-    }
-    results = [
-        {
-            "ruleId": finding.rule.id,
-            "ruleIndex": positions[finding.rule.id],
-            "level": finding.rule.level.value,
-            "message": {"text": sentence(finding)},
-            "locations": [_location(finding)],
-        }
-        for finding in report.findings
-    ]
-    run = {"tool": {"driver": driver}, "results": results}
-    return as_json({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]})
-
-
-def to_junit(report: AuditReport) -> str:
-    """One test case for each rule; it fails with its findings."""
-    by_rule = {
-        rule: list(findings)
-        for rule, findings in groupby(report.findings, key=lambda each: each.rule)
-    }
-    suites = ElementTree.Element("testsuites")
-    suite = ElementTree.SubElement(
-        suites,
-        "testsuite",
-        name="dragoman audit",
-        tests=str(len(RULES)),
-        failures=str(len(by_rule)),
-        errors="0",
-    )
-    for rule in RULES.values():
-        case = ElementTree.SubElement(suite, "testcase", classname="dragoman.audit", name=rule.id)
-        if rule in by_rule:
-            _failure(case, rule, by_rule[rule])
-    ElementTree.indent(suites)
-    text: bytes = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
-    return f"{text.decode()}\n"
-
-
-def sentence(finding: Finding) -> str:
-    """The finding with the objects that it concerns."""
-    named = (("node", finding.node), ("card", finding.card), ("pod", finding.pod))
-    where = ", ".join(f"{kind} {name}" for kind, name in named if name)
-    return f"{where}: {finding.text}" if where else finding.text
-
-
-def _failure(case: ElementTree.Element, rule: Rule, findings: list[Finding]) -> None:
-    message = f"{_count(len(findings), 'finding')}: {rule.title}"
-    failure = ElementTree.SubElement(case, "failure", type=rule.level.value, message=message)
-    failure.text = "\n".join(visible(sentence(finding)) for finding in findings)
-
-
-def _location(finding: Finding) -> dict[str, object]:
-    path = [
-        f"{kind}/{name}"
-        for kind, name in (("node", finding.node), ("card", finding.card), ("pod", finding.pod))
-        if name
-    ]
-    location: dict[str, object] = {
-        "logicalLocations": [{"fullyQualifiedName": "/".join(path) or "cluster"}]
-    }
-    if finding.line:
-        location["physicalLocation"] = {
-            "artifactLocation": {"uri": finding.file},
-            "region": {"startLine": finding.line},
-        }
-    return location
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:

@@ -17,8 +17,6 @@ class AuditFormat(Enum):
     WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
-    SARIF = "sarif"
-    JUNIT = "junit"
 
 
 FINDINGS = 1
@@ -36,9 +34,7 @@ def audit(
     all_namespaces: AllNamespaces = False,
     output: Annotated[
         AuditFormat,
-        typer.Option(
-            "-o", "--output", metavar="FORMAT", help="table, wide, json, yaml, sarif, junit."
-        ),
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, wide, json, yaml."),
     ] = AuditFormat.TABLE,
     ignore: Annotated[
         list[str] | None,
@@ -57,7 +53,7 @@ def audit(
     Dragoman need not be installed there; its node agents, if there are any, are asked through the
     API server what containers got.
 
-    Example: dragoman audit -o sarif > findings.sarif
+    Example: dragoman audit -o json > findings.json
 
     Exit status: 0 no findings, 1 findings, 2 bad input or no answer.
     """
@@ -91,10 +87,6 @@ def audit(
             text = as_json(formats.as_plain(report))
         case AuditFormat.YAML:
             text = as_yaml(formats.as_plain(report))
-        case AuditFormat.SARIF:
-            text = formats.to_sarif(report)
-        case AuditFormat.JUNIT:
-            text = formats.to_junit(report)
         case AuditFormat.TABLE | AuditFormat.WIDE:
             wide = output is AuditFormat.WIDE
             text = formats.as_table(report, headers=not no_headers, wide=wide)

@@ -1,13 +1,10 @@
-"""The report as a table, SARIF and JUnit."""
+"""The report as a table, YAML and JSON."""
 
 import json
-from pathlib import Path
-from xml.etree import ElementTree
 
 import yaml
 
-from adapters.cli.audit.finding import RULES
-from adapters.cli.tests.builders import node, stream, uuid, volcano_bound, write
+from adapters.cli.tests.builders import node, uuid, volcano_bound
 from adapters.cli.tests.command import command
 
 OVER = [node(), volcano_bound("a", 6000), volcano_bound("b", 5000)]
@@ -33,38 +30,6 @@ def test_the_wide_table_has_the_card() -> None:
 
     assert line.split()[:5] == ["error", "memory-over-allocated", "node-a", uuid(0), "-"]
     assert line.count("\n") == 1
-
-
-def test_sarif_names_rule_level_place_and_object(tmp_path: Path) -> None:
-    path = write(tmp_path, "dump.json", stream(*OVER))
-
-    (run,) = json.loads(command("audit", "-f", path, "-o", "sarif").stdout)["runs"]
-
-    (result,) = run["results"]
-    assert run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"] == result["ruleId"]
-    assert result["level"] == "error"
-    assert result["message"]["text"] == f"node node-a, card {uuid(0)}: {TEXT}"
-    assert result["locations"] == [
-        {
-            "logicalLocations": [{"fullyQualifiedName": f"node/node-a/card/{uuid(0)}"}],
-            "physicalLocation": {
-                "artifactLocation": {"uri": str(path)},
-                "region": {"startLine": 1},
-            },
-        }
-    ]
-
-
-def test_junit_has_a_test_case_for_each_rule_and_a_failure_for_each_broken_one() -> None:
-    result = command("audit", "-o", "junit", things=OVER)
-
-    suite = ElementTree.fromstring(result.stdout)[0]  # noqa: S314 - our own text
-    cases = {case.get("name"): case.find("failure") for case in suite}
-    assert list(cases) == list(RULES)
-    failed = {name: failure for name, failure in cases.items() if failure is not None}
-    assert list(failed) == ["memory-over-allocated"]
-    assert failed["memory-over-allocated"].text == f"node node-a, card {uuid(0)}: {TEXT}"
-    assert (suite.get("tests"), suite.get("failures")) == (str(len(RULES)), "1")
 
 
 def test_yaml_and_json_are_the_same_report() -> None:
