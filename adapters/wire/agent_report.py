@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from prometheus_client.samples import Sample
 
 _UUID = 40
-"""Characters of a card's uuid in the metrics (``adapters.agent.metrics.naming``)."""
+"""Characters of a card's uuid in the metrics (``adapters.agent.metrics.collect``)."""
 
 _COMPUTE = "dragoman_container_compute_used_ratio"
 

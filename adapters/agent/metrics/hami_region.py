@@ -15,6 +15,7 @@ from pathlib import Path
 MAGIC = 19920718
 MAX_CARDS = 16
 MAX_PROCESSES = 1024
+_MAX_FILES = 16
 
 _UUID = 96
 _HEAD = struct.Struct("<iII")
@@ -125,8 +126,31 @@ class Region:
     last_kernel: int = 0
 
 
+def region_of(folder: Path) -> Region | None:
+    """Return the region in a container's folder; None where there is no valid one.
+
+    The container can write there, so the number of names is limited, and one region is enough.
+    """
+    try:
+        names = []
+        for path in folder.iterdir():
+            names.append(path)
+            if len(names) == _MAX_FILES:
+                break
+        own = folder / f"{folder.name}.cache"
+        others = sorted(path for path in names if path.suffix == ".cache" and path != own)
+        for path in (own, *others):
+            try:
+                return read(path)
+            except (RegionError, OSError):
+                continue
+    except OSError:
+        pass
+    return None
+
+
 def read(path: Path) -> Region:
-    """The region in a file.
+    """Read the region in a file.
 
     Raises:
         RegionError: the file is no valid region.

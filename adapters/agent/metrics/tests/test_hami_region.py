@@ -16,6 +16,7 @@ from adapters.agent.metrics.hami_region import (
     RegionError,
     RegionLayout,
     read,
+    region_of,
 )
 
 USES = ((100, 20, 3, 4, 127, 30), (1, 1, 1, 0, 3, 10))
@@ -125,3 +126,19 @@ def test_a_damaged_file_gives_a_region_or_region_error(
     except RegionError:
         return
     assert isinstance(found, Region)
+
+
+def test_the_number_of_files_that_are_read_is_limited(tmp_path: Path) -> None:
+    for number in range(100):
+        (tmp_path / f"{number}.cache").touch()
+
+    assert region_of(tmp_path) is None
+    assert region_of(tmp_path / "nowhere") is None
+    os.mkfifo(tmp_path / f"{tmp_path.name}.cache")
+    assert region_of(tmp_path) is None
+
+
+def test_a_file_with_another_name_is_found(tmp_path: Path) -> None:
+    (tmp_path / "6f9619ff.cache").write_bytes(region(VERSION_1))
+
+    assert region_of(tmp_path) is not None
