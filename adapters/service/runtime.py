@@ -160,7 +160,11 @@ class ServiceRuntime:
             cluster.objects,
         )
         self.service = Service(
-            self._dialects(settings), ports, settings.hold_seconds, settings.mirrors
+            self._dialects(settings),
+            ports,
+            settings.hold_seconds,
+            settings.mirrors,
+            evicts=settings.preemption.enabled,
         )
         self.ledger_deleted = NodeEvents()
         self.ledger_written = NodeEvents()

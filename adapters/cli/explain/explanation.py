@@ -1,10 +1,11 @@
 """What there is to say about one pod, as a value."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adapters.accounting.answer.answer import PodAnswer
+from adapters.accounting.answer.eviction import HIGHEST, NodeEviction, evicting, evictions
 from adapters.accounting.answer.judge import Judge
 from adapters.accounting.answer.standing import held_devices
 from adapters.accounting.gang_cache import Gang
@@ -13,37 +14,13 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS
 from adapters.wire.kube import Pod
+from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
-from core.feasibility.preempt import victims
 from core.feasibility.smallest_change import RequestChange, smallest_changes
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.reason import Reason
-from core.requests.request import Request
 
 if TYPE_CHECKING:
     from adapters.cli.input.cluster import PodEvent  # it imports the client of a cluster
-
-HIGHEST = 1 << 31
-"""Above every priority of a pod."""
-
-NODES = 20
-"""Nodes for which the pods that would have to go are computed, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeEviction:
-    """The fewest pods whose end lets the pod fit one node.
-
-    Attributes:
-        node: name.
-        pods: to end.
-        preemption: all of them have a lower priority, so that a scheduler may evict them.
-    """
-
-    node: str
-    pods: tuple[Allocation, ...]
-    preemption: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +107,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
         excluded={name: causes[name] for name in others},
         releases=() if answer.devices is None else judge.devices.releases(answer.devices),
         changes=tuple(smallest_changes(request, lambda each: judge.fits(each, answer.candidates))),
-        evictions=_evictions(fleet, request, answer.candidates.names),
+        evictions=_evictions(fleet, facts.evaluate(request), answer),
     )
 
 
@@ -155,22 +132,11 @@ def _claims(fleet: Fleet, pod: Pod) -> tuple[tuple[NodeState, Allocation], ...]:
     )
 
 
-def _evictions(fleet: Fleet, request: Request, names: Sequence[str]) -> tuple[NodeEviction, ...]:
-    ledgers = [fleet.nodes[name].ledger for name in names if fleet.nodes[name].unreadable is None]
-    busy = sorted((each for each in ledgers if each.allocations), key=_size)
-    found = [_eviction(request, ledger) for ledger in busy[:NODES]]
+def _evictions(
+    fleet: Fleet, evaluation: NodeEvaluation, answer: PodAnswer
+) -> tuple[NodeEviction, ...]:
+    names = [name for name in answer.candidates.names if fleet.nodes[name].unreadable is None]
+    ledgers = [fleet.nodes[name].ledger for name in evaluation.resolvable(names)]
+    request = evicting(answer) or replace(evaluation.request, priority=-HIGHEST)
+    found = evictions(request, ledgers, any_priority=True)
     return tuple(sorted(filter(None, found), key=lambda each: (len(each.pods), each.node)))
-
-
-def _size(ledger: NodeLedger) -> int:
-    return len(ledger.allocations)
-
-
-def _eviction(request: Request, ledger: NodeLedger) -> NodeEviction | None:
-    allowed = victims(request, ledger)
-    if not isinstance(allowed, Reason) and allowed:
-        return NodeEviction(ledger.node.name, allowed, preemption=True)
-    every = victims(replace(request, priority=HIGHEST), ledger)
-    if isinstance(every, Reason) or not every:
-        return None
-    return NodeEviction(ledger.node.name, every, preemption=False)

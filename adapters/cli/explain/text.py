@@ -4,7 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from adapters.accounting.answer.answer import EXAMPLES, PodAnswer
 from adapters.accounting.answer.device_plugins import devices_text
-from adapters.cli.explain.explanation import NodeEviction, PodExplanation
+from adapters.accounting.answer.eviction import NodeEviction
+from adapters.cli.explain.explanation import PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine
@@ -260,8 +261,12 @@ def _amount(kind: ChangeKind, container: ContainerRequest) -> str:
 
 def _evicted(eviction: NodeEviction) -> str:
     pods = ", ".join(_victims(eviction.pods))
-    by = "preemption would evict" if eviction.preemption else "end"
-    return f"{by} on {eviction.node}: {pods}"
+    if not eviction.preemption:
+        return f"end on {eviction.node}: {pods}"
+    return (
+        f"evict on {eviction.node}: {pods}; of lower priority, so the service does it with"
+        " preemption.enabled"
+    )
 
 
 def _victims(pods: Iterable[Allocation]) -> Iterator[str]:

@@ -1,7 +1,10 @@
 """``pending``: pods that request a share and have no node, with the reason."""
 
+from collections.abc import Iterator, Sequence
+
 from adapters.accounting.answer.answer import PodAnswer, uncounted_text
 from adapters.accounting.answer.device_plugins import devices_text
+from adapters.accounting.answer.eviction import cost, evicting, evictions
 from adapters.accounting.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
@@ -23,15 +26,20 @@ _COLUMNS = (
 
 _KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason", "gang")
 
+MOST_EVICTIONS = 5
+"""Pods for which evictions are computed, at most."""
+
 
 def pending(fleet: Fleet, namespace: str | None) -> Listing:
     """One row for each pod; a pod that fits waits for its scheduler."""
-    judge = Judge(FleetFacts(fleet))
+    facts = FleetFacts(fleet)
+    judge = Judge(facts)
     pods = fleet.pending()
     chosen = [pod for pod in pods if namespace in (None, pod_ref(pod).namespace)]
     answers = [judge.answer(pod) for pod in chosen]
     rows = [_row(answer) for answer in answers if answer.requests]
     notes = [note for answer in answers for note in _notes(answer)]
+    notes += _evictions(facts, answers)
     hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]
     others = sum(requests_cards(pod, fleet.dialects) for pod in hidden)
     if not rows:
@@ -48,6 +56,20 @@ def _notes(answer: PodAnswer) -> list[str]:
     if answer.uncounted:
         notes.append(f"{name} {uncounted_text(answer.uncounted)}")
     return notes
+
+
+def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]:
+    """What would make room for some of the pods, those of the highest priority."""
+    waiting = [answer for answer in answers if evicting(answer) is not None]
+    urgent = sorted(waiting, key=lambda each: -(each.pod.spec.priority or 0))[:MOST_EVICTIONS]
+    for answer in urgent:
+        request = evicting(answer)
+        if request is not None:
+            names = facts.evaluate(request).resolvable(answer.candidates.names)
+            found = evictions(request, map(facts.inventory.ledger, names))
+            best = min(filter(None, found), key=cost, default=None)
+            if best is not None:
+                yield f"{full_name(answer.pod)}: {best.text(evicts=None)}"
 
 
 def _row(answer: PodAnswer) -> Row:

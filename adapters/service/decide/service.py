@@ -82,6 +82,7 @@ class Service:
         rejected_pods: those of them that an eviction may help.
         expected_pods: pods that a scheduler has placed, and whose binds have not arrived.
         hold_seconds: after how many seconds the reservation for a planned pod expires.
+        evicts: whether the service evicts pods of lower priority for others.
     """
 
     def __init__(
@@ -90,6 +91,8 @@ class Service:
         ports: Ports,
         hold_seconds: int = HOLD_SECONDS,
         mirrored: Collection[str] = (),
+        *,
+        evicts: bool = False,
     ) -> None:
         """Know no node and no pod yet.
 
@@ -98,7 +101,9 @@ class Service:
             ports: the world.
             hold_seconds: see the attribute.
             mirrored: names of the dialects whose records pods of other dialects get too.
+            evicts: see the attribute.
         """
+        self.evicts = evicts
         self.ledgers = LedgerCache()
         self.pod_requests = PodRequestCache(dialects)
         self.ports = ports
@@ -198,7 +203,7 @@ class Service:
 
     async def explain(self, pod: Pod) -> Explanation:
         """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
-        return await explain(self.facts, pod)
+        return await explain(self.facts, pod, evicts=self.evicts)
 
     async def newest(self, pod: PodRef) -> Pod:
         """A pod from the API server, past every cache; errors as of ``find``."""

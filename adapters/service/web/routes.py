@@ -174,7 +174,7 @@ async def _explain(service: Service, call: Call) -> Answer:
         "pod": full_name(pod),
         "dialect": answer.dialect,
         "summary": answer.summary(),
-        "notes": answer.notes,
+        "notes": found.notes,
     }
     if answer.found is not None:
         shown |= {

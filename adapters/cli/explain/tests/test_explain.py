@@ -95,6 +95,33 @@ def test_a_pod_of_higher_priority_may_preempt() -> None:
     (eviction,) = as_plain("explain", "pod", "p", things=[*FULL, high])["evictions"]
 
     assert (eviction["node"], len(eviction["pods"]), eviction["preemption"]) == ("node-a", 1, True)
+    assert lines("p", things=[*FULL, high])[-1] == (
+        "  evict on node-a: default/b (volcano, priority 0); of lower priority, so the service does"
+        " it with preemption.enabled"
+    )
+    high["spec"]["preemptionPolicy"] = "Never"
+    assert (
+        lines("p", things=[*FULL, high])[-1] == "  end on node-a: default/b (volcano, priority 0)"
+    )
+
+
+def test_evictions_are_computed_of_nodes_that_the_pod_would_fit_if_they_were_empty() -> None:
+    """Twenty nodes with few pods and too few cards keep the one that helps from the list."""
+    small = [
+        thing
+        for number in range(20)
+        for thing in (
+            node(f"n{number}", cards=2),
+            volcano_bound(f"on-{number}", 5000, on=f"n{number}"),
+        )
+    ]
+    large = [node("z-large", cards=4)]
+    large += [volcano_bound(f"l{number}", 5000, on="z-large", card=number) for number in range(2)]
+    wanted = pod("p", volcano(9000, number=4))
+
+    found = as_plain("explain", "pod", "p", things=[*small, *large, wanted])["evictions"]
+
+    assert [each["node"] for each in found] == ["z-large"]
 
 
 def test_reasons_are_grouped_and_counted() -> None:

@@ -118,6 +118,17 @@ def test_top_namespaces_counts_pods_that_wait() -> None:
     ]
 
 
+def test_pending_names_what_would_make_room_for_pods_of_high_priority() -> None:
+    full = [node(cards=1), volcano_bound("low", 9000)]
+    high = pod("high", volcano(9000), spec={"priority": 10})
+
+    assert command("pending", things=[*full, high]).stderr == (
+        "note: default/high: evicting default/low (priority 0) would make room on node-a; the"
+        " service does so only with preemption.enabled\n"
+    )
+    assert command("pending", things=[*full, pod("equal", volcano(9000))]).stderr == ""
+
+
 def test_a_pending_pod_of_several_dialects_counts_as_one_that_waits() -> None:
     mixed = pod("m", {**volcano(1), "metax-tech.com/sgpu": 1})
 

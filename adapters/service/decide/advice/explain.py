@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from adapters.accounting.answer.answer import PodAnswer
+from adapters.accounting.answer.eviction import NodeEviction, cost, evicting, evictions
 from adapters.accounting.answer.judge import Judge
 from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.wire.kube import Pod
@@ -24,25 +25,49 @@ class Explanation:
     Attributes:
         answer: where it fits, and why not elsewhere.
         preemption_may_help: rejected nodes that it would fit if they were empty.
+        eviction: the fewest pods of lower priority whose eviction would make room; None where none
+            would, and for a gang, which gets nothing by evictions.
+        evicts: whether the service evicts them.
     """
 
     answer: PodAnswer
-    preemption_may_help: tuple[str, ...]
+    preemption_may_help: tuple[str, ...] = ()
+    eviction: NodeEviction | None = None
+    evicts: bool = False
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What there is to say beside the reasons."""
+        if self.eviction is None:
+            return self.answer.notes
+        return *self.answer.notes, self.eviction.text(evicts=self.evicts)
 
 
-async def explain(facts: ServiceFacts, pod: Pod) -> Explanation:
-    """Evaluate all nodes for a pod. Other calls run in between; the time grows with the nodes."""
+async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Explanation:
+    """Evaluate all nodes for a pod. Other calls run in between; the time grows with the nodes.
+
+    Args:
+        facts: of the cluster.
+        pod: the pod.
+        evicts: whether the service evicts pods for others.
+    """
     answer = await yielding(Judge(facts).steps(pod))
     if answer.found is None:
-        return Explanation(answer, ())
+        return Explanation(answer)
     barred = {*answer.excluded.names, *facts.unreadable()}
     names = [name for name in answer.rejected.names if name not in barred]
+    request = answer.found.request
     found: list[str] = []
     for start in range(0, len(names), NODES):
         await asyncio.sleep(0)
         part = names[start : start + NODES]
-        found += facts.evaluate(answer.found.request).resolvable(part)
-    return Explanation(answer, tuple(sorted(found)))
+        found += facts.evaluate(request).resolvable(part)
+    best: NodeEviction | None = None
+    if evicting(answer) is not None:
+        for each in evictions(request, map(facts.inventory.ledger, found)):
+            best = min(filter(None, (best, each)), key=cost, default=None)
+            await asyncio.sleep(0)
+    return Explanation(answer, tuple(sorted(found)), best, evicts)
 
 
 async def yielding(steps: Generator[None, None, T]) -> T:

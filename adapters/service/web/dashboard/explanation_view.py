@@ -13,7 +13,7 @@ def grouped(found: Explanation) -> dict[str, object]:
     return {
         "dialect": answer.dialect,
         "summary": answer.summary(),
-        "notes": answer.notes,
+        "notes": found.notes,
         "best": answer.best,
         "fitting": len(answer.fitting),
         "fits": answer.fitting[:FITTING],

@@ -112,6 +112,7 @@ POSTS = sorted(path for method, path in schedulers(run(a_service()).service) if 
 
 GOOD: dict[str, bytes] = {
     "/extender/filter": capture("kube-scheduler/v1.37.1/filter-names.json"),
+    "/extender/filter/1.38": capture("kube-scheduler/v1.37.1/filter-names.json"),
     "/extender/prioritize": capture("kube-scheduler/v1.37.1/prioritize-names.json"),
     "/extender/preempt": capture("kube-scheduler/v1.37.1/preempt-uids.json"),
     "/extender/bind": capture("kube-scheduler/v1.37.1/bind.json"),

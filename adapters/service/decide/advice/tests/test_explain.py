@@ -24,6 +24,12 @@ async def explained(bench: Bench, memory: int) -> Explanation:
     return await bench.service.explain(pod_request.pod)
 
 
+async def commit(bench: Bench, pod: Pod, node: str) -> None:
+    found = bench.service.pod_requests.read(pod)
+    assert found is not None
+    await bench.service.committer.commit(found, node)
+
+
 def test_every_node_is_fitting_or_rejected_and_the_best_one_fits() -> None:
     async def work() -> Explanation:
         bench = await a_service(a_node("large", memory=16 * GIB), a_node("small", memory=1 * GIB))
@@ -45,9 +51,7 @@ def test_every_node_is_fitting_or_rejected_and_the_best_one_fits() -> None:
 def test_preemption_may_help_where_the_pod_fits_an_empty_node() -> None:
     async def work() -> Explanation:
         bench = await a_service(a_node("n1", cards=1))
-        first = bench.service.pod_requests.read(read_pod(a_pod("first", memory=8000)))
-        assert first is not None
-        await bench.service.committer.commit(first, "n1")
+        await commit(bench, read_pod(a_pod("first", memory=8000)), "n1")
         return await explained(bench, 8000)
 
     found = run(work())
@@ -55,6 +59,34 @@ def test_preemption_may_help_where_the_pod_fits_an_empty_node() -> None:
     assert (found.answer.best, found.answer.fitting) == (None, ())
     assert found.preemption_may_help == ("n1",)
     assert found.answer.summary().startswith("0 of 1 nodes fit")
+
+
+@pytest.mark.parametrize(
+    ("more", "evicts", "said"),
+    [
+        ({}, False, "; evictions are off (preemption.enabled)"),
+        ({}, True, "; the service does so, as budgets allow"),
+        ({"preemptionPolicy": "Never"}, True, None),
+        ({"priority": 0}, True, None),
+    ],
+)
+def test_a_waiting_pod_of_high_priority_is_said_what_would_make_room(
+    more: dict[str, object], said: str | None, *, evicts: bool
+) -> None:
+    async def work() -> tuple[str, ...]:
+        bench = await a_service(*(a_node(f"n{number}", cards=4) for number in range(10)))
+        bench.service.evicts = evicts
+        for number in range(39):  # the last node has three of these, and a small one
+            low = read_pod(a_pod(f"low-{number}", memory=8000, priority=1))
+            await commit(bench, low, f"n{number // 4}")
+        await commit(bench, read_pod(a_pod("small", memory=6000)), "n9")
+        high = a_pod("high", memory=8000, priority=10)
+        return (await bench.service.explain(read_pod({**high, "spec": high["spec"] | more}))).notes
+
+    notes = run(work())
+
+    text = f"evicting default/small (priority 0) would make room on n9{said}"
+    assert notes == (() if said is None else (text,))
 
 
 def test_a_pod_that_has_cards_is_said_to_have_them() -> None:

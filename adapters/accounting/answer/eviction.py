@@ -1,0 +1,98 @@
+"""Which pods would have to go so that a waiting pod fits one node."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from adapters.accounting.answer.answer import PodAnswer
+from core.feasibility.preempt import victims
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+from core.requests.reason import Reason
+from core.requests.request import Request
+
+NODES = 20
+"""Nodes for which victims are computed, at most: those with the fewest pods."""
+
+NAMED = 3
+"""Pods that are named in a sentence."""
+
+HIGHEST = 1 << 31
+"""Above every priority of a pod."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeEviction:
+    """The fewest pods whose end lets a pod fit one node.
+
+    Attributes:
+        node: name.
+        pods: to end.
+        preemption: all of them have a lower priority, so that they may be evicted for it.
+    """
+
+    node: str
+    pods: tuple[Allocation, ...]
+    preemption: bool
+
+    def text(self, *, evicts: bool | None) -> str:
+        """Say which pods of lower priority would make room, and what evicts them.
+
+        Args:
+            evicts: whether the service does; None where its settings are not known.
+        """
+        named = [f"{each.pod} (priority {each.priority})" for each in self.pods[:NAMED]]
+        more = len(self.pods) - NAMED
+        pods = ", ".join(named) + (f" and {more} more" if more > 0 else "")
+        by = {
+            True: "the service does so, as budgets allow",
+            False: "evictions are off (preemption.enabled)",
+            None: "the service does so only with preemption.enabled",
+        }
+        return f"evicting {pods} would make room on {self.node}; {by[evicts]}"
+
+
+def evicting(answer: PodAnswer) -> Request | None:
+    """Return the request of a pod that evictions may help; None where they do not.
+
+    A gang gets nothing by them, and a pod of a device plugin has its scheduler preempt.
+    """
+    request = answer.request
+    if request is None or request.plugin is not None or answer.waits_for_gang:
+        return None
+    waits = answer.fits_nowhere and answer.pod.spec.preemption_policy != "Never"
+    return request if waits else None
+
+
+def evictions(
+    request: Request, ledgers: Iterable[NodeLedger], *, any_priority: bool = False
+) -> Iterator[NodeEviction | None]:
+    """Compute what would have to go on each of some nodes; a step may take milliseconds.
+
+    Args:
+        request: of a pod that fits none of them.
+        ledgers: of nodes that it would fit if they were empty.
+        any_priority: also name pods of the same or a higher priority, where no others help.
+    """
+    least = HIGHEST if any_priority else request.priority
+    busy = (
+        each for each in ledgers if any(one.priority < least for one in each.allocations.values())
+    )
+    for ledger in sorted(busy, key=lambda each: len(each.allocations))[:NODES]:
+        found = _eviction(request, ledger, preemption=True)
+        if found is None and any_priority:
+            found = _eviction(replace(request, priority=HIGHEST), ledger, preemption=False)
+        yield found
+
+
+def _eviction(request: Request, ledger: NodeLedger, *, preemption: bool) -> NodeEviction | None:
+    pods = victims(request, ledger)
+    if isinstance(pods, Reason) or not pods:
+        return None
+    return NodeEviction(ledger.node.name, pods, preemption)
+
+
+def cost(eviction: NodeEviction) -> tuple[object, ...]:
+    """Less is better; in the order in which the service chooses victims (``NodeVictims.cost``)."""
+    priorities = [each.priority for each in eviction.pods]
+    total = sum(priority + 2**31 for priority in priorities)
+    return max(priorities), total, len(priorities), eviction.node
