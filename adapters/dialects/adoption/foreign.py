@@ -16,8 +16,8 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
     check_node,
 )
-from adapters.dialects.formats.hami_slices import check_slices
-from adapters.dialects.formats.koordinator_allocated import read_allocated
+from adapters.dialects.formats.hami_result import check_slices
+from adapters.dialects.formats.koordinator_record import read_allocated
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB

@@ -1,21 +1,33 @@
-"""Translates HAMi's policies, for cards of any vendor, into an order of cards and nodes.
+"""HAMi's settings for cards of any vendor: device configuration, policies, and what it denies.
 
 Source: HAMi v2.10.0 pkg/scheduler/policy/{gpu,node}_policy.go and
 pkg/device/metax/{device,sdevice}.go.
+
+The device configuration is one file, with a section for each vendor. Source: HAMi v2.10
+charts/hami/templates/scheduler/device-configmap.yaml. Its name there is that of the release with
+``-scheduler-device`` (``_helpers.tpl``, hami-vgpu.fullname), and its labels are the same in each
+release. ``nodeconfig`` of the device plugin's own ConfigMap is read by the plugin alone
+(pkg/device-plugin/nvidiadevice/nvinternal/plugin/server.go:134), which states the outcome in the
+annotation of its node.
 """
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
-from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
+import msgspec
+
+from adapters.dialects.containers import pod_containers
+from adapters.dialects.dialect import Defaults, DialectError, Document, Documents, SchedulingPolicy
 from adapters.dialects.formats.annotation_values import (
     annotation_path,
     boolean,
     one_word,
     several_words,
 )
-from adapters.wire.kube import Text
+from adapters.wire.decode.decoder import UnreadableError, convert
+from adapters.wire.kube import Pod, Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # pkg/util/types.go:87
@@ -133,3 +145,57 @@ def _weights(annotations: Text) -> Weights:
         problem = "must be slot=1,core=1,memory=1 with numbers of 0 or more, not all 0"
         raise DialectError(annotation_path(WEIGHTS), value, problem)
     return Weights(found["slot"], found["core"], found["memory"])
+
+
+DEVICE_CONFIG: Document = ("hami-scheduler-device", "device-config.yaml")
+
+DEVICE_CONFIG_LABEL = "app.kubernetes.io/component=hami-scheduler"
+"""The label of the ConfigMap, whatever the name of the release."""
+
+_File = TypeVar("_File", bound=msgspec.Struct)
+
+
+def read_device_config(settings: Documents, section: str, to: type[_File]) -> _File:
+    """Read the file, as far as a dialect needs it.
+
+    Args:
+        settings: the settings files; without this one it counts as empty.
+        section: of the dialect, for errors.
+        to: the file with this section, whose fields have defaults.
+
+    Raises:
+        DialectError: the file has an invalid value.
+    """
+    found = settings.get(DEVICE_CONFIG)
+    try:
+        return convert({} if found is None else found, to)
+    except UnreadableError as error:
+        raise DialectError(section_path(section), found, str(error)) from None
+
+
+def section_path(section: str) -> str:
+    """The place of a section, for errors."""
+    name, key = DEVICE_CONFIG
+    return f"ConfigMap {name}, key {key}, {section}"
+
+
+def reject_privileged(pod: Pod) -> None:
+    """Reject a pod that requests a share and has a privileged container.
+
+    One privileged container of the pod is enough, also an init container or one without a share.
+    Source: HAMi v2.10 pkg/scheduler/webhook.go:106-109 (``Handle``) and 130-148
+    (``privilegedContainerName``, ``isPrivilegedContainer``).
+
+    Raises:
+        DialectError: a container is privileged.
+    """
+    for member in pod_containers(pod):
+        context = member.container.security_context
+        if context is not None and context.privileged:
+            raise DialectError(
+                f"{member.path}.securityContext.privileged",
+                context.privileged,
+                "must be false or absent in a pod that requests a share of a card: a privileged"
+                " container reaches every card of its node; request whole cards without amounts,"
+                " or no card",
+            )

@@ -13,7 +13,7 @@ from adapters.dialects.formats.hami_record import (
     check_node,
     decode_devices,
 )
-from adapters.dialects.formats.hami_slices import MigPlaces, check_slices, read_mig_allocations
+from adapters.dialects.formats.hami_result import MigPlaces, check_slices, read_mig_allocations
 from adapters.dialects.hami.keys import HamiConfig
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode

@@ -16,8 +16,8 @@ from adapters.dialects.dialect import (
     Result,
 )
 from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
-from adapters.dialects.formats.koordinator_result import read_record
-from adapters.dialects.formats.koordinator_scheduling import (
+from adapters.dialects.formats.koordinator_record import read_record
+from adapters.dialects.formats.koordinator_settings import (
     KoordinatorScheduling,
     ranking,
     read_scheduling,

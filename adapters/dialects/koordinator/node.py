@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.dialects.dialect import DialectError, NodeDescription
 from adapters.dialects.formats.annotation_values import decode
-from adapters.dialects.formats.koordinator_scheduling import KoordinatorScheduling
+from adapters.dialects.formats.koordinator_settings import KoordinatorScheduling
 from adapters.dialects.koordinator import keys
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import (

@@ -23,12 +23,13 @@ from adapters.dialects.formats.hami_record import (
     bind_labels,
     encode_metax,
 )
-from adapters.dialects.formats.koordinator_allocated import (
+from adapters.dialects.formats.koordinator_record import (
     AllocatedCard,
     encode_allocated,
     read_beside,
+    write_record,
+    write_whole_nvidia,
 )
-from adapters.dialects.formats.koordinator_result import write_record, write_whole_nvidia
 from adapters.dialects.koordinator import keys
 from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node

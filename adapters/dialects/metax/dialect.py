@@ -14,7 +14,7 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.formats.hami_webhook import reject_privileged
+from adapters.dialects.formats.hami_policies import reject_privileged
 from adapters.dialects.metax import keys, result
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods

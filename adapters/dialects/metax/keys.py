@@ -9,13 +9,16 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
-from adapters.dialects.formats.hami_device_config import (
+from adapters.dialects.formats.hami_policies import (
+    CARD_POLICY,
     DEVICE_CONFIG,
     DEVICE_CONFIG_LABEL,
+    NODE_POLICY,
+    NUMA_BIND,
+    WEIGHTS,
     read_device_config,
     section_path,
 )
-from adapters.dialects.formats.hami_policies import CARD_POLICY, NODE_POLICY, NUMA_BIND, WEIGHTS
 from adapters.dialects.formats.hami_record import BIND_KEYS, METAX_ALLOCATED, METAX_QOS
 from adapters.dialects.info import DialectInfo, DialectStyle
 

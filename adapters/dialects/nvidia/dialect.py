@@ -16,9 +16,8 @@ from adapters.dialects.dialect import (
     Result,
 )
 from adapters.dialects.formats.hami_record import serves_node
-from adapters.dialects.formats.koordinator_result import read_record, write_whole_nvidia
-from adapters.dialects.formats.koordinator_scheduling import ranking, read_scheduling
-from adapters.dialects.formats.koordinator_words import ALLOCATED
+from adapters.dialects.formats.koordinator_record import read_record, write_whole_nvidia
+from adapters.dialects.formats.koordinator_settings import ALLOCATED, ranking, read_scheduling
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.nvidia import keys
 from adapters.dialects.nvidia import pod as pods

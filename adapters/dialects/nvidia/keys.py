@@ -1,14 +1,14 @@
 """Every key of the dialect, once, with the place that defines it."""
 
 from adapters.dialects import allocation_record
-from adapters.dialects.formats import koordinator_words as koordinator
+from adapters.dialects.formats import koordinator_settings as koordinator
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
     HAMI,
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
-from adapters.dialects.formats.koordinator_words import ALLOCATED, SCHEDULER_CONFIG
+from adapters.dialects.formats.koordinator_settings import ALLOCATED, SCHEDULER_CONFIG
 from adapters.dialects.formats.nvidia_words import GPU, SHARED
 from adapters.dialects.info import DialectInfo, DialectStyle
 

@@ -3,7 +3,7 @@ import sys
 
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.dialect import Defaults
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.registry import dialects, documents
 from adapters.dialects.tests import acme
 from adapters.wire.kube import ConfigMap, Metadata

@@ -23,7 +23,7 @@ from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache

@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.hami_webhook import reject_privileged
+from adapters.dialects.formats.hami_policies import reject_privileged
 from adapters.wire.kube import Container, Pod, PodSpec, SecurityContext
 
 

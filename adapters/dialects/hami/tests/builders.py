@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.dialects.dialect import Defaults, DialectError, Documents
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.hami.dialect import Hami
 from adapters.dialects.tests import pods
 from adapters.wire.kube import Amount, Container, KubeNode, Metadata, NodeStatus, Pod

@@ -1,7 +1,7 @@
 import pytest
 
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.hami.keys import HamiConfig, read_config
 from adapters.dialects.hami.tests.builders import with_config
 

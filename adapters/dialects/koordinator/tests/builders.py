@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from adapters.dialects.dialect import Defaults, Documents, NodeDescription
-from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
+from adapters.dialects.formats.koordinator_settings import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.dialects.tests import pods

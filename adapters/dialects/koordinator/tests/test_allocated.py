@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects.dialect import DialectError, UnclearRecord
-from adapters.dialects.formats import koordinator_allocated as allocated
-from adapters.dialects.formats.koordinator_allocated import AllocatedCard
+from adapters.dialects.formats import koordinator_record as allocated
+from adapters.dialects.formats.koordinator_record import AllocatedCard
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.tests.builders import a_device, an_info, cards, gib, the_node
 from core.hardware.node import Node

@@ -3,7 +3,7 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
-from adapters.dialects.formats.koordinator_words import SCHEDULER_CONFIG
+from adapters.dialects.formats.koordinator_settings import SCHEDULER_CONFIG
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.dialect import Koordinator
 from adapters.dialects.koordinator.keys import INFO

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects.dialect import Defaults, DialectError, SchedulingPolicy
 from adapters.dialects.formats import hami_policies
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.metax import keys
 from adapters.dialects.metax.tests.builders import (
     a_container,

@@ -1,7 +1,7 @@
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.formats.hami_device_config import DEVICE_CONFIG
+from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.metax.keys import INFO, MetaxConfig
 from adapters.dialects.metax.tests.builders import a_metax
 from adapters.wire.kube import Container, Pod, PodSpec, Resources

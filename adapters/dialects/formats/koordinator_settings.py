@@ -1,6 +1,7 @@
-"""The arguments of Koordinator's DeviceShare plugin, and the order that follows from them.
+"""Koordinator's words that other dialects use too, and the arguments of its DeviceShare plugin.
 
-Source: koordinator-sh/koordinator pkg/scheduler/apis/config/v1/{types.go:361-396,
+Paths are in koordinator-sh/koordinator, unless another repository is named. Source of the arguments
+and of the order that follows from them: pkg/scheduler/apis/config/v1/{types.go:361-396,
 defaults.go:88-94,254-282}.
 """
 
@@ -9,10 +10,36 @@ from typing import Annotated, Literal, TypeVar
 
 import msgspec
 
-from adapters.dialects.dialect import Defaults, DialectError, Documents, SchedulingPolicy
-from adapters.dialects.formats import koordinator_words as words
+from adapters.dialects.dialect import Defaults, DialectError, Document, Documents, SchedulingPolicy
 from adapters.wire.decode.decoder import UnreadableError, convert
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
+
+NAME = "koordinator"
+"""The dialect of the cards that a Device object describes."""
+
+# apis/extension/device_share.go:43-59
+CORE = "koordinator.sh/gpu-core"
+MEMORY = "koordinator.sh/gpu-memory"
+RATIO = "koordinator.sh/gpu-memory-ratio"
+
+# apis/extension/deprecated.go:21-60
+DEPRECATED = {
+    CORE: "kubernetes.io/gpu-core",
+    MEMORY: "kubernetes.io/gpu-memory",
+    RATIO: "kubernetes.io/gpu-memory-ratio",
+}
+"""Earlier names, by the name that wins where a record has both."""
+
+# apis/extension/device_share.go:31
+ALLOCATED = "scheduling.koordinator.sh/device-allocated"
+# pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go:42-51
+BIND_TIMESTAMP = "scheduling.koordinator.sh/bind-timestamp"
+MINORS = "scheduling.koordinator.sh/gpu-minors"
+
+# koordinator-sh/charts versions/v1.8.0/templates/koord-scheduler-config.yaml
+SCHEDULER_CONFIG: Document = ("koord-scheduler-config", "koord-scheduler-config")
+# apis/extension/multi_scheduler.go:41-60
+DEVICE_SHARE = "DeviceShare"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +105,11 @@ def read_scheduling(settings: Documents) -> KoordinatorScheduling:
     Raises:
         DialectError: a value is invalid.
     """
-    found = settings.get(words.SCHEDULER_CONFIG)
+    found = settings.get(SCHEDULER_CONFIG)
     file = _convert("", {} if found is None else found, _ConfigFile)
     for place, profile in enumerate(file.profiles or ()):
         for position, plugin in enumerate(profile.plugin_config or ()):
-            if plugin.name == words.DEVICE_SHARE:
+            if plugin.name == DEVICE_SHARE:
                 path = f".profiles[{place}].pluginConfig[{position}].args"
                 return _scheduling(_convert(path, plugin.args or {}, _Arguments))
     return _scheduling(_Arguments())
@@ -117,8 +144,8 @@ def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
 
 def _weights(resources: tuple[_Resource, ...]) -> Weights:
     """Memory counts where no GPU resource has a weight: else all choices would have one score."""
-    compute = sum(one.weight for one in resources if one.name == words.CORE)
-    memory = sum(one.weight for one in resources if one.name in (words.MEMORY, words.RATIO))
+    compute = sum(one.weight for one in resources if one.name == CORE)
+    memory = sum(one.weight for one in resources if one.name in (MEMORY, RATIO))
     return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)
 
 
@@ -126,5 +153,5 @@ def _convert(path: str, value: object, to: type[_Shape]) -> _Shape:
     try:
         return convert(value, to)
     except UnreadableError as error:
-        name, key = words.SCHEDULER_CONFIG
+        name, key = SCHEDULER_CONFIG
         raise DialectError(f"{name}[{key}]{path}", value, str(error)) from None
