@@ -4,8 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from adapters.dialects.adoption.adopt import adopt
-from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.adopt import adopt, disagreements
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import Pod
 from adapters.wire.records.hardware import DeallocatedClaim, DeviceHolding

@@ -26,8 +26,7 @@ from adapters.accounting.repairs import (
     repaired,
 )
 from adapters.dialects import allocation_record
-from adapters.dialects.adoption.adopt import adopt, unclear_cards
-from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.adopt import adopt, disagreements, unclear_cards
 from adapters.dialects.adoption.kubelet import adopt_from_kubelet
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.dra import DRA

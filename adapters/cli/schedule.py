@@ -26,9 +26,9 @@ from adapters.cli.output.report import (
     Sharer,
 )
 from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
-from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
+from adapters.dialects.matching import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind

@@ -1,21 +1,28 @@
-"""Dragoman's own record of an allocation, for what the record of an ecosystem cannot express.
+"""Dragoman's own record of an allocation, and what any record on a pod may say of it.
 
 A dialect writes it beside the ecosystem's own annotation where that does not say which container
 has which share. Where it exists, dialects read it instead of the ecosystem's annotation.
+
+A record names which card and which slice, and no amount: annotations of a pod can be edited by its
+author, so amounts always come from the validated request and from the geometry of the card.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
 
-from adapters.dialects.choice_amounts import ChoiceError, SliceError, restate
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, annotations
 from adapters.wire.records.grant import GrantRecord, grant_record, read_grant
+from core.hardware.card import Card, Mode
+from core.hardware.mig import Slice
 from core.hardware.node import Node
+from core.ledger.usage import concurrent_grants
 from core.requests.grant import Grant
-from core.requests.request import Request
+from core.requests.request import ContainerRequest, Request
+from core.requests.required_memory import required_memory
 
 KEY = "dragoman.dev/allocation"
 
@@ -68,3 +75,129 @@ def read(text: str, request: Request, node: Node) -> tuple[Grant, ...]:
         raise UnclearRecord(field, text, str(error), (each.card for each in choice)) from None
     except ChoiceError as error:
         raise DialectError(field, text, str(error)) from None
+
+
+class ChoiceError(ValueError):
+    """A choice of cards that the request or the node contradicts; the text says how."""
+
+
+class SliceError(ChoiceError):
+    """A choice of as many cards as requested, one of which does not have the slice named."""
+
+
+def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Grant, ...]:
+    """Return chosen cards and slices with the amounts that the request and the cards give.
+
+    Args:
+        request: of the pod.
+        choice: which container has which card and slice; its amounts and phases are not used.
+        node: where the cards are.
+
+    Returns:
+        In the order of the request's containers, and within one in the order of the choice.
+
+    Raises:
+        ChoiceError: a container, card or slice is unknown, a container has more or fewer cards
+            than it requests or one twice, or two containers that run together share a slice.
+        SliceError: only a slice is unknown.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    containers = {each.name for each in request.containers}
+    for grant in choice:
+        if grant.container not in containers:
+            raise ChoiceError(f"names container {grant.container!r}, which requests no share")
+    by_container = [
+        (container, [grant for grant in choice if grant.container == container.name])
+        for container in request.containers
+    ]
+    for container, own in by_container:
+        parts = {
+            (grant.card, grant.slice) if request.several_slices else grant.card for grant in own
+        }
+        if not len(own) == container.count == len(parts):
+            raise ChoiceError(f"must name {container.count} different cards for {container.name}")
+        for grant in own:
+            if grant.card not in cards:
+                raise ChoiceError(f"names card {grant.card!r}, which the node does not have")
+    grants: list[Grant] = []
+    for container, own in by_container:
+        for grant in own:
+            grants.append(_restated(request, container, grant, cards[grant.card], grants))
+    return tuple(grants)
+
+
+def at_least(request: Request, grants: Iterable[Grant], node: Node) -> tuple[Grant, ...]:
+    """The grants of a running pod, none smaller than its request: the larger amount is in use.
+
+    A grant for the whole pod (its container is empty) is raised to what its largest container
+    requests. A grant of a card that is not on the node stays as it is.
+    """
+    cards = {card.uuid: card for card in node.cards}
+    return tuple(
+        _raised(request, grant, cards[grant.card]) if grant.card in cards else grant
+        for grant in grants
+    )
+
+
+def _raised(request: Request, grant: Grant, card: Card) -> Grant:
+    if grant.slice is not None:
+        return grant
+    for container in request.containers:
+        if grant.container in ("", container.name):
+            grant = replace(
+                grant,
+                memory=max(grant.memory, required_memory(request, container, card)),
+                compute=max(grant.compute, container.compute),
+                exclusive=grant.exclusive or container.exclusive_on(card),
+            )
+    return grant
+
+
+def _restated(
+    request: Request,
+    container: ContainerRequest,
+    grant: Grant,
+    card: Card,
+    earlier: Sequence[Grant],
+) -> Grant:
+    if card.mode is not Mode.MIG:
+        if grant.slice is not None:
+            raise ChoiceError(f"names a slice of {card.uuid}, which is not in MIG mode")
+        return Grant(
+            container.name,
+            card.uuid,
+            required_memory(request, container, card),
+            container.compute,
+            container.exclusive_on(card),
+            container.phase,
+        )
+    found = _known_slice(card, grant.slice)
+    together = concurrent_grants(
+        [each for each in earlier if each.card == card.uuid], container.phase, container.name
+    )
+    if any(each.slice is not None and each.slice.overlaps(found) for each in together):
+        raise ChoiceError(
+            f"gives {found.profile} at {found.start} of {card.uuid} twice at the same time"
+        )
+    return Grant(
+        container.name,
+        card.uuid,
+        found.memory,
+        found.compute,
+        container.exclusive_on(card),
+        container.phase,
+        found,
+    )
+
+
+def _known_slice(card: Card, named: Slice | None) -> Slice:
+    """The slice of the card's geometry that has the name's layout, profile and start."""
+    for layout in card.geometry.layouts:
+        for slot in layout.slices:
+            if named is not None and (slot.layout, slot.profile, slot.start) == (
+                named.layout,
+                named.profile,
+                named.start,
+            ):
+                return slot
+    raise SliceError(f"must name a slice of {card.uuid} as its layouts have it")

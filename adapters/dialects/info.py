@@ -104,3 +104,7 @@ class DialectInfo:
             return None
         writer: RequestWriter = resolve_name(self.writer)
         return writer
+
+    def texts(self, writer: RequestWriter) -> frozenset[str]:
+        """Return the annotations and labels that state a request or a result of the dialect."""
+        return writer.annotations | writer.labels | self.result_keys

@@ -1,12 +1,18 @@
-"""Finds the dialect of a pod."""
+"""Finds the dialect of a pod, and the pods that a device plugin serves without any scheduler.
 
-from collections.abc import Sequence
+Such a plain pod is not Dragoman's on a node without cards of a ledger.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from adapters.dialects.containers import resource_names
+from adapters.dialects.device_plugins import plugin_amounts, plugin_share
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.wire.kube import Container, Pod, Resources
+from core.requests.request import Request
 
 MOST_CONTAINERS = 256
 """Containers of a pod with a share; the search for their cards is a call in a call for each."""
@@ -89,3 +95,28 @@ def _without(pod: Pod, dialect: Dialect) -> Pod:
         init_containers=tuple(map(strip, pod.spec.init_containers or ())),
     )
     return msgspec.structs.replace(pod, spec=spec)
+
+
+NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
+"""The amounts of a pod that requests more than a plugin's devices, or none of these."""
+
+
+def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
+    """The devices of plugins that a pod requests, by resource; empty for a pod that is not plain.
+
+    Raises:
+        DialectError: the request is invalid.
+    """
+    if not any(map(plugin_share, resource_names(pod))):
+        return NO_AMOUNTS
+    dialect = dialect_of(pod, dialects)
+    return NO_AMOUNTS if dialect is None else amounts_of(pod, dialect.read_request(pod))
+
+
+def amounts_of(pod: Pod, request: Request) -> Mapping[str, int]:
+    """Amounts of a plugin's devices that a pod requests, by resource, where its request is known.
+
+    Raises:
+        DialectError: an amount is invalid.
+    """
+    return NO_AMOUNTS if request.plugin is None else plugin_amounts(pod)

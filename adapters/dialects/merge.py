@@ -1,6 +1,6 @@
 """Merges what several sources report about a node: a card that two describe is one card."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -48,50 +48,59 @@ def read_node(
         the node, and as sentences what could not be parsed or does not agree.
     """
     described = [dialect.read_node(node, device) for dialect in dialects]
-    finest_first = sorted(described, key=lambda one: one.precision)
-    if agent is not None:
-        described_by_agent = _agent_description(agent)
-        described.append(described_by_agent)
-        finest_first.append(described_by_agent)
-    described += more
-    finest_first += more
-    problems = [problem for one in described for problem in one.problems]
-    reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
-    impossible: set[str] = set()
-    for one in finest_first:
-        for card in one.cards:
-            if not _is_possible(card):
-                numa = "" if card.numa is None else f", NUMA node {card.numa}"
-                stated = f"number {card.index}, {card.slots} slots{numa} and"
-                problems.append(
-                    f"card {card.uuid}: {stated} {format_bytes(card.memory)} are out of range;"
-                    " the card gets no new pod"
-                )
-                impossible.add(card.uuid)
-            else:
-                reports.setdefault(card.uuid, []).append((card, one))
-    cut = {card.uuid for card in (agent.cards if agent is not None and agent.mig_cut else ())}
-    cards: list[Card] = []
-    for reported in reports.values():
-        card, disagreement = _merge(reported)
-        if card.geometry.layouts and card.uuid in cut:
-            card = replace(card, geometry=replace(card.geometry, mixed=True))
-        if card.uuid in impossible:
-            card = replace(card, healthy=False)
-        cards.append(card)
-        problems += disagreement
-    in_order = tuple(sorted(cards, key=lambda card: (card.index, card.uuid)))
+    others = [*more] if agent is None else [_agent_description(agent), *more]
+    finest_first = [*sorted(described, key=lambda one: one.precision), *others]
+    described += others
+    cut = frozenset(card.uuid for card in agent.cards) if agent and agent.mig_cut else frozenset()
+    cards, doubts = _merge_cards(finest_first, cut)
+    scores = next((one.scores for one in described if one.scores), NO_SCORES)
     merged = Node(
         name=node.metadata.name,
-        cards=in_order,
+        cards=cards,
         isolation=next((one.isolation for one in described if one.isolation), None),
         partitions=next((one.partitions for one in described if one.partitions), ()),
         partitions_bind=any(one.partitions_bind for one in described),
         losses=next((one.losses for one in described if one.losses), ()),
         gains=next((one.gains for one in described if one.gains), ()),
-        scores=_scores(in_order, next((one.scores for one in described if one.scores), NO_SCORES)),
+        scores=_scores(cards, scores),
     )
-    return merged, tuple(problems)
+    return merged, (*(problem for one in described for problem in one.problems), *doubts)
+
+
+def _merge_cards(
+    finest_first: Sequence[NodeDescription], cut: Collection[str]
+) -> tuple[tuple[Card, ...], list[str]]:
+    """Merge the cards of all sources by uuid.
+
+    Args:
+        finest_first: the sources; the first one that describes a card gives its numbers.
+        cut: cards of which our agent creates the MIG instances.
+
+    Returns:
+        the cards by ascending index, and as sentences what is out of range or does not agree.
+    """
+    reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
+    impossible: set[str] = set()
+    problems: list[str] = []
+    for one in finest_first:
+        for card in one.cards:
+            if _is_possible(card):
+                reports.setdefault(card.uuid, []).append((card, one))
+                continue
+            impossible.add(card.uuid)
+            numa = "" if card.numa is None else f", NUMA node {card.numa}"
+            problems.append(
+                f"card {card.uuid}: number {card.index}, {card.slots} slots{numa} and"
+                f" {format_bytes(card.memory)} are out of range; the card gets no new pod"
+            )
+    cards: list[Card] = []
+    for uuid, reported in reports.items():
+        card, disagreement = _merge_card(reported)
+        if uuid in cut and card.geometry.layouts:
+            card = replace(card, geometry=replace(card.geometry, mixed=True))
+        cards.append(replace(card, healthy=False) if uuid in impossible else card)
+        problems += disagreement
+    return tuple(sorted(cards, key=lambda card: (card.index, card.uuid))), problems
 
 
 def _scores(
@@ -116,7 +125,7 @@ def _is_possible(card: Card) -> bool:
     )
 
 
-def _merge(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
+def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
     base, finest = reports[0]
     cards = [card for card, _ in reports]
     memory = base.memory

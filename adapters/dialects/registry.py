@@ -5,6 +5,7 @@ the package that depends on the dialect reads its ``DialectInfo``.
 """
 
 from collections.abc import Collection
+from dataclasses import replace
 
 from adapters.dialects import allocation_record
 from adapters.dialects.dialect import Defaults, Dialect, Document, Documents
@@ -15,6 +16,8 @@ from adapters.dialects.metax.keys import INFO as METAX
 from adapters.dialects.nvidia.keys import INFO as NVIDIA
 from adapters.dialects.volcano.keys import INFO as VOLCANO
 from adapters.wire.kube import ConfigMap
+from core.requests.reason import Cause, Reason
+from core.requests.request import Request
 
 DIALECTS: tuple[DialectInfo, ...] = (VOLCANO, KOORDINATOR, METAX, HAMI, NVIDIA)
 """The registry. Its order is the order of lists and legends.
@@ -30,6 +33,12 @@ MIRROR = "dragoman.dev/mirror-"
 def named(name: str) -> DialectInfo | None:
     """The entry of a dialect; None where no dialect has this name."""
     return next((info for info in DIALECTS if info.name == name), None)
+
+
+def with_vendor(request: Request) -> Request:
+    """Return the request with the vendor of its dialect's cards, if it states none."""
+    info = named(request.dialect)
+    return replace(request, vendor=request.vendor or (info.vendor if info else None))
 
 
 def names() -> tuple[str, ...]:
@@ -137,3 +146,11 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
         DialectError: a settings file has an invalid value.
     """
     return tuple(info.load().configured(settings, defaults) for info in DIALECTS)
+
+
+def rejection_text(request: Request, reason: Reason) -> str:
+    """The text of a reason; for a node without cards, also where its cards were looked for."""
+    sources = node_sources({request.dialect, *request.alternatives})
+    if reason.cause is not Cause.NO_CARDS or not sources:
+        return reason.text()
+    return f"{reason.text()}: it has neither {' nor '.join(sources)}, nor a report of its agent"

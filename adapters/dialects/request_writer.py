@@ -1,11 +1,15 @@
-"""Writes a request into a pod: the reverse of reading it."""
+"""Writes a request into a pod, the reverse of reading it, and compares it with the one before."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
+from adapters.dialects.dialect import Dialect
+from adapters.wire.kube import Pod, annotations, labels
 from core.hardware.card import Mode
-from core.hardware.quantity import FULL, MIB
-from core.requests.request import ContainerRequest, Request
+from core.hardware.quantity import FULL, MIB, format_bytes
+from core.requests.request import ContainerRequest, PluginShare, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,3 +125,158 @@ def stated_compute(container: ContainerRequest, *, by_policy: bool) -> int:
         by_policy: another word makes the cards exclusive, or they need not be.
     """
     return FULL if container.exclusive and not by_policy else container.compute
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One thing that the translation does not keep.
+
+    Attributes:
+        field: what it is, such as ``container main: compute`` or an annotation.
+        before: in the pod as it was.
+        after: in the translated pod.
+    """
+
+    field: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class CardFacts:
+    """What is known of the cards of the cluster.
+
+    Attributes:
+        memory: bytes of each card; None where not known.
+        vendor: the one of all cards; None where not known.
+    """
+
+    memory: int | None = None
+    vendor: str | None = None
+
+
+_POLICIES: dict[str, Callable[[Request], object]] = {
+    "ranking": lambda request: request.ranking,
+    "topology": lambda request: request.topology,
+    "links": lambda request: tuple(each.linked for each in request.containers),
+    "modes": lambda request: request.modes,
+}
+"""What each dialect has its own defaults for: kept only where the pod states it."""
+
+
+def losses(before: Request, after: Request, cards: CardFacts) -> Iterator[Loss]:
+    """The differences between two requests, in the order of the containers and the fields.
+
+    Policies and topology do not count: a pod that states none has the default of its dialect.
+
+    Args:
+        before: the request; ``vendor`` is set if its dialect has only cards of one vendor.
+        after: the same of the translated pod.
+        cards: the amounts are compared on these.
+    """
+    for one, other in zip(before.containers, after.containers, strict=True):
+        yield from _different(_amounts(one, cards), _amounts(other, cards))
+    yield from _different(_constraints(before, cards), _constraints(after, cards))
+    if before.plugin is PluginShare.DEVICE:
+        yield Loss("devices that the kubelet chooses", "as the device plugin makes them", "cards")
+    more = after.modes - before.modes
+    if more:
+        yield Loss(
+            "modes", *(_listed(mode.value for mode in each.modes) for each in (before, after))
+        )
+
+
+def removed(
+    pod: Pod, keys: Iterable[str], source: Dialect, before: Request, after: Request
+) -> Iterator[Loss]:
+    """The annotations and labels that the translation drops and whose effect it does not keep.
+
+    Args:
+        pod: as it was.
+        keys: annotations and labels that the translated pod does not have.
+        source: the dialect of ``pod``.
+        before: what ``pod`` requests.
+        after: what the translated pod requests.
+    """
+    for kind, texts in (("annotation", annotations(pod)), ("label", labels(pod))):
+        for key in sorted(texts.keys() & set(keys)):
+            if not _kept(_without(pod, key), source, before, after):
+                yield Loss(f"{kind} {key}", texts[key], "removed")
+
+
+def _kept(pod: Pod, source: Dialect, before: Request, after: Request) -> bool:
+    """Whether what distinguishes the request from the one of the pod without a key is kept.
+
+    A key without any effect on the request is not kept: the request does not contain its meaning.
+    """
+    bare = source.read_request(pod)
+    affected = [each for each in _POLICIES.values() if each(bare) != each(before)]
+    if affected:
+        return all(each(before) == each(after) for each in affected)
+    unknown = CardFacts()
+    return _constraints(bare, unknown) != _constraints(before, unknown) or any(
+        one != other for one, other in zip(bare.containers, before.containers, strict=True)
+    )
+
+
+def _without(pod: Pod, key: str) -> Pod:
+    metadata = msgspec.structs.replace(
+        pod.metadata,
+        annotations={name: text for name, text in annotations(pod).items() if name != key},
+        labels={name: text for name, text in labels(pod).items() if name != key},
+    )
+    return msgspec.structs.replace(pod, metadata=metadata)
+
+
+def _amounts(container: ContainerRequest, cards: CardFacts) -> dict[str, str]:
+    place = f"container {container.name}"
+    return {
+        f"{place}: cards": str(container.count),
+        f"{place}: memory": _memory(container, cards.memory),
+        f"{place}: compute": f"{container.compute} %",
+        f"{place}: exclusive": "yes" if container.exclusive else "no",
+    }
+
+
+def _memory(container: ContainerRequest, card: int | None) -> str:
+    if card is None and container.memory is None:
+        return f"{container.memory_percent} % of the card"
+    amount = container.memory_on(card or 0)
+    return f"{amount} bytes" if amount % MIB else format_bytes(amount)
+
+
+def _constraints(request: Request, cards: CardFacts) -> dict[str, str]:
+    return {
+        "vendor": request.vendor or cards.vendor or "any",
+        "allowed uuids": _listed(request.allow_uuids or ()),
+        "denied uuids": _listed(request.deny_uuids),
+        "allowed types": _listed(request.allow_types or ()),
+        "denied types": _listed(request.deny_types),
+        "isolation": request.isolation or "any",
+        "group that shares no card": request.group or "none",
+        "rules of exclusion": _listed(request.exclusions),
+        "task class": request.task_class.value,
+        "QoS policy": request.qos or "any",
+    }
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"
+
+
+def _different(before: dict[str, str], after: dict[str, str]) -> Iterator[Loss]:
+    for name, text in before.items():
+        if after[name] != text:
+            yield Loss(name, text, after[name])
+
+
+def unread_amounts(pod: Pod, writer: RequestWriter) -> list[Loss]:
+    """Return the amounts of a pod that no request contains."""
+    return [
+        Loss(f"container {container.name}: {resource}", str(amounts[resource]), "removed")
+        for container in (*(pod.spec.init_containers or ()), *pod.spec.containers)
+        for amounts in (
+            {**(container.resources.requests or {}), **(container.resources.limits or {})},
+        )
+        for resource in sorted(writer.unread & amounts.keys())
+    ]

@@ -12,7 +12,7 @@ from itertools import chain, islice
 
 from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.info import DialectInfo
 from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations

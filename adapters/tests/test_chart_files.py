@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from adapters.dialects import registry
-from adapters.dialects.device_plugins.resources import WHOLE_CARDS
+from adapters.dialects.device_plugins import WHOLE_CARDS
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.formats.nvidia_words import SHARED
 from adapters.dialects.hami import keys as hami_keys

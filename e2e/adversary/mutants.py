@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from adapters.accounting import repair_plan
 from adapters.accounting.node_view import NodeView
-from adapters.dialects import allocation_record, choice_amounts
+from adapters.dialects import allocation_record
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Dialect, Result
 from adapters.dialects.dra.claims import Claim
@@ -132,7 +132,7 @@ def _restate() -> None:
     def stated(request: Request, choice: Iterable[Grant], node: Node) -> tuple[Grant, ...]:  # noqa: ARG001
         return tuple(choice)
 
-    for module in (choice_amounts, allocation_record, validate):
+    for module in (allocation_record, validate):
         module.restate = stated  # type: ignore[attr-defined]
     adopt.at_least = stated  # type: ignore[attr-defined,assignment]
 

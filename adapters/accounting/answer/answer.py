@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from adapters.accounting.answer.device_plugins import DeviceFit
 from adapters.accounting.answer.gang_answer import GangAnswer
 from adapters.accounting.pod_requests import PodRequest
-from adapters.dialects.rejection import rejection_text
+from adapters.dialects.registry import rejection_text
 from adapters.wire.kube import Pod
 from core.feasibility.node_names import NodeNames
 from core.requests.cause_groups import CauseGroup, group_summary, grouped

@@ -7,8 +7,7 @@ of the pods that are bound to it. Only the kubelet knows which card a pod has.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from adapters.dialects.device_plugins.nodes import PluginNode, read_plugin_node
-from adapters.dialects.device_plugins.resources import plugin_amounts
+from adapters.dialects.device_plugins import PluginNode, plugin_amounts, read_plugin_node
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.plugin import kubelet_chooses

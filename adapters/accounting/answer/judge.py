@@ -23,8 +23,8 @@ from adapters.accounting.gang_members import GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, together, too_few, too_many
 from adapters.accounting.pod_requests import TEMPLATES, PodRequest, dialect_name, template_of
 from adapters.dialects.containers import resource_names
-from adapters.dialects.device_plugins.plain_pods import amounts_of
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.matching import amounts_of
 from adapters.dialects.unread_keys import advice, uncounted
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation

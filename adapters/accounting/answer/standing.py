@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from adapters.accounting.answer.cluster_facts import ClusterFacts
 from adapters.accounting.answer.device_plugins import devices_text
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
-from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS, plain_amounts
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.matching import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import Pod
 from core.requests.grant import Allocation, AllocationState
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.fleet.fleet import NodeState
 from adapters.dialects import registry
-from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.adopt import disagreements
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.agent_report import ContainerReport, NodeReport, short

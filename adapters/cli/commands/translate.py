@@ -62,7 +62,7 @@ def translate(
     from adapters.cli.translate.dialect_words import targets
     from adapters.cli.translate.output import as_report, as_table
     from adapters.cli.translate.translation import translate as translated
-    from adapters.dialects.losses import CardFacts
+    from adapters.dialects.request_writer import CardFacts
 
     if target not in targets():
         raise typer.BadParameter(f"must be one of {', '.join(targets())}", param_hint="--to")

@@ -12,7 +12,7 @@ from adapters.accounting.gang_cache import Gang
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects.adoption.adopt import FINISHED
-from adapters.dialects.device_plugins.plain_pods import NO_AMOUNTS
+from adapters.dialects.matching import NO_AMOUNTS
 from adapters.wire.kube import Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames

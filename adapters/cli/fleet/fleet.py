@@ -19,7 +19,7 @@ from adapters.cli.fleet.settings import configured_dialects, read_host_quotas
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
-from adapters.dialects.device_plugins.nodes import read_plugin_node
+from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.merge import read_node

@@ -5,7 +5,6 @@ from adapters.dialects import registry
 from adapters.dialects.dra import DRA
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.request_writer import RequestWriter
-from adapters.dialects.translation.request_words import texts
 
 DEFAULT_SCHEDULER = "default-scheduler"
 """A pod that names none has this one: k8s.io/api/core/v1 types.go, DefaultSchedulerName."""
@@ -30,7 +29,7 @@ def writer_of(name: str) -> RequestWriter:
 
 def texts_of(name: str) -> frozenset[str]:
     """Annotations and labels that state a request or a result of a dialect; claims have none."""
-    return frozenset() if name == DRA else texts(_info(name), writer_of(name))
+    return frozenset() if name == DRA else _info(name).texts(writer_of(name))
 
 
 def vendor_of(name: str) -> str | None:

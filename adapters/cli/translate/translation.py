@@ -24,9 +24,14 @@ from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claim_entries import BY_TEMPLATE, write_entries
 from adapters.dialects.dra.claim_requests import read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
-from adapters.dialects.losses import CardFacts, Loss, losses, removed
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.translation.request_words import unread_amounts, with_vendor
+from adapters.dialects.request_writer import (
+    CardFacts,
+    Loss,
+    losses,
+    removed,
+    unread_amounts,
+)
 from adapters.wire.kube import Pod
 from core.requests.request import Request
 
@@ -183,7 +188,9 @@ class _Translator:
                 return None
             if (dialect.name if dialect else DRA) == self.target:
                 return None
-            request = with_vendor(dialect.read_request(pod) if dialect else read_request(pod, own))
+            request = registry.with_vendor(
+                dialect.read_request(pod) if dialect else read_request(pod, own)
+            )
         except DialectError as error:
             raise InputError(place, str(error)) from error
         vendor = vendor_of(self.target)
@@ -231,7 +238,7 @@ class _Translator:
     ) -> tuple[Loss, ...]:
         before = found.request
         try:
-            after = with_vendor(self._written(found, content))
+            after = registry.with_vendor(self._written(found, content))
             lost = [*losses(before, after, self.cards)]
             lost += lost_peak(before) if self.target == DRA else ()
             if found.dialect:

@@ -9,7 +9,7 @@ from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Column, Row
 from adapters.cli.view.listing import FurtherRows
-from adapters.dialects.device_plugins.nodes import PluginNode, PluginResource
+from adapters.dialects.device_plugins import PluginNode, PluginResource
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.unread_keys import uncounted
 from adapters.wire.kube import pod_ref

@@ -1,12 +1,12 @@
-"""Adopts pods that use cards and request no resource of a dialect.
+"""Reads the allocations that other schedulers recorded on a pod.
 
-HAMi's resource names are configurable (HAMi v2.10.0 charts/hami/values.yaml ``resourceName``); its
-record is always the same annotation.
+A pod that requests no resource of a dialect can have HAMi's record: its resource names are
+configurable (HAMi v2.10.0 charts/hami/values.yaml ``resourceName``), the record is always the same
+annotation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from adapters.dialects.adoption.bound import adopted_allocation, unread_allocation
 from adapters.dialects.containers import PodContainer, pod_containers
 from adapters.dialects.dialect import AdoptedAllocation, DialectError, UnclearRecord
 from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
@@ -18,11 +18,51 @@ from adapters.dialects.formats.hami_record import (
 )
 from adapters.dialects.formats.hami_result import check_slices
 from adapters.dialects.formats.koordinator_record import read_allocated
-from adapters.wire.kube import Pod, annotations
+from adapters.wire.kube import Pod, annotations, full_name
+from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Allocation, Grant
 from core.requests.request import Phase
+
+
+def adopted_allocation(
+    pod: Pod, node: Node, dialect: str, adopted: AdoptedAllocation
+) -> Allocation:
+    """The allocation of a pod whose record was read."""
+    return Allocation(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=dialect,
+        node=node.name,
+        grants=adopted.grants,
+        task_class=adopted.task_class,
+        qos=adopted.qos,
+        group=adopted.group,
+        member_of=adopted.member_of,
+        exclusions=adopted.exclusions,
+        priority=pod.spec.priority or 0,
+    )
+
+
+def unread_allocation(
+    pod: Pod, node: Node, dialect: str, cards: Iterable[Card], why: str
+) -> Allocation:
+    """The allocation of a pod whose record is missing or unusable; ``why`` says what is wrong.
+
+    All of ``cards`` count as in use: the pod may use each of them.
+    """
+    return Allocation(
+        uid=pod.metadata.uid,
+        pod=full_name(pod),
+        dialect=dialect,
+        node=node.name,
+        grants=(),
+        priority=pod.spec.priority or 0,
+        unread=why,
+        blocked=frozenset(card.uuid for card in cards),
+    )
+
 
 NVIDIA = "nvidia"
 

@@ -9,8 +9,7 @@ from typing import Any
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.card_selectors import expressions
-from adapters.dialects.losses import Loss
-from adapters.dialects.request_writer import mebibytes, stated_compute
+from adapters.dialects.request_writer import Loss, mebibytes, stated_compute
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL
 from core.requests.request import ContainerRequest, Phase, Request

@@ -1,4 +1,4 @@
-"""HAMi's settings for cards of any vendor: device configuration, policies, and what it denies.
+"""HAMi's settings for cards of any vendor: device configuration and policies.
 
 Source: HAMi v2.10.0 pkg/scheduler/policy/{gpu,node}_policy.go and
 pkg/device/metax/{device,sdevice}.go.
@@ -18,7 +18,6 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import Defaults, DialectError, Document, Documents, SchedulingPolicy
 from adapters.dialects.formats.annotation_values import (
     annotation_path,
@@ -27,7 +26,7 @@ from adapters.dialects.formats.annotation_values import (
     several_words,
 )
 from adapters.wire.decode.decoder import UnreadableError, convert
-from adapters.wire.kube import Pod, Text
+from adapters.wire.kube import Text
 from core.requests.request import CardKey, NodeKey, Ranking, Weights
 
 # pkg/util/types.go:87
@@ -177,25 +176,3 @@ def section_path(section: str) -> str:
     """The place of a section, for errors."""
     name, key = DEVICE_CONFIG
     return f"ConfigMap {name}, key {key}, {section}"
-
-
-def reject_privileged(pod: Pod) -> None:
-    """Reject a pod that requests a share and has a privileged container.
-
-    One privileged container of the pod is enough, also an init container or one without a share.
-    Source: HAMi v2.10 pkg/scheduler/webhook.go:106-109 (``Handle``) and 130-148
-    (``privilegedContainerName``, ``isPrivilegedContainer``).
-
-    Raises:
-        DialectError: a container is privileged.
-    """
-    for member in pod_containers(pod):
-        context = member.container.security_context
-        if context is not None and context.privileged:
-            raise DialectError(
-                f"{member.path}.securityContext.privileged",
-                context.privileged,
-                "must be false or absent in a pod that requests a share of a card: a privileged"
-                " container reaches every card of its node; request whole cards without amounts,"
-                " or no card",
-            )

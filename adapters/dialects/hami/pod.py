@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from adapters.dialects.containers import (
     PodContainer,
     pod_containers,
+    reject_privileged,
     resource_names,
     stated_amount,
     whole_amount,
@@ -22,7 +23,6 @@ from adapters.dialects.formats.hami_policies import (
     MUTEX,
     NUMA_BIND,
     read_policies,
-    reject_privileged,
 )
 from adapters.dialects.formats.hami_record import MAX_MIB
 from adapters.dialects.hami import keys

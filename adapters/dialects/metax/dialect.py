@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.containers import resource_names
+from adapters.dialects.containers import reject_privileged, resource_names
 from adapters.dialects.dialect import (
     AdmissionDefaults,
     AdoptedAllocation,
@@ -14,7 +14,6 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.formats.hami_policies import reject_privileged
 from adapters.dialects.metax import keys, result
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods

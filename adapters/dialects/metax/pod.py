@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.containers import PodContainer, pod_containers, stated_amount, whole_amount
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, boolean, names, one_word
 from adapters.dialects.formats.hami_policies import CARD_POLICY, MUTEX, read_policies

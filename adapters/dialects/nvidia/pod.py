@@ -10,7 +10,7 @@ from adapters.dialects.containers import (
     whole_amount,
     whole_cards,
 )
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
 from adapters.dialects.request_writer import RequestWriter, WrittenRequest

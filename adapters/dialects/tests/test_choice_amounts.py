@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.choice_amounts import ChoiceError, at_least, restate
+from adapters.dialects.allocation_record import ChoiceError, at_least, restate
 from core.hardware.quantity import GIB
 from core.requests.grant import Grant
 from core.requests.request import ContainerRequest, Phase

@@ -1,4 +1,4 @@
-from adapters.dialects.rejection import rejection_text
+from adapters.dialects.registry import rejection_text
 from core.requests.reason import Cause, Reason
 from core.requests.request import ContainerRequest, Request
 

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
-from adapters.dialects.losses import CardFacts, Loss, losses, removed
-from adapters.dialects.request_writer import RequestWriter
+from adapters.dialects.request_writer import CardFacts, Loss, RequestWriter, losses, removed
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, GIB, MIB

@@ -16,9 +16,14 @@ from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.dra.claim_requests import read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
-from adapters.dialects.losses import CardFacts, Loss, losses, removed
 from adapters.dialects.matching import dialect_of
-from adapters.dialects.translation.request_words import texts, unread_amounts, with_vendor
+from adapters.dialects.request_writer import (
+    CardFacts,
+    Loss,
+    losses,
+    removed,
+    unread_amounts,
+)
 from adapters.wire.decode import decoder
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.dra import ClaimSpec
@@ -87,7 +92,7 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
     dialect = dialect_of(pod, dialects)
     if dialect is None:
         return None
-    request = with_vendor(dialect.read_request(pod))
+    request = registry.with_vendor(dialect.read_request(pod))
     if request.plugin is PluginShare.DEVICE:
         return Inexact(("devices that the kubelet chooses have no claims",))
     info = registry.named(dialect.name)
@@ -103,10 +108,10 @@ def convert(pod: Pod, dialects: Sequence[Dialect]) -> Conversion | Inexact | Non
     except DialectError as error:
         return Inexact((f"{error.field}: {error.value}: a claim counts bytes; request bytes",))
     claims = {name: decoder.convert(spec, ClaimSpec) for name, spec in specs.items()}
-    after = with_vendor(read_request(bare, claims))
+    after = registry.with_vendor(read_request(bare, claims))
     lost: list[Loss] = [*losses(request, after, CardFacts()), *lost_peak(request)]
     lost += unread_amounts(pod, writer)
-    gone = texts(info, writer)
+    gone = info.texts(writer)
     lost += removed(pod, gone, dialect, request, after)
     if lost:
         return Inexact(tuple(f"{each.field}: {each.before}, then {each.after}" for each in lost))

@@ -8,8 +8,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from adapters.dialects.adoption.adopt import adopt
-from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.adopt import adopt, disagreements
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import Metadata, Pod
 from core.hardware.node import Node

@@ -12,7 +12,7 @@ import yaml
 
 from adapters.cli.input.source import Source
 from adapters.cli.translate.translation import translate
-from adapters.dialects.losses import CardFacts
+from adapters.dialects.request_writer import CardFacts
 from adapters.wire.quantity import parse
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import GIB, MIB

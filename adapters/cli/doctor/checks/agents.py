@@ -11,7 +11,7 @@ from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramNode
 from adapters.cli.doctor.observed import AGENT, Observed
 from adapters.cli.doctor.programs import ProgramPod, Workload
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 
 CHECK = "agents"
 

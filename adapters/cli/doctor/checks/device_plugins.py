@@ -11,9 +11,9 @@ from adapters.cli.doctor.programs import ProgramContainer, ProgramPod
 from adapters.cli.output.names import named
 from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED
-from adapters.dialects.device_plugins.nodes import read_plugin_node
-from adapters.dialects.device_plugins.plain_pods import plain_amounts
+from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.matching import plain_amounts
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
 
 CHECK = "device-plugins"

@@ -15,7 +15,7 @@ from adapters.cli.doctor.observed import Observed
 from adapters.cli.fleet.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.unread_keys import counts
 

@@ -10,7 +10,7 @@ from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
 from adapters.cli.doctor.programs import ProgramPod
-from adapters.dialects.device_plugins.resources import plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.wire.budget import Selector, matches
 
 CHECK = "webhooks"

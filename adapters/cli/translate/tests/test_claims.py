@@ -20,7 +20,7 @@ from adapters.cli.translate.tests.builders import (
     template,
 )
 from adapters.cli.translate.translation import translate
-from adapters.dialects.losses import CardFacts
+from adapters.dialects.request_writer import CardFacts
 from core.hardware.quantity import GIB
 
 UUIDS = {"nvidia.com/use-gpuuuid": "GPU-0,GPU-1"}

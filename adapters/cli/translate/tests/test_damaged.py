@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.translate.dialect_words import targets
 from adapters.cli.translate.translation import translate
-from adapters.dialects.losses import CardFacts
+from adapters.dialects.request_writer import CardFacts
 
 EXAMPLE = (Path(__file__).parents[4] / "docs" / "reference" / "cli" / "translate.yaml").read_text()
 TEXTS = [EXAMPLE, json.dumps(yaml.safe_load(EXAMPLE), indent=2)]

@@ -22,7 +22,7 @@ from adapters.cli.translate.tests.builders import (
     translated,
 )
 from adapters.cli.translate.translation import translate
-from adapters.dialects.losses import CardFacts
+from adapters.dialects.request_writer import CardFacts
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.card_selectors import constraints, expressions
 from adapters.dialects.dra.claim_requests import is_own, read_request
 from adapters.dialects.dra.claim_specs import claim_specs, lost_peak
-from adapters.dialects.losses import CardFacts, losses
+from adapters.dialects.request_writer import CardFacts, losses
 from adapters.wire.dra import ClaimSpec
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec
 from core.hardware.card import Mode

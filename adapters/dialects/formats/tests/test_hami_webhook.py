@@ -2,8 +2,8 @@
 
 import pytest
 
+from adapters.dialects.containers import reject_privileged
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.formats.hami_policies import reject_privileged
 from adapters.wire.kube import Container, Pod, PodSpec, SecurityContext
 
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.dialects.adoption.adopt import adopt
-from adapters.dialects.adoption.disagreement import disagreements
+from adapters.dialects.adoption.adopt import adopt, disagreements
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state import adoption_cache as module
 from adapters.service.cluster_state.adoption_cache import AdoptionCache

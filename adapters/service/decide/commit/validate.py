@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from adapters.dialects.choice_amounts import ChoiceError, restate
+from adapters.dialects.allocation_record import ChoiceError, restate
 from core.feasibility.fit import fit
 from core.feasibility.suitability import unsuitable
 from core.hardware.card import Card, Mode

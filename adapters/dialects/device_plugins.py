@@ -1,13 +1,17 @@
-"""What a vendor's device plugin states of a node, beside NVIDIA's labels of the cards there.
+"""Vendors' device plugins without a scheduler of cards: their resources, and what they state.
 
-It says how many devices a node has and of which product, and never which pod has which card. So
-nothing of it is a card of a ledger.
+Most GPU clusters have only these. On a node that no dialect and no agent describes they are not
+ours: the scheduler counts the devices, and the kubelet chooses them. A plugin says how many devices
+a node has and of which product, and never which pod has which card. So nothing of it is a card of a
+ledger.
 
-Source of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go (``count``, ``replicas``,
-``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix ``SHARED``),
-internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count`` is that of
-one model where a node has several), and docs/gpu-feature-discovery/README.md. Of ``gpu.deploy``:
-NVIDIA gpu-operator controllers/state_manager.go. Of the amounts: kubernetes
+Source of the resources: ``formats/nvidia_words.py`` for NVIDIA's, ROCm k8s-device-plugin, Hygon's
+and MetaX's device plugins by Koordinator's apis/extension/device_share.go and HAMi's
+pkg/device/metax/device.go. Of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go
+(``count``, ``replicas``, ``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix
+``SHARED``), internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count``
+is that of one model where a node has several), and docs/gpu-feature-discovery/README.md. Of
+``gpu.deploy``: NVIDIA gpu-operator controllers/state_manager.go. Of the amounts: kubernetes
 pkg/kubelet/cm/devicemanager/manager.go, GetCapacity: the capacity counts unhealthy devices,
 allocatable does not.
 """
@@ -15,12 +19,12 @@ allocatable does not.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from adapters.dialects.device_plugins.resources import plugin_share
-from adapters.wire.kube import Amount, KubeNode, labels
+from adapters.dialects.containers import pod_containers, resource_names, whole_amount
+from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
+from adapters.wire.kube import Amount, KubeNode, Pod, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.quantity import MIB
-
-GPU = "nvidia.com/gpu"
+from core.requests.request import Phase, PluginShare
 
 STRATEGY = "nvidia.com/mig.strategy"
 MIXED = "mixed"
@@ -186,3 +190,47 @@ def _number(stated: Mapping[str, str], key: str) -> int | None:
     text = stated.get(key, "")
     valid = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
     return int(text) if valid else None
+
+
+WHOLE_CARDS: Mapping[str, str] = {
+    GPU: "nvidia",
+    "amd.com/gpu": "amd",
+    "dcu.com/gpu": "hygon",
+    "metax-tech.com/gpu": "metax",
+}
+"""Resources that count whole cards, and the vendor of the cards."""
+
+_MAX = 2**31 - 1
+
+
+def plugin_share(resource: str) -> PluginShare | None:
+    """What a device plugin gives for a resource; None where none of these plugins states it."""
+    if resource in WHOLE_CARDS:
+        return PluginShare.CARD
+    if resource == SHARED or resource.startswith(MIG_PREFIX):
+        return PluginShare.DEVICE
+    return None
+
+
+def plugin_amounts(pod: Pod) -> Mapping[str, int]:
+    """The devices of plugins that a pod requests, by resource; only amounts above 0.
+
+    As Kubernetes adds them up: the containers that run together, or an init container with the
+    sidecars that started before it, whichever is more.
+    Source: k8s.io/component-helpers/resource/helpers.go, PodRequests.
+
+    Raises:
+        DialectError: an amount is not a whole number, or limit and request differ.
+    """
+    amounts: dict[str, int] = {}
+    for resource in sorted(filter(plugin_share, resource_names(pod))):
+        most = together = 0
+        for member in pod_containers(pod):
+            amount = whole_amount(member, resource, 0, _MAX) or 0
+            if member.phase is Phase.INIT:
+                most = max(most, together + amount)
+            else:
+                together += amount
+        if max(most, together):
+            amounts[resource] = max(most, together)
+    return amounts

@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.dialects.device_plugins.resources import plugin_amounts, plugin_share
+from adapters.dialects.device_plugins import plugin_amounts, plugin_share
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.tests.pods import a_container, a_pod
 from core.requests.request import PluginShare

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from adapters.dialects.device_plugins.plain_pods import plain_amounts
+from adapters.dialects.matching import plain_amounts
 from adapters.dialects.tests.builders import ALL, bound
 
 
