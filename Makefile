@@ -12,7 +12,7 @@ WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt check size quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt words check size quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -23,10 +23,12 @@ fmt: .venv/.stamp  ## format the code and apply automatic fixes
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-check: .venv/.stamp  ## formatting, lint, words, types (mypy and pyright), import contracts
+words: .venv/.stamp
+	$(BIN)/python .ci/words.py
+
+check: .venv/.stamp words  ## formatting, lint, words, types (pyright: core, dialects), import contracts
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/python .ci/words.py
 	$(BIN)/mypy
 	$(BIN)/pyright
 	$(BIN)/lint-imports

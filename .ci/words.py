@@ -45,8 +45,9 @@ IN_CODE = {
 """More such expressions, for Python only."""
 
 FRAGMENT = re.compile(
-    r'^\s*"""((?:Of|See|As|The same|Nothing|Its|Those|These|That of)(?![A-Za-z])'
-    r'|(?:None|No)(?=[.:;"]))'
+    r'^[ \t]*"""((?:Of|See|As|The same|Nothing|Its|Those|These|That of)(?![A-Za-z])'
+    r'|(?:None|No)(?=[.:;"]))',
+    re.MULTILINE,
 )
 """How a docstring begins that continues a sentence which its reader has not seen.
 
@@ -59,8 +60,11 @@ CONTRACTS = re.compile(r"_versus_twin|\"twin\"|`compute_sold`")
 
 
 def whole_words(expressions: Iterable[str]) -> re.Pattern[str]:
-    """Match any of the expressions as whole words, in any case."""
-    return re.compile(rf"(?<![A-Za-z])({'|'.join(expressions)})(?![A-Za-z])", re.IGNORECASE)
+    """Match any of the expressions as whole words of a text in lower case.
+
+    Ignoring the case in the expression takes three times as long.
+    """
+    return re.compile(rf"(?<![a-z])({'|'.join(expressions)})(?![a-z])")
 
 
 WORDS = whole_words(INSTEAD)
@@ -79,15 +83,17 @@ def tracked() -> list[str]:
 
 def uses(path: str) -> list[tuple[int, str]]:
     """Line numbers and words; none for a binary or missing file."""
-    is_code = path.endswith(".py")
     try:
-        lines = Path(path).read_text().splitlines()
+        text = Path(path).read_text()
     except (UnicodeDecodeError, IsADirectoryError, FileNotFoundError):
         return []
+    is_code = path.endswith(".py")
+    words = CODE_WORDS if is_code else WORDS
+    if not words.search(text.lower()) and not (is_code and FRAGMENT.search(text)):
+        return []
     found: list[tuple[int, str]] = []
-    for number, line in enumerate(lines, 1):
-        words = CODE_WORDS if is_code else WORDS
-        found += [(number, word) for word in words.findall(CONTRACTS.sub("", line))]
+    for number, line in enumerate(text.splitlines(), 1):
+        found += [(number, word) for word in words.findall(CONTRACTS.sub("", line).lower())]
         if is_code and (fragment := FRAGMENT.match(line)):
             found.append((number, f'a docstring that begins with "{fragment[1]}"'))
     return found
