@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod
 from core.requests.request import Request
 
 CACHED_PODS = 20_000
@@ -20,12 +20,6 @@ CACHED_BYTES = 64 << 20
 LARGEST_POD = 3 << 20
 """Bytes of a pod; a scheduler has none that the API server did not store.
 Source: k8s.io/apiserver/pkg/server/config.go, MaxRequestBodyBytes."""
-
-TEMPLATES = 128
-"""Templates of pods that are kept; the least recently used one is evicted first."""
-
-LONGEST_TEMPLATE = 16 << 10
-"""Bytes; a pod of a longer one is read each time."""
 
 _SHOWN = 253
 """Characters of a pod's name that an error has; no valid name is longer."""
@@ -69,46 +63,11 @@ def dialect_name(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
     return None if dialect is None else dialect.name
 
 
-class AlikePods:
-    """Parses pods. Replicas that differ only in name and uid are parsed once.
-
-    A request depends on name and uid in no other way (``Dialect.read_request``).
-    """
-
-    def __init__(self, dialects: Sequence[Dialect]) -> None:
-        self._dialects = dialects
-        self._by_template: OrderedDict[bytes, tuple[Dialect, Request]] = OrderedDict()
-
-    def read(self, pod: Pod, template: bytes) -> PodRequest | None:
-        """What a pod requests; None where it requests no share.
-
-        Args:
-            pod: the pod to read.
-            template: as ``template_of`` returns it.
-
-        Raises:
-            DialectError: the request is invalid.
-        """
-        known = self._by_template.get(template)
-        if known is not None:
-            self._by_template.move_to_end(template)
-            dialect, request = known
-            own = replace(request, uid=pod.metadata.uid, pod=full_name(pod))
-            return PodRequest(pod, dialect, own)
-        found = read(pod, self._dialects)
-        if found is not None and len(template) <= LONGEST_TEMPLATE:
-            self._by_template[template] = found.dialect, found.request
-            if len(self._by_template) > TEMPLATES:
-                self._by_template.popitem(last=False)
-        return found
-
-
 class PodRequestCache:
     """Reads pods, and caches what they request by uid."""
 
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = tuple(dialects)
-        self._alike = AlikePods(self._dialects)
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
         self._bytes = 0
 
@@ -120,7 +79,6 @@ class PodRequestCache:
     def configure(self, dialects: Sequence[Dialect]) -> None:
         """Read all pods by a new policy from now on, those in the cache too."""
         self._dialects = tuple(dialects)
-        self._alike = AlikePods(self._dialects)
         pods = [each.pod for each in self._by_uid.values()]
         self._by_uid.clear()
         self._bytes = 0
@@ -145,7 +103,7 @@ class PodRequestCache:
         if size > LARGEST_POD:
             at_most = f"of {size} bytes, more than the {LARGEST_POD} that the API server stores"
             raise DialectError("metadata.name", pod.metadata.name[:_SHOWN], f"is a pod {at_most}")
-        pod_request = self._alike.read(pod, template_of(pod))
+        pod_request = read(pod, self._dialects)
         if pod_request is None:
             return None
         pod_request = replace(pod_request, size=size)

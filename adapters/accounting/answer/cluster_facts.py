@@ -48,12 +48,8 @@ class ClusterFacts(Protocol):
         """The uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
-    def read(self, pod: Pod, template: bytes) -> PodRequest | None:
+    def read(self, pod: Pod) -> PodRequest | None:
         """What a pod requests; None where it requests no share.
-
-        Args:
-            pod: the pod.
-            template: as ``pod_requests.template_of`` returns it.
 
         Raises:
             DialectError: the request is invalid.

@@ -21,7 +21,7 @@ from adapters.accounting.answer.standing import committed, standing
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, together, too_few, too_many
-from adapters.accounting.pod_requests import TEMPLATES, PodRequest, dialect_name, template_of
+from adapters.accounting.pod_requests import PodRequest, dialect_name, template_of
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import amounts_of
@@ -44,6 +44,8 @@ CLASSES = 25
 DEVICES = 50
 """Nodes whose devices are counted before other calls run: about five milliseconds."""
 
+ADVISED = 128
+"""Kinds of pods whose advice is kept; the oldest is evicted first."""
 
 NOTHING = Decision(None, NO_REASONS)
 
@@ -98,10 +100,9 @@ class Judge:
         return finished(self._planned(gang))
 
     def _alone(self, pod: Pod, *, explain: bool) -> Generator[None, None, PodAnswer]:
-        template = template_of(pod)
-        hints = self._hints(pod, template)
+        hints = self._hints(pod)
         try:
-            found = self.facts.read(pod, template)
+            found = self.facts.read(pod)
             amounts = {} if found is None else amounts_of(pod, found.request)
         except DialectError as error:
             name = dialect_name(pod, self.facts.dialects)
@@ -267,7 +268,7 @@ class Judge:
         return bool(committed(self.facts, uid))
 
     def _request(self, pod: Pod) -> PodRequest | None:
-        return self.facts.read(pod, template_of(pod))
+        return self.facts.read(pod)
 
     def _prepared(
         self, request: Request, names: NodeNames
@@ -318,12 +319,13 @@ class Judge:
             self._labels = labels
         return label_advice(pod, self._labels)
 
-    def _hints(self, pod: Pod, template: bytes) -> tuple[str, ...]:
+    def _hints(self, pod: Pod) -> tuple[str, ...]:
         """Advice about names of a pod; computed once for pods alike but for name and uid."""
+        template = template_of(pod)
         known = self._advice.get(template)
         if known is None:
             known = self._advice[template] = advice(pod, self.facts.dialects)
-            if len(self._advice) > TEMPLATES:
+            if len(self._advice) > ADVISED:
                 self._advice.popitem(last=False)
         return known
 

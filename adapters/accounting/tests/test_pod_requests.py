@@ -1,6 +1,6 @@
 """The cache of what pods request: bounded by pods and by their text."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -9,15 +9,10 @@ import pytest
 from adapters.accounting.pod_requests import (
     CACHED_BYTES,
     LARGEST_POD,
-    LONGEST_TEMPLATE,
-    TEMPLATES,
-    AlikePods,
-    PodRequest,
     PodRequestCache,
     read,
-    template_of,
 )
-from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.dialect import DialectError
 from adapters.service.tests.builders import DIALECTS, a_pod, a_service, run
 from adapters.wire.kube import Pod
 
@@ -25,10 +20,6 @@ LONGEST = 256 << 10
 """Source: kubernetes/apimachinery/pkg/api/validation/objectmeta.go, TotalAnnotationSizeLimitB."""
 
 KEY = "example.com/text"
-
-
-def read_by(pods: AlikePods, pod: Pod) -> PodRequest | None:
-    return pods.read(pod, template_of(pod))
 
 
 GOLDEN = sorted((Path(__file__).parents[2] / "dialects").glob("*/tests/golden/*.in.json"))
@@ -135,55 +126,6 @@ def test_a_pod_like_the_one_before_has_the_request_that_it_has_alone() -> None:
         assert cache.read(alike) == read(alike, DIALECTS)
         compared += 1
     assert compared > 20
-
-
-def test_a_pod_like_the_one_before_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = a_cache()
-    first = cache.read(msgspec.convert(a_pod("first"), Pod))
-
-    def unread(*_: object) -> None:
-        raise AssertionError("the pod was read")
-
-    monkeypatch.setattr("adapters.accounting.pod_requests.read", unread)
-    second = cache.read(msgspec.convert(a_pod("second"), Pod))
-
-    assert first is not None
-    assert second is not None
-    assert (second.request.uid, second.request.pod) == ("uid-second", "default/second")
-    with pytest.raises(AssertionError, match="was read"):
-        cache.read(msgspec.convert(a_pod("third", annotations={KEY: "x"}), Pod))
-
-
-def test_pods_of_workloads_that_come_in_turns_are_read_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    reads: list[str] = []
-
-    def counted(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
-        reads.append(pod.metadata.name)
-        return read(pod, dialects)
-
-    monkeypatch.setattr("adapters.accounting.pod_requests.read", counted)
-    pods, workloads = AlikePods(DIALECTS), TEMPLATES + 1
-
-    for replica in range(2):
-        for workload in (*range(TEMPLATES), *range(TEMPLATES)):
-            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
-    assert reads == [f"{workload}-0" for workload in range(TEMPLATES)]
-
-    for replica in range(2):
-        for workload in range(workloads):
-            read_by(pods, a_long_pod(f"{workload}-{replica}", str(workload)))
-    assert len(reads) > 2 * TEMPLATES
-
-
-def test_a_pod_of_a_long_template_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    pods = AlikePods(DIALECTS)
-    assert read_by(pods, a_long_pod("first", "x" * LONGEST_TEMPLATE)) is not None
-
-    monkeypatch.setattr("adapters.accounting.pod_requests.read", lambda *_: None)
-
-    assert read_by(pods, a_long_pod("second", "x" * LONGEST_TEMPLATE)) is None
 
 
 def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from adapters.accounting.movable import IN_GANG, controller, hindrance
-from adapters.accounting.pod_requests import AlikePods, template_of
+from adapters.accounting.pod_requests import read
 from adapters.cli.defrag import job_failures
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
@@ -73,7 +73,6 @@ class _Sorter:
         self._budgets = [budget for budget, _ in found.budgets]
         self._jobs = {name: job for name, (job, _) in found.jobs.items()}
         self._pods = {pod.metadata.uid: pod for pod in fleet.pods.values()}
-        self._requests = AlikePods(fleet.dialects)
         self._gangs = fleet.gangs()
 
     def run(self) -> Holders:
@@ -133,7 +132,7 @@ class _Sorter:
         if against or owner is None:
             return against
         try:
-            found = self._requests.read(pod, template_of(pod))
+            found = read(pod, self._fleet.dialects)
         except DialectError:
             found = None
         if found is None:

@@ -5,7 +5,7 @@ from functools import partial
 
 from adapters.accounting.answer.device_plugins import DeviceNode, PluginDevices
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.pod_requests import AlikePods, PodRequest
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
@@ -38,7 +38,6 @@ class FleetFacts:
         self.quotas = NamespaceQuotas(fleet)
         self._fleet = fleet
         self._inventory = fleet.inventory()
-        self._requests = AlikePods(fleet.dialects)
         self._gangs = fleet.gangs()
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
         self._unreadable = {
@@ -73,13 +72,13 @@ class FleetFacts:
         """The uids of the claims that are reserved for a pod."""
         return self._fleet.claims.get(uid, ())
 
-    def read(self, pod: Pod, template: bytes) -> PodRequest | None:
-        """What a pod requests; pods alike but for name and uid are parsed once.
+    def read(self, pod: Pod) -> PodRequest | None:
+        """What a pod requests; None where it requests no share.
 
         Raises:
             DialectError: the request is invalid.
         """
-        return self._requests.read(pod, template)
+        return read(pod, self._fleet.dialects)
 
     def evaluate(self, request: Request) -> NodeEvaluation:
         """A request against all ledgers, and the quota of its namespace."""

@@ -67,7 +67,7 @@ class ServiceFacts:
         """The uids of the allocated ResourceClaims that are reserved for a pod."""
         return self._objects.claims_of(uid)
 
-    def read(self, pod: Pod, template: bytes) -> PodRequest | None:  # noqa: ARG002
+    def read(self, pod: Pod) -> PodRequest | None:
         """What a pod requests, from the cache.
 
         Raises:
