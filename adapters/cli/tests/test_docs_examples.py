@@ -13,7 +13,9 @@ from adapters.cli.main import app
 ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "reference" / "cli").glob("*.md"))
 
-OTHER_PAGES = (ROOT / "docs" / "reference" / "schedulers" / "README.md",)
+OTHER_PAGES = tuple(
+    ROOT / "docs" / "reference" / page for page in ("moves.md", "schedulers/README.md")
+)
 
 NEED_A_CLUSTER = ("doctor",)
 """Commands that read no files; e2e runs them."""
