@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.configure.mode import Asked, SchedulerMode
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import Asked, Scheduler, SchedulerMode
 from adapters.cli.input.source import STDIN
 
 

@@ -7,10 +7,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import NamedTuple
 
-from adapters.cli.configure import extender, koord_scheduler, kube_scheduler, native, vc_scheduler
+from adapters.cli.configure import extender, kube_schedulers, vc_scheduler
 from adapters.cli.configure.document import Configuration, Kind, read
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import ConfigureOptions, Scheduler
 from adapters.cli.input.source import STDIN, InputError, Source, sources
 
 
@@ -23,10 +22,16 @@ class _Adapter(NamedTuple):
 
 _ADAPTERS = {
     Scheduler.KUBE: _Adapter(
-        kube_scheduler.KIND, kube_scheduler.add, kube_scheduler.remove, extender.own_url
+        extender.KIND,
+        kube_schedulers.add_to_kube,
+        kube_schedulers.remove_from_kube,
+        extender.own_url,
     ),
     Scheduler.KOORD: _Adapter(
-        koord_scheduler.KIND, koord_scheduler.add, koord_scheduler.remove, extender.own_url
+        extender.KIND,
+        kube_schedulers.add_to_koord,
+        kube_schedulers.remove_from_koord,
+        extender.own_url,
     ),
     Scheduler.VOLCANO: _Adapter(
         vc_scheduler.KIND, vc_scheduler.add, vc_scheduler.remove, vc_scheduler.own_url
@@ -125,7 +130,7 @@ def is_alone(scheduler: Scheduler, source: Source) -> bool:
     Raises:
         InputError: the text is no such configuration.
     """
-    return native.is_alone(read(source, _ADAPTERS[scheduler].kind))
+    return read(source, _ADAPTERS[scheduler].kind).is_alone
 
 
 def difference(outcome: ConfigureResult, name: str) -> str:

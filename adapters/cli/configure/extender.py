@@ -1,36 +1,184 @@
 """The extenders of a ``KubeSchedulerConfiguration`` that ask Dragoman, and what they need around.
 
-Source of what kube-scheduler accepts: k8s.io/kubernetes 1.37
+Two entries ask, one for shares and one for plain resources, because an entry is ignorable as a
+whole: pods with shares wait for Dragoman, pods with the plain resources of a device plugin do not.
+A third one asks nothing. Sources: k8s.io/kubernetes 1.37 pkg/scheduler/extender.go makeTransport
+(``enableHTTPS`` without an authority verifies nothing, so it is written with one only);
 pkg/scheduler/apis/config/validation/validation.go validateExtenders (one extender that binds, a
 resource under one extender only).
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from typing import Any, cast
+from urllib.parse import urlsplit
 
-from adapters.cli.configure.document import Configuration, Kind
-from adapters.cli.configure.entries import (
-    PATH,
-    Own,
-    Role,
-    asking,
-    counts,
-    is_own,
-    keep_choices,
-    keep_resources,
-    managed,
-    own_entries,
-    plain_entry,
-    role,
-    set_authority,
-    share_entry,
-    uncounted_entry,
+from adapters.cli.configure.document import (
+    DEFAULT_PROFILE,
+    Configuration,
+    Kind,
+    is_number_of_nodes,
 )
-from adapters.cli.configure.options import ConfigureOptions, service_url
-from adapters.cli.configure.record import DEFAULT_PROFILE, is_number_of_nodes
-from adapters.cli.configure.resources import NAMES, SHARES
+from adapters.cli.configure.options import (
+    NAMES,
+    PLAIN,
+    SHARES,
+    ConfigureOptions,
+    ManagedResource,
+    base64_text,
+    service_url,
+)
 from adapters.cli.input.source import InputError
-from adapters.cli.input.yaml_text import Body, plain
+from adapters.cli.input.yaml_text import Body, load, plain
+
+PATH = "/extender"
+
+_OURS = frozenset({"urlPrefix", "nodeCacheCapable", "ignorable", "managedResources"})
+"""Fields of an entry that each run writes again; what the user chose in the others stays."""
+
+_SHARES = frozenset(each.name for each in SHARES)
+_ASKS = "filterVerb: filter\nprioritizeVerb: prioritize\npreemptVerb: preempt\n"
+_LIMITS = (
+    "weight: 5\n"
+    "nodeCacheCapable: true # names of nodes, not whole nodes\n"
+    "httpTimeout: 5s\n"
+)  # fmt: skip
+
+
+class Role(Enum):
+    """What one entry of ours is for."""
+
+    SHARES = "shares"
+    """Resources of shares; earlier versions had the plain ones in it too."""
+
+    UNCOUNTED = "uncounted"
+    """Resources that the scheduler must not look for on nodes, and does not ask about."""
+
+    PLAIN = "plain"
+    """Only resources of device plugins."""
+
+
+Own = Mapping[Role, Body]
+"""The entries of a configuration that are ours, the first of each role."""
+
+
+def asking(own: Own) -> Body | None:
+    """The entry by which the scheduler asks Dragoman; None where it does not."""
+    return own.get(Role.SHARES, own.get(Role.PLAIN))
+
+
+def _is_own(extender: Body) -> bool:
+    """Whether it asks Dragoman."""
+    url = extender.get("urlPrefix")
+    return (
+        isinstance(url, str) and urlsplit(url).path == PATH and bool(managed(extender) & {*NAMES})
+    )
+
+
+def _role(own: Body) -> Role:
+    """What an entry that is ours is for."""
+    if not any(str(key).endswith("Verb") for key in own):
+        return Role.UNCOUNTED
+    return Role.SHARES if managed(own) & _SHARES else Role.PLAIN
+
+
+def managed(extender: Body) -> set[str]:
+    """The names of the resources by which the scheduler chooses the pods that it asks about."""
+    return {str(row.get("name")) for row in _rows(extender)}
+
+
+def _share_entry(
+    url: str, resources: Iterable[ManagedResource], *, counts: bool, binds: bool
+) -> Body:
+    """The entry for shares, without which no pod with such a share is bound.
+
+    Args:
+        url: with the path.
+        resources: that it manages.
+        counts: whether the scheduler counts what nodes state, and so asks for victims.
+        binds: whether it has Dragoman bind.
+    """
+    return _loaded(
+        f"urlPrefix: {url}\n"
+        + _ASKS
+        + ("bindVerb: bind # the Binding writes the cards too, in one step\n" if binds else "")
+        + _LIMITS
+        + "ignorable: false # the scheduler binds no pod with a share without Dragoman\n"
+        "managedResources:"
+        + (" # the scheduler adds them up, unless ignored\n" if counts else "\n")
+        + "".join(
+            f"  - {{name: {each.name}"
+            + ("" if counts and each.countable else ", ignoredByScheduler: true")
+            + "}\n"
+            for each in resources
+        )
+    )
+
+
+def _plain_entry(url: str) -> Body:
+    """The entry for the resources of device plugins, which the scheduler can do without.
+
+    It does not bind: a scheduler takes one extender that does, and the webhook for Bindings
+    commits these pods.
+
+    Args:
+        url: with the path.
+    """
+    return _loaded(
+        f"urlPrefix: {url}\n"
+        + _ASKS
+        + _LIMITS
+        + "ignorable: true # while Dragoman is away these pods are scheduled without it\n"
+        "managedResources: # the scheduler adds them up, because nodes state them\n"
+        + "".join(f"  - {{name: {each.name}}}\n" for each in PLAIN)
+    )
+
+
+def _uncounted_entry(url: str, resources: Iterable[ManagedResource]) -> Body:
+    """The entry that asks nothing: the scheduler does not look for its resources on nodes.
+
+    Source: k8s.io/kubernetes 1.37 pkg/scheduler/scheduler.go buildExtenders (NodeResourcesFit
+    ignores the resource), pkg/scheduler/extender.go (an extender without a verb is not called).
+
+    Args:
+        url: with the path.
+        resources: that no component states by default.
+    """
+    return _loaded(
+        f"urlPrefix: {url} # not called, since it has no verb\n"
+        "managedResources: # the scheduler's own plugin counts them, and no node states them\n"
+        + "".join(f"  - {{name: {each.name}, ignoredByScheduler: true}}\n" for each in resources)
+    )
+
+
+def _set_authority(made: Body, options: ConfigureOptions) -> None:
+    """Verify the service by the authority of the options, or as the user chose before."""
+    if options.has_ca:
+        authority = (
+            {"caFile": options.ca_file}
+            if options.ca_data is None
+            else {"caData": base64_text(options.ca_data)}
+        )
+        others = {
+            k: v for k, v in (made.get("tlsConfig") or {}).items() if k not in {"caFile", "caData"}
+        }
+        made["enableHTTPS"] = True
+        made["tlsConfig"] = others | authority
+    elif not str(made["urlPrefix"]).startswith("https:"):
+        made.pop("enableHTTPS", None)
+        made.pop("tlsConfig", None)
+
+
+def _rows(extender: Body) -> list[Body]:
+    """The managed resources of an extender; what is no mapping is left to the scheduler."""
+    rows = extender.get("managedResources")
+    return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Body)]
+
+
+def _loaded(text: str) -> Body:
+    made, _ = load(text, str)
+    return cast("Body", made)
+
 
 GROUP = "kubescheduler.config.k8s.io/"
 EVERY_NODE = 100
@@ -75,16 +223,22 @@ def name_of(profile: Body) -> str:
 def asks_for_victims(found: Configuration) -> bool:
     """Whether the scheduler counts shares itself, and so asks for pods to evict."""
     own = own_extenders(found).get(Role.SHARES)
-    return own is not None and counts(own, NAMES[0])
+    return own is not None and any(
+        row.get("name") == NAMES[0] and not row.get("ignoredByScheduler") for row in _rows(own)
+    )
 
 
 def own_extenders(found: Configuration) -> Own:
-    """The extenders that ask Dragoman.
+    """Return the extenders that ask Dragoman, the first of each role.
 
     Raises:
         InputError: a field has another shape than it must have.
     """
-    return own_entries(_mappings(found, "extenders"))
+    own: dict[Role, Body] = {}
+    for each in _mappings(found, "extenders"):
+        if _is_own(each):
+            own.setdefault(_role(each), each)
+    return own
 
 
 def own_url(found: Configuration) -> str | None:
@@ -183,29 +337,31 @@ def set_extenders(
     unstated = [each for each in SHARES if each not in asked and not each.countable]
     wanted: dict[Role, Body] = {}
     if asks:
-        wanted[Role.SHARES] = share_entry(url, asked, counts=counts_shares, binds=binds)
+        wanted[Role.SHARES] = _share_entry(url, asked, counts=counts_shares, binds=binds)
     if unstated:
-        wanted[Role.UNCOUNTED] = uncounted_entry(url, unstated)
+        wanted[Role.UNCOUNTED] = _uncounted_entry(url, unstated)
     if asks:
-        wanted[Role.PLAIN] = plain_entry(url)
+        wanted[Role.PLAIN] = _plain_entry(url)
     for each, made in wanted.items():
         present = own.get(each)
         chosen = present
         if chosen is None and each is not Role.UNCOUNTED:
             chosen = asking(own)
-        if chosen is not None:
-            keep_choices(chosen, made)
+        for key, value in () if chosen is None else chosen.items():
+            if key not in _OURS and not str(key).endswith("Verb"):
+                made[key] = value
         if present is not None:
-            keep_resources(present, made)
+            theirs = (row for row in _rows(present) if row.get("name") not in NAMES)
+            made["managedResources"].extend(theirs)
         if each is not Role.UNCOUNTED:
-            set_authority(made, options)
+            _set_authority(made, options)
     _place(found, wanted)
 
 
 def remove_extenders(found: Configuration) -> bool:
     """Take the extenders out; whether there was one."""
     rows = _mappings(found, "extenders")
-    own = [at for at, each in enumerate(rows) if is_own(each)]
+    own = [at for at, each in enumerate(rows) if _is_own(each)]
     for at in reversed(own):
         del rows[at]
     return bool(own)
@@ -213,7 +369,7 @@ def remove_extenders(found: Configuration) -> bool:
 
 def _refuse_rivals(found: Configuration, *, binds: bool) -> None:
     for index, extender in enumerate(_mappings(found, "extenders")):
-        if is_own(extender):
+        if _is_own(extender):
             continue
         if binds and extender.get("bindVerb"):
             raise _bad(
@@ -241,7 +397,7 @@ def _place(found: Configuration, wanted: Mapping[Role, Body]) -> None:
     if not found.body.get("extenders"):
         found.record.set(found.body, ("extenders",), [])
     rows: list[Body] = found.body["extenders"]
-    own = [(at, role(row)) for at, row in enumerate(rows) if is_own(row)]
+    own = [(at, _role(row)) for at, row in enumerate(rows) if _is_own(row)]
     first = {each: at for at, each in reversed(own)}
     for at, each in reversed(own):
         made = wanted.get(each)
@@ -251,7 +407,7 @@ def _place(found: Configuration, wanted: Mapping[Role, Body]) -> None:
             rows[at] = made
     roles = list(wanted)
     for index, each in enumerate(roles):
-        where = {role(row): at for at, row in enumerate(rows) if is_own(row)}
+        where = {_role(row): at for at, row in enumerate(rows) if _is_own(row)}
         if each not in where:
             after = [where[other] for other in roles[index + 1 :] if other in where]
             at = where[roles[index - 1]] + 1 if index else min(after, default=len(rows))

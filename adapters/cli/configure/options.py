@@ -1,15 +1,96 @@
-"""What the user asks ``dragoman configure`` for."""
+"""What the user asks ``dragoman configure`` for, and the resources that a scheduler asks about."""
 
 import base64
 import re
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.mode import Asked, SchedulerMode
 from adapters.cli.input.source import InputError
 
 PORT = 9595
+
+
+class Scheduler(Enum):
+    """A scheduler, by the name of its program."""
+
+    KUBE = "kube-scheduler"
+    KOORD = "koord-scheduler"
+    VOLCANO = "vc-scheduler"
+
+
+class SchedulerMode(Enum):
+    """How a scheduler that has a device plugin of its own works with Dragoman.
+
+    In either mode the webhook for Bindings commits the cards.
+    """
+
+    NATIVE = "native"
+    """The own plugin chooses the cards of its own dialect; Dragoman serves the other dialects."""
+
+    EXTENDER = "extender"
+    """Dragoman chooses the cards of all dialects; the scheduler's own plugin is out."""
+
+
+class Asked(Enum):
+    """About pods of which dialects a scheduler in native mode asks Dragoman."""
+
+    ALL = "all"
+    """Pods of its own dialect too: where no mirrored records show its plugin what others hold."""
+
+    OTHERS = "others"
+    """Pods of all dialects but its own."""
+
+    NONE = "none"
+    """No pods: it places those of its own dialect alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManagedResource:
+    """One of them.
+
+    Attributes:
+        name: of the extended resource.
+        countable: whether a scheduler may sum it up over a node: the node states it, and a pod
+            that fits the sum may fit a card. It is false for bounds of one card and for names
+            that no component publishes by default.
+        plain: whether a pod may name it alone and so request whole cards of a vendor's device
+            plugin. Pods with it are scheduled without Dragoman while no replica answers.
+    """
+
+    name: str
+    countable: bool = True
+    plain: bool = False
+
+    def is_of(self, family: str) -> bool:
+        """Whether its name begins with a family's, such as ``volcano.sh/``."""
+        return self.name.startswith(family)
+
+
+RESOURCES = (
+    ManagedResource("volcano.sh/vgpu-number"),
+    ManagedResource("volcano.sh/vgpu-memory"),
+    ManagedResource("volcano.sh/vgpu-memory-percentage", countable=False),
+    ManagedResource("volcano.sh/vgpu-cores"),
+    ManagedResource("koordinator.sh/gpu"),
+    ManagedResource("koordinator.sh/gpu.shared", countable=False),
+    ManagedResource("koordinator.sh/gpu-core"),
+    ManagedResource("koordinator.sh/gpu-memory"),
+    ManagedResource("koordinator.sh/gpu-memory-ratio"),
+    ManagedResource("nvidia.com/gpu", plain=True),
+    ManagedResource("nvidia.com/gpumem", countable=False),
+    ManagedResource("nvidia.com/gpumem-percentage", countable=False),
+    ManagedResource("nvidia.com/gpucores", countable=False),
+    ManagedResource("nvidia.com/priority", countable=False),
+    ManagedResource("metax-tech.com/gpu", plain=True),
+    ManagedResource("metax-tech.com/sgpu"),
+    ManagedResource("metax-tech.com/vcore", countable=False),
+    ManagedResource("metax-tech.com/vmemory", countable=False),
+)
+SHARES = tuple(each for each in RESOURCES if not each.plain)
+PLAIN = tuple(each for each in RESOURCES if each.plain)
+NAMES = tuple(each.name for each in RESOURCES)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,11 +12,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.document import Configuration, Kind
-from adapters.cli.configure.mode import Asked, SchedulerMode
-from adapters.cli.configure.native import MIRRORS, choose_asked, is_alone
-from adapters.cli.configure.options import ConfigureOptions, service_url
-from adapters.cli.configure.resources import NAMES, PLAIN, RESOURCES, SHARES
+from adapters.cli.configure.document import MIRRORS, Configuration, Kind, choose_asked
+from adapters.cli.configure.options import (
+    NAMES,
+    PLAIN,
+    RESOURCES,
+    SHARES,
+    Asked,
+    ConfigureOptions,
+    SchedulerMode,
+    service_url,
+)
 from adapters.cli.input.source import InputError
 from adapters.cli.input.yaml_text import Body, load, plain
 
@@ -60,9 +66,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     if choose_asked(found, options, native=native) is not Asked.NONE:
         names = _resources(options, own, native=native)
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
-        made = _plugin(service_url(options, PATH, url), names)
-        if own is not None:
-            _keep(own, made)
+        made = _plugin(service_url(options, PATH, url), names, own)
         tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
     if native:
         _share(found, tiers)
@@ -137,7 +141,7 @@ def _taken(found: Configuration, tiers: list[list[Any]]) -> Body | None:
 def _present_mode(found: Configuration, own: Body | None) -> SchedulerMode:
     """The mode of an earlier run: in native mode there is no extender for Volcano's dialect."""
     if own is None:
-        return SchedulerMode.NATIVE if is_alone(found) else SchedulerMode.EXTENDER
+        return SchedulerMode.NATIVE if found.is_alone else SchedulerMode.EXTENDER
     asked = [name for name in _managed(own) if name in NAMES]
     is_native = bool(asked) and not any(name.startswith(FAMILY) for name in asked)
     return SchedulerMode.NATIVE if is_native else SchedulerMode.EXTENDER
@@ -214,7 +218,8 @@ def _managed(plugin: Body) -> list[Any]:
     return rows if isinstance(rows, list) else []
 
 
-def _plugin(url: str, names: Iterable[str]) -> Body:
+def _plugin(url: str, names: Iterable[str], own: Body | None) -> Body:
+    """Return the plugin, with what the user chose in the present one."""
     text = (
         "name: extender # in the first tier, or Volcano does not call it for victims\n"
         "arguments:\n"
@@ -230,19 +235,16 @@ def _plugin(url: str, names: Iterable[str]) -> Body:
         f"  {MANAGED}:\n" + "".join(f"  - {name}\n" for name in names)
     )
     made, _ = load(text, str)
-    return cast("Body", made)
-
-
-def _keep(own: Body, made: Body) -> None:
-    """Take over what the user chose in the present plugin."""
-    for key, value in own.items():
-        if key not in {"name", "arguments"}:
-            made[key] = value
+    plugin = cast("Body", made)
+    if own is None:
+        return plugin
+    plugin.update({key: own[key] for key in own if key not in {"name", "arguments"}})
     for key, value in own["arguments"].items():
         if key == MANAGED:
-            made["arguments"][key].extend(name for name in _managed(own) if name not in NAMES)
-        elif key == "extender.httpTimeout" or key not in made["arguments"]:
-            made["arguments"][key] = value
+            plugin["arguments"][key].extend(name for name in _managed(own) if name not in NAMES)
+        elif key == "extender.httpTimeout" or key not in plugin["arguments"]:
+            plugin["arguments"][key] = value
+    return plugin
 
 
 def _lost(plugin: Body) -> list[str]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor.programs import ProgramContainer, ProgramPod
 
 _FLAGS = {

@@ -10,9 +10,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, unconfigure
-from adapters.cli.configure.mode import SchedulerMode
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import ConfigureOptions, Scheduler, SchedulerMode
 from adapters.cli.input.source import Source
 
 GOLDEN = Path(__file__).parent / "golden"

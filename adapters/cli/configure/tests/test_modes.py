@@ -6,10 +6,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, default, is_alone, own_url, unconfigure
-from adapters.cli.configure.mode import Asked, SchedulerMode
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.resources import NAMES
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import NAMES, Asked, ConfigureOptions, Scheduler, SchedulerMode
 from adapters.cli.input.source import InputError, Source
 
 VOLCANO, KOORD = Scheduler.VOLCANO, Scheduler.KOORD

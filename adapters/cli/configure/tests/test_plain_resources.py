@@ -6,9 +6,7 @@ import pytest
 import yaml
 
 from adapters.cli.configure.command import configure, own_url, unconfigure
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.resources import NAMES
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import NAMES, ConfigureOptions, Scheduler
 from adapters.cli.input.source import InputError, Source
 
 PLAIN = [{"name": "nvidia.com/gpu"}, {"name": "metax-tech.com/gpu"}]

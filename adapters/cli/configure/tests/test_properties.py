@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
 from adapters.cli.configure.command import configure, unconfigure
-from adapters.cli.configure.entries import PATH
-from adapters.cli.configure.mode import Asked, SchedulerMode
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.extender import PATH
+from adapters.cli.configure.options import Asked, ConfigureOptions, Scheduler, SchedulerMode
 from adapters.cli.input.source import InputError, Source
 
 few = settings(max_examples=25, phases=[Phase.generate], deadline=None)

@@ -2,7 +2,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cli.configure.recorded_values import recorded, restored
+from adapters.cli.configure.document import recorded, restored
 from adapters.cli.input.yaml_text import dump, load
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from msgspec import UNSET
 
-from adapters.cli.configure.resources import NAMES
+from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.described_nodes import nodes_with_cards
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramNode

@@ -9,7 +9,7 @@ role besides one of its own, which lacks them (config/rbac/scheduler_role_bindin
 import re
 from collections.abc import Iterator
 
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor.checks.claims import CHECK, reads_claims
 from adapters.cli.doctor.checks.cluster import kubernetes_version
 from adapters.cli.doctor.finding import CheckResult, ok, warning

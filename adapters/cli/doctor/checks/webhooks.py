@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from adapters.cli.configure.resources import NAMES
+from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed

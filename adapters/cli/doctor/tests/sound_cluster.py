@@ -16,8 +16,7 @@ from typing import Any
 import yaml
 
 from adapters.cli.configure.command import configure, default
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import ConfigureOptions, Scheduler
 from adapters.cli.doctor.command import examine
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.reader import observe

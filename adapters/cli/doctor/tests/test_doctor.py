@@ -8,9 +8,7 @@ import yaml
 from typer.testing import CliRunner
 
 from adapters.cli.configure.command import default
-from adapters.cli.configure.mode import Asked, SchedulerMode
-from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.configure.scheduler import Scheduler
+from adapters.cli.configure.options import Asked, ConfigureOptions, Scheduler, SchedulerMode
 from adapters.cli.doctor.command import exit_status
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_plain
 from adapters.cli.doctor.tests.sound_cluster import (
