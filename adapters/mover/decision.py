@@ -1,12 +1,11 @@
-"""What the mover does about a plan: a pure function of the plan and of what was evicted before."""
+"""What the mover does about a plan, and how many pods it may evict in an hour: pure functions."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
 from adapters.cluster.api import timestamps
-from adapters.mover.bounds import MoverBounds, PastEviction, reason_to_wait
-from adapters.mover.plans import KnownPlan
+from adapters.mover.plans import HOUR, KnownPlan, PastEviction
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
 
 TAKEOVER = 60.0
@@ -81,6 +80,19 @@ Decision = Ask | Evict | ReportEvicted | Wait | Leave | Stop
 
 
 @dataclass(frozen=True, slots=True)
+class MoverBounds:
+    """The most evictions in any hour.
+
+    Attributes:
+        per_hour: of all plans together, 1 or more.
+        per_namespace: of pods of one namespace, 1 or more.
+    """
+
+    per_hour: int = 20
+    per_namespace: int = 5
+
+
+@dataclass(frozen=True, slots=True)
 class MoverState:
     """What decides besides the plan.
 
@@ -102,7 +114,7 @@ class MoverState:
 
 
 def decide(plan: KnownPlan, state: MoverState) -> Decision | None:
-    """What to do about a plan; None where the service acts, or it has ended."""
+    """Decide what to do about a plan; None where the service acts, or it has ended."""
     match plan.status.phase:
         case MovePhase.HELD:
             return Ask()
@@ -135,7 +147,29 @@ def _about_order(plan: KnownPlan, state: MoverState) -> Decision:
     return Wait(reason) if reason else Evict(step, move)
 
 
+def reason_to_wait(
+    bounds: MoverBounds, evictions: Collection[PastEviction], namespace: str, now: datetime
+) -> str:
+    """Return why a pod of a namespace may not be evicted yet, and until when; else empty.
+
+    An eviction in the future counts: clocks differ, and a bound must hold all the same.
+    """
+    recent = [each for each in evictions if now - each.at < HOUR]
+    of_namespace = [each for each in recent if each.namespace == namespace]
+    return _reason(bounds.per_hour, recent, "perHour") or _reason(
+        bounds.per_namespace, of_namespace, f"perNamespacePerHour, namespace {namespace}"
+    )
+
+
+def _reason(most: int, recent: Collection[PastEviction], name: str) -> str:
+    if len(recent) < most:
+        return ""
+    free_at = sorted(each.at for each in recent)[-most] + HOUR
+    what = f"{len(recent)} evictions in the last hour, at most {most} may be ({name})"
+    return f"{what}: waits until {timestamps.seconds(free_at)}"
+
+
 def with_entry(status: MovePlanStatus, entry: MoveStep) -> tuple[MoveStep, ...]:
-    """The steps with this entry, in order and in place of any other of its number."""
+    """Return the steps with this entry, in order and in place of any other of its number."""
     others = (each for each in status.steps if each.step != entry.step)
     return tuple(sorted((*others, entry), key=lambda each: each.step))

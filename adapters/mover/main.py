@@ -3,11 +3,15 @@
 import asyncio
 import signal
 import socket
+import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
 from uuid import uuid4
+
+import msgspec
+import structlog
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
@@ -20,10 +24,10 @@ from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
-from adapters.mover.log import Logger, logger
-from adapters.mover.mover import CONTROLLER, Mover, MoverSettings
+from adapters.mover.mover import CONTROLLER, Logger, Mover, MoverSettings
 from adapters.mover.plans import PlanCache
 from adapters.wire.records.move_plan import MovePlanObject
+from adapters.wire.visible import escaped
 
 PATIENCE = Timeouts(read=8.0, total=12.0)
 """Three requests, of which one is asked twice, stay below the time of a takeover."""
@@ -45,7 +49,7 @@ class MoverFailedError(RuntimeError):
 
 
 def process_name() -> str:
-    """A name that no other process has or had: the host's, which is that of the pod, and more."""
+    """Make a name that no other process has or had: that of the host or pod, and more."""
     return f"{socket.gethostname()}_{uuid4().hex[:12]}"
 
 
@@ -64,14 +68,34 @@ def serve(settings: MoverSettings, kubeconfig: Path | None = None) -> None:
         credentials = own_credentials(kubeconfig)
     except ClusterError as error:
         raise MoverStartError(error.message) from error
-    asyncio.run(_until_signal(credentials, settings))
+
+    async def until_signal() -> None:
+        signalled = asyncio.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            asyncio.get_running_loop().add_signal_handler(number, signalled.set)
+        await run(credentials, settings, logger(), signalled)
+
+    asyncio.run(until_signal())
 
 
-async def _until_signal(credentials: KubeCredentials, settings: MoverSettings) -> None:
-    signalled = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, signalled.set)
-    await run(credentials, settings, logger(), signalled)
+def logger() -> Logger:
+    """Make a logger: one JSON object a line on standard error, with an event's name and keys."""
+    made: Logger = structlog.wrap_logger(
+        structlog.BytesLogger(sys.stderr.buffer),
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(serializer=_json),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger("info"),
+    )
+    return made
+
+
+def _json(value: object, **_: object) -> bytes:
+    """Write ASCII: what the API server sent ends no line, and does nothing on a terminal."""
+    return escaped(msgspec.json.encode(value, enc_hook=str).decode()).encode()
 
 
 async def run(

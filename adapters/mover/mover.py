@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import structlog
 from msgspec.structs import replace
 
 from adapters.cluster.api import timestamps
@@ -32,12 +33,12 @@ from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import MoverBounds, PastEviction
 from adapters.mover.decision import (
     TAKEOVER,
     Ask,
     Evict,
     Leave,
+    MoverBounds,
     MoverState,
     ReportEvicted,
     Stop,
@@ -45,10 +46,11 @@ from adapters.mover.decision import (
     decide,
     with_entry,
 )
-from adapters.mover.log import Logger
-from adapters.mover.plans import KnownPlan, PlanCache
+from adapters.mover.plans import KnownPlan, PastEviction, PlanCache
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
 from core.requests.pod_ref import PodRef
+
+Logger = structlog.typing.FilteringBoundLogger
 
 CONTROLLER = "dragoman.dev/mover"
 """``reportingController`` of the mover's Events."""
@@ -74,7 +76,7 @@ class MoverSettings:
         name: of the process, which no other has or had.
         bounds: of evictions.
         every: seconds between two looks at plans that nothing has changed.
-        takeover: seconds; see ``adapters.mover.decision.TAKEOVER``.
+        takeover: seconds; see ``TAKEOVER``.
     """
 
     name: str
@@ -322,7 +324,7 @@ class Mover:
 
 
 def refuses(error: ClusterError) -> bool:
-    """Whether the API server said no to an eviction, and will again: not that it is overloaded."""
+    """Return whether the API server said no to an eviction, and not that it is overloaded."""
     if error.status == TOO_MANY:
         # A budget that the server has not counted yet asks for another try, with a pause.
         return _BUDGET in error.causes and not error.retry_after

@@ -4,24 +4,44 @@ import asyncio
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from adapters.cluster.api import timestamps
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import HOUR, PastEviction
 from adapters.wire.kube import Unreadable
 from adapters.wire.records.move_plan import (
     MovePlanObject,
     MovePlanRecordError,
     MovePlanSpec,
     MovePlanStatus,
-    MoveStep,
     read_spec,
     read_status,
 )
 
+HOUR = timedelta(hours=1)
+"""How long an eviction counts."""
+
 ReportUnreadable = Callable[[str, str], None]
 """Called with the name of a plan that cannot be read, and why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PastEviction:
+    """An eviction that was done, or was begun and may have been done.
+
+    Attributes:
+        plan: uid of the plan.
+        step: number of the move.
+        namespace: of the pod; empty where the plan has no such move.
+        at: when it was done, else begun.
+        done: whether it is known to have been done.
+    """
+
+    plan: str
+    step: int
+    namespace: str
+    at: datetime
+    done: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +127,7 @@ class PlanCache:
         self._own[eviction.plan, eviction.step] = eviction
 
     def evictions(self, now: datetime) -> list[PastEviction]:
-        """All evictions of the last hour, each once."""
+        """List all evictions of the last hour, each once."""
         self._listed = {
             uid: recent
             for uid, rows in self._listed.items()
@@ -119,14 +139,10 @@ class PlanCache:
 
 
 def _evictions(plan: KnownPlan) -> Iterable[PastEviction]:
-    """The evictions that were begun by a plan; one of an unreadable time counts as just done."""
+    """List the evictions that a plan has begun; one of an unreadable time counts as just done."""
     moves = plan.spec.moves
     for entry in plan.status.steps:
         if entry.evicted_at or entry.begun_at:
             namespace = moves[entry.step - 1].namespace if entry.step <= len(moves) else ""
-            at = _time(entry) or timestamps.now()
+            at = timestamps.read(entry.evicted_at or entry.begun_at) or timestamps.now()
             yield PastEviction(plan.uid, entry.step, namespace, at, bool(entry.evicted_at))
-
-
-def _time(entry: MoveStep) -> datetime | None:
-    return timestamps.read(entry.evicted_at or entry.begun_at)

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.mover.bounds import MoverBounds, PastEviction
 from adapters.mover.decision import (
     Ask,
     Decision,
     Evict,
     Leave,
+    MoverBounds,
     MoverState,
     ReportEvicted,
     Stop,
@@ -18,7 +18,7 @@ from adapters.mover.decision import (
     decide,
     with_entry,
 )
-from adapters.mover.plans import PlanCache
+from adapters.mover.plans import PastEviction, PlanCache
 from adapters.mover.tests.builders import NOW, a_plan, a_time, ago
 from adapters.wire.records.move_plan import (
     MovePhase,

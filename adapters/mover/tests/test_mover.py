@@ -20,7 +20,7 @@ from adapters.cluster.objects.events import EventRecorder
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.tests.server import Request
-from adapters.mover.bounds import MoverBounds
+from adapters.mover.decision import MoverBounds
 from adapters.mover.main import PATIENCE, run
 from adapters.mover.mover import Mover, MoverSettings, refuses
 from adapters.mover.plans import PlanCache

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from adapters.cluster.watch.event_handler import Identity
-from adapters.mover.bounds import PastEviction
-from adapters.mover.plans import PlanCache
+from adapters.mover.plans import PastEviction, PlanCache
 from adapters.mover.tests.builders import NOW, a_plan, a_time, ago
 from adapters.wire.kube import Unreadable
 from adapters.wire.records.move_plan import MovePlanObject
