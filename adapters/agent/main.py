@@ -16,26 +16,24 @@ from adapters.agent.apiserver.ledger_watch import LedgerWatch
 from adapters.agent.apiserver.status import HardwarePublisher, NodeStatusSource, SharingConfig
 from adapters.agent.config import AgentConfig, node_name, profiles
 from adapters.agent.grants import LedgerGrants
+from adapters.agent.hardware.health import XidListener
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
 from adapters.agent.hardware.model import Hardware, HardwareSource
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml_events import XidListener
-from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_mig_driver import NvmlMigDriver
+from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.hardware_source import hardware_source
 from adapters.agent.hook.claim_files import ClaimFiles
-from adapters.agent.hook.containers import ContainerRegistry
+from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import none_assigned
 from adapters.agent.hook.plugin import NriPlugin
 from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import ContainerReporter, EmitEvent, without_cluster
-from adapters.agent.hook.stopped_pods import StoppedPods
 from adapters.agent.injection.cache_dirs import CacheCleaner
 from adapters.agent.injection.equipment import EquipmentSource
 from adapters.agent.injection.profiles import cache_root
-from adapters.agent.kubelet.assignments import KubeletAssignments
+from adapters.agent.kubelet.checkpoint import KubeletAssignments
 from adapters.agent.kubelet.devices import KubeletDevices
 from adapters.agent.log import log_event
 from adapters.agent.metrics.collect import MetricsCollector

@@ -6,12 +6,12 @@ continues where it stopped.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware
+from adapters.agent.hardware.nvml_mig import NvmlMigDriver
 from adapters.agent.log import log_event
 from core.hardware.mig import MigKey
 from core.hardware.mig_repartition import GpuInstancePlacement, RepartitionPlan, repartition
@@ -19,20 +19,6 @@ from core.ledger.node_ledger import NodeLedger
 
 RETRY_INTERVAL = 5.0
 """Seconds until a failed creation is retried: the process in the way may have ended."""
-
-
-class MigDriver(Protocol):
-    """Partitions cards. Each call may take seconds, and raise ``RuntimeError`` with the reason."""
-
-    def enable(self, uuid: str) -> None:
-        """Enable MIG mode on an unused card."""
-        ...
-
-    def repartition(
-        self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
-    ) -> dict[GpuInstancePlacement, str]:
-        """Destroy idle instances and create others; the reasons of those that failed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +50,7 @@ class MigPartitioner:
     """
 
     grants: LedgerGrants
-    driver: MigDriver
+    driver: NvmlMigDriver
     hardware: Callable[[], Hardware]
     read_hardware: Callable[[], Awaitable[None]]
     enable: bool = False

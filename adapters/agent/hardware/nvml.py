@@ -5,14 +5,12 @@ it is not installed yet.
 """
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import RLock
 from typing import Any
 
 import pynvml
 
 LIBRARY = "libnvidia-ml.so.1"
-CAPABILITIES = Path("/proc/driver/nvidia/capabilities")
 
 _PROBLEMS = {
     code: name.removeprefix("NVML_ERROR_").lower().replace("_", " ")
@@ -178,22 +176,3 @@ def _invoke(name: str, *arguments: object) -> Any:
 def address(pci: Any) -> str:
     """Return an address such as ``0000:3b:00.0``, in lower case, as the kernel writes it."""
     return f"{pci.domain:04x}:{pci.bus:02x}:{pci.device:02x}.0"
-
-
-def capability(folder: Path) -> int | None:
-    """Read the minor number of a capability's device node; None where the driver reports none.
-
-    Args:
-        folder: below ``CAPABILITIES``, such as ``gpu0/mig/gi1/access``.
-
-    Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and Capabilities".
-    """
-    try:
-        lines = folder.read_text().splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        name, _, value = line.partition(":")
-        if name == "DeviceFileMinor" and value.strip().isdigit():
-            return int(value)
-    return None

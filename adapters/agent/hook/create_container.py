@@ -1,4 +1,9 @@
-"""Answers every CreateContainer: once, and before the runtime's deadline."""
+"""Answers every CreateContainer: once, and before the runtime's deadline.
+
+containerd serialises NRI calls: while the agent waits for one container, no other is created. A
+pod's author can write what makes the agent wait, on any number of pods. So it waits for grants once
+per pod, and within a budget for all.
+"""
 
 import asyncio
 import time
@@ -6,18 +11,63 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
+from threading import Lock
 
 from adapters.agent.hook.audit import Bypass
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import ContainerFacts
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
 from adapters.agent.hook.reporter import ContainerReporter
-from adapters.agent.hook.wait_budget import WaitBudget
 from adapters.agent.log import log_event
 from adapters.agent.nri import ttrpc
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import Adjustment
 from adapters.agent.nri.session import Creating, Removed
+
+CAPACITY = 5.0
+"""Seconds that the agent may wait after it has not waited for a while: some pods in a row."""
+
+REFILL = 0.1
+"""The part of the time that it may wait in the long run."""
+
+
+@dataclass(slots=True)
+class WaitBudget:
+    """The seconds that are left to wait; from any thread.
+
+    Attributes:
+        now: seconds that never go back.
+        capacity: the seconds at the start, and at most.
+    """
+
+    now: Callable[[], float] = time.monotonic
+    capacity: float = CAPACITY
+    _left: float = field(init=False)
+    _at: float = field(init=False)
+    _lock: Lock = field(default_factory=Lock)
+
+    def __post_init__(self) -> None:
+        """Begin with all of it."""
+        self._left, self._at = self.capacity, self.now()
+
+    @property
+    def left(self) -> float:
+        """Seconds; zero or less where the agent may not wait."""
+        with self._lock:
+            self._refill()
+            return self._left
+
+    def spend(self, seconds: float) -> None:
+        """The agent has waited."""
+        with self._lock:
+            self._refill()
+            self._left -= seconds
+
+    def _refill(self) -> None:
+        now = self.now()
+        self._left = min(self.capacity, self._left + REFILL * (now - self._at))
+        self._at = now
+
 
 GRANT_WAIT = 0.65
 """The part of the runtime's deadline that the agent waits for a grant."""
@@ -36,8 +86,7 @@ MAX_WAITED_PODS = 1_000
 class CreateContainerHandler:
     """Answers the CreateContainer calls of one connection.
 
-    containerd serialises NRI calls, so waiting for one container blocks the node. The handler waits
-    for a missing grant once per pod, within a budget, and answers the kubelet's next attempt
+    The handler waits for a missing grant once per pod, and answers the kubelet's next attempt
     immediately.
 
     Attributes:

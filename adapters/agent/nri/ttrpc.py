@@ -6,7 +6,7 @@ data. Source: containerd/ttrpc PROTOCOL.md, request.proto, channel.go.
 
 from msgspec import Struct
 
-from adapters.agent.nri.framing import FrameSplitter
+from adapters.agent.nri.mux import FrameSplitter
 from adapters.agent.nri.protobuf import fields, integer, message, nested, signed, string, text
 
 REQUEST, RESPONSE = 1, 2

@@ -12,9 +12,9 @@ import pynvml
 import pytest
 
 from adapters.agent.config import AgentConfig
+from adapters.agent.hardware.health import XidListener
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.hardware.nvml import Nvml, NvmlError
-from adapters.agent.hardware.nvml_events import XidListener
 from adapters.agent.hardware.nvml_mig import NvmlMigReader
 from core.hardware.card import Mode
 from core.hardware.quantity import MIB

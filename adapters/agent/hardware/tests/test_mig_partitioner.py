@@ -19,8 +19,7 @@ from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
 from adapters.agent.hardware.model import Hardware, Instance
 from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_mig_driver import NvmlMigDriver
+from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.injection.equipment import EquipmentSource
 from adapters.agent.injection.profiles import PROFILES

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from adapters.agent.hardware.model import CardLoad, InventoryError
-from adapters.agent.hardware.nvidia import NvmlInventory
-from adapters.agent.hardware.nvml import NvmlError, capability
-from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_mig_driver import NvmlMigDriver
+from adapters.agent.hardware.nvidia import NvmlInventory, capability
+from adapters.agent.hardware.nvml import NvmlError
+from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.tests.stand_in import begin
 from adapters.agent.tests.stand_in import nvml as the_nvml
 from core.hardware.card import Mode

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from adapters.agent.hardware.health import Health
+from adapters.agent.hardware.health import Health, XidListener, recovery_action
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml import NvmlError
-from adapters.agent.hardware.nvml_events import XidListener, recovery_action
 from adapters.agent.tests.stand_in import begin
 from adapters.agent.tests.stand_in import nvml as the_nvml
 from e2e.harness.processes.waiting import within

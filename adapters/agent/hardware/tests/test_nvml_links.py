@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.hardware.nvml_links import groups, scopes
+from adapters.agent.hardware.nvidia import groups, scopes
 from adapters.agent.tests.stand_in import begin
 from adapters.agent.tests.stand_in import nvml as the_nvml
 from core.hardware.card import Level

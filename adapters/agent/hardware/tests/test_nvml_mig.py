@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from adapters.agent.hardware.nvml import NvmlError
-from adapters.agent.hardware.nvml_mig import NvmlMigReader
-from adapters.agent.hardware.nvml_mig_driver import MigError, NvmlMigDriver
+from adapters.agent.hardware.nvml_mig import MigError, NvmlMigDriver, NvmlMigReader
 from adapters.agent.tests.stand_in import begin, nvml
 from core.hardware.mig_repartition import GpuInstancePlacement
 

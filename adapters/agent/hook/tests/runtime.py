@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.agent.grants import LedgerGrants
+from adapters.agent.hook.create_container import WaitBudget
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.plugin import NriPlugin, Observer, ignore
 from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import HookCounters
-from adapters.agent.hook.wait_budget import WaitBudget
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import NVIDIA, VendorProfile
 from adapters.agent.nri import mux, ttrpc

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from adapters.agent.grants import GrantAnswer, LedgerGrants
-from adapters.agent.hook.stopped_pods import StoppedPods
+from adapters.agent.hook.containers import StoppedPods
 from adapters.agent.hook.tests.runtime import RESULT, running, subject
 from adapters.agent.nri.model import ContainerState, NriContainer, PodSandbox
 from adapters.agent.nri.session import ContainerEvent, Creating, Removed, Stopped, Synchronized

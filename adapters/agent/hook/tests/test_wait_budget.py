@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
+from adapters.agent.hook.create_container import CAPACITY, REFILL, WaitBudget
 from adapters.agent.hook.tests.runtime import RESULT, running, subject
-from adapters.agent.hook.wait_budget import CAPACITY, REFILL, WaitBudget
 from adapters.agent.nri import ttrpc
 from adapters.dialects import allocation_record
 from e2e.harness.processes.waiting import within

@@ -5,7 +5,7 @@ import pytest
 
 from adapters.agent.hook.facts import GivenDevices
 from adapters.agent.hook.other_injectors import LIST_FOLDER
-from adapters.agent.kubelet.assignments import KubeletAssignments
+from adapters.agent.kubelet.checkpoint import KubeletAssignments
 from adapters.agent.kubelet.tests.test_checkpoint import answer, file, row
 
 

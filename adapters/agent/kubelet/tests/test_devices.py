@@ -10,8 +10,7 @@ from adapters.agent.apiserver.status import NodeStatusSource, SharingConfig
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware, Instance
 from adapters.agent.hardware.watcher import HardwareWatcher
-from adapters.agent.kubelet.assignments import KubeletAssignments
-from adapters.agent.kubelet.checkpoint import DeviceAssignment
+from adapters.agent.kubelet.checkpoint import DeviceAssignment, KubeletAssignments
 from adapters.agent.kubelet.devices import KubeletDevices, holdings
 from adapters.agent.kubelet.tests.test_checkpoint import file, row
 from adapters.agent.tests.builders import card, ledger
