@@ -14,12 +14,12 @@ from adapters.accounting.pod_requests import PodRequest, dialect_name
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.output.node_texts import NodeTexts
 from adapters.cli.output.report import (
     EVERY,
     NOT_PLACED,
     CardLine,
     GangLine,
+    NodeTexts,
     PodLine,
     PodResult,
     ShareLine,

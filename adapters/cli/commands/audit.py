@@ -63,8 +63,8 @@ def audit(
     from adapters.cli.audit.finding import RULES
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
-    from adapters.cli.output.encoded import as_json, as_yaml
-    from adapters.cli.output.message import message
+    from adapters.cli.output.rows import as_json, as_yaml
+    from adapters.cli.output.terminal import message
     from adapters.dialects.dialect import Defaults
 
     for rule in ignore or ():

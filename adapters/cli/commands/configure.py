@@ -108,7 +108,7 @@ def configure(
     """
     from adapters.cli.configure import command
     from adapters.cli.configure.options import ConfigureOptions, read_authorities
-    from adapters.cli.output.message import message, write_file
+    from adapters.cli.output.terminal import message, write_file
 
     with bad_input():
         source = command.default(scheduler) if new else command.read_input(filename)

@@ -109,8 +109,7 @@ def defrag(
     from adapters.cli.defrag.planning import planned
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
-    from adapters.cli.output.message import message
-    from adapters.cli.output.progress import progress
+    from adapters.cli.output.terminal import message, progress
     from adapters.dialects.dialect import Defaults
     from core.moves.make_room import SearchLimits
 
@@ -153,7 +152,7 @@ def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run
     """Carry out the plan of a file."""
     from adapters.cli.defrag.execution_lines import step_line, target_lines
     from adapters.cli.defrag.plan_file import read_plan
-    from adapters.cli.output.message import message
+    from adapters.cli.output.terminal import message
     from adapters.wire.visible import visible
 
     with bad_input():
@@ -172,8 +171,7 @@ def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> N
     from adapters.cli.defrag.execution import Execution
     from adapters.cli.input.cluster import call, context_of
     from adapters.cli.input.source import InputError
-    from adapters.cli.output.message import message
-    from adapters.cli.output.step_display import StepDisplay
+    from adapters.cli.output.terminal import StepDisplay, message
 
     chosen = "" if context is None else f" --context {context}"
     goes_on = (
@@ -225,7 +223,7 @@ def _draw(plan: "Planned", file: Path) -> None:
 def _write(plan: "Planned", output: PlanFormat) -> None:
     from adapters.cli.defrag.plan_object import as_object
     from adapters.cli.defrag.report import as_text
-    from adapters.cli.output.encoded import as_json, as_yaml
+    from adapters.cli.output.rows import as_json, as_yaml
 
     match output:
         case PlanFormat.TABLE:

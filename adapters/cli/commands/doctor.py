@@ -38,7 +38,7 @@ def doctor(
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.doctor.reader import observe
     from adapters.cli.input.cluster import call, context_of
-    from adapters.cli.output.encoded import as_json, as_yaml
+    from adapters.cli.output.rows import as_json, as_yaml
 
     with bad_input():
         findings = command.examine(call(context_of(kubeconfig, context), observe))

@@ -19,7 +19,7 @@ def bad_input() -> Iterator[None]:
     try:
         yield
     except InputError as error:
-        from adapters.cli.output.message import message
+        from adapters.cli.output.terminal import message
 
         message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None

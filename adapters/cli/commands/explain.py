@@ -58,7 +58,7 @@ def explain(
     from adapters.cli.explain.explanation import explain as explained
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
-    from adapters.cli.output.encoded import as_json, as_yaml
+    from adapters.cli.output.rows import as_json, as_yaml
     from adapters.dialects.dialect import Defaults
 
     named, name = _named(words)

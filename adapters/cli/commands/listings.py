@@ -92,7 +92,7 @@ def top(
 
     Exit status: 0, or 2 for bad input or no answer.
     """
-    from adapters.cli.output.message import message
+    from adapters.cli.output.terminal import message
     from adapters.cli.view import node_rows, pod_rows
 
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
@@ -229,8 +229,8 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
 
 def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
     from adapters.cli.fleet.fleet import read_fleet
-    from adapters.cli.output.message import message
     from adapters.cli.output.rows import RowFormat
+    from adapters.cli.output.terminal import message
     from adapters.cli.view.listing import formatted_listing, more_elsewhere, sort
     from adapters.dialects.dialect import Defaults
 

@@ -43,7 +43,7 @@ def mover(
 
     Exit status: 0 after a signal, 1 a task failed, 2 there are no credentials.
     """
-    from adapters.cli.output.message import message
+    from adapters.cli.output.terminal import message
     from adapters.mover.decision import MoverBounds
     from adapters.mover.main import MoverFailedError, MoverStartError, process_name, serve
     from adapters.mover.mover import MoverSettings

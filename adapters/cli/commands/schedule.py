@@ -108,8 +108,8 @@ def schedule(
     """
     from adapters.cli.commands.options import parse_time
     from adapters.cli.input.origin import read_files
-    from adapters.cli.output.progress import progress
     from adapters.cli.output.report import SUMMARY, of_results
+    from adapters.cli.output.terminal import progress
     from adapters.cli.schedule import RunOptions, started
     from adapters.dialects.dialect import Defaults
 
@@ -135,21 +135,21 @@ def schedule(
 
 
 def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
-    from adapters.cli.output.message import message
+    from adapters.cli.output.terminal import message
 
     pods = filter(part.shows, run.pods())
     cards = run.cards() if part.cards else ()
     match output:
         case ReportFormat.JSON:
-            from adapters.cli.output.json_report import json_report
+            from adapters.cli.output.streamed_report import json_report
 
             _stream(json_report(pods, cards))
         case ReportFormat.YAML:
-            from adapters.cli.output.yaml_report import yaml_report
+            from adapters.cli.output.streamed_report import yaml_report
 
             _stream(yaml_report(pods, cards))
         case ReportFormat.CSV | ReportFormat.NAME:
-            from adapters.cli.output.report_fields import pod_row
+            from adapters.cli.output.report import pod_row
             from adapters.cli.output.rows import RowFormat, formatted
 
             rows = [*map(pod_row, pods)]

@@ -58,7 +58,7 @@ def translate(
 
     Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
     """
-    from adapters.cli.output.message import write_file
+    from adapters.cli.output.terminal import write_file
     from adapters.cli.translate.dialect_words import targets
     from adapters.cli.translate.output import as_report, as_table
     from adapters.cli.translate.translation import translate as translated

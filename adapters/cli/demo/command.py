@@ -29,11 +29,9 @@ from adapters.cli.demo.schedulers import (
 )
 from adapters.cli.input.origin import read_files
 from adapters.cli.input.source import InputError
-from adapters.cli.output.bar import color
-from adapters.cli.output.card_table import WIDE, write_cards
-from adapters.cli.output.message import message
 from adapters.cli.output.report import CardLine, Sharer
-from adapters.cli.output.terminal import terminal_page
+from adapters.cli.output.table import WIDE, color, write_cards
+from adapters.cli.output.terminal import message, terminal_page
 from adapters.wire.kube import Metadata, Pod
 from adapters.wire.visible import visible, visible_lines
 from core.hardware.card import Card

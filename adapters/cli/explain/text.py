@@ -8,8 +8,7 @@ from adapters.accounting.answer.eviction import NodeEviction
 from adapters.cli.explain.explanation import PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
-from adapters.cli.output.report import GangLine
-from adapters.cli.output.report_fields import gang_fields
+from adapters.cli.output.report import GangLine, gang_fields
 from adapters.wire.kube import full_name
 from adapters.wire.visible import visible
 from core.feasibility.smallest_change import ChangeKind, RequestChange

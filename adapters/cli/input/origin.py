@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.cli.input.manifests import Manifests, Progress, manifests
 from adapters.cli.input.source import sources
-from adapters.cli.output.delayed import delayed
-from adapters.cli.output.message import message
-from adapters.cli.output.terminal import may_be_terminal
+from adapters.cli.output.terminal import delayed, may_be_terminal, message
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.visible import visible
 

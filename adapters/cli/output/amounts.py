@@ -1,23 +1,28 @@
-"""Amounts of cards in words: what a request asks for, and what a share is."""
+"""Amounts and names in words: what a request asks for, what a share is, which pods and nodes."""
+
+from collections.abc import Sequence
 
 from adapters.wire.agent_report import Use
 from core.hardware.quantity import MIB, format_gib
 from core.requests.grant import Allocation, Grant
 from core.requests.request import ContainerRequest, Request
 
+MAX_NODE_NAMES = 3
+"""Nodes that are named, at most, where many have the same text."""
+
 
 def gib(amount: int) -> str:
-    """Bytes in GiB with one decimal."""
+    """Return bytes in GiB with one decimal."""
     return format_gib(amount)
 
 
 def percent(amount: int) -> str:
-    """Percent of a card's compute."""
+    """Return percent of a card's compute."""
     return f"{amount}%"
 
 
 def request_text(request: Request) -> str:
-    """What a pod asks for, container by container, such as ``2 cards: 4.0 GiB, 50% each``."""
+    """Return what a pod asks for, container by container: ``2 cards: 4.0 GiB, 50% each``."""
     several = len(request.containers) > 1
     return "; ".join(
         f"{each.name}: {container_text(each)}" if several else container_text(each)
@@ -26,7 +31,7 @@ def request_text(request: Request) -> str:
 
 
 def container_text(container: ContainerRequest) -> str:
-    """What one container asks for."""
+    """Return what one container asks for."""
     cards = "1 card" if container.count == 1 else f"{container.count} cards"
     if container.exclusive:
         return f"{cards}, whole"
@@ -41,30 +46,48 @@ def container_text(container: ContainerRequest) -> str:
 
 
 def memory_of(allocation: Allocation) -> int:
-    """Bytes of all grants of a pod."""
+    """Return the bytes of all grants of a pod."""
     return sum(grant.memory for grant in allocation.grants)
 
 
 def compute_of(allocation: Allocation) -> int:
-    """Percent of all grants of a pod."""
+    """Return the percent of all grants of a pod."""
     return sum(grant.compute for grant in allocation.grants)
 
 
 def grant_text(grant: Grant) -> str:
-    """One share, such as ``4.0 GiB, 50%``."""
+    """Return one share in words, such as ``4.0 GiB, 50%``."""
     slice_ = f" ({grant.slice.profile})" if grant.slice else ""
     return f"{gib(grant.memory)} GiB{f', {grant.compute}%' if grant.compute else ''}{slice_}"
 
 
 def used(use: Use) -> tuple[str, str]:
-    """Memory in GiB and compute in percent; empty where it is unknown."""
+    """Return memory in GiB and compute in percent; empty where it is unknown."""
     memory = "" if use.memory is None else gib(use.memory)
     return memory, "" if use.compute is None else percent(use.compute)
 
 
 def used_fields(use: Use) -> dict[str, int | None]:
-    """A card's use as fields of JSON, YAML and CSV; memory in MiB, compute in percent."""
+    """Return a card's use as fields of JSON, YAML and CSV; memory in MiB, compute in percent."""
     return {
         "usedMiB": None if use.memory is None else use.memory // MIB,
         "usedCompute": use.compute,
     }
+
+
+def short(full_name: str) -> str:
+    """Return the name of a pod; with its namespace where it is not ``default``."""
+    return full_name.removeprefix("default/")
+
+
+def named(nodes: Sequence[str], count: int | None = None) -> str:
+    """Return the first nodes by name, and the number of the others.
+
+    Args:
+        nodes: ``MAX_NODE_NAMES`` or more of them, or all.
+        count: how many there are; None where these are all.
+    """
+    count = len(nodes) if count is None else count
+    if count <= MAX_NODE_NAMES:
+        return ", ".join(nodes)
+    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {count - MAX_NODE_NAMES} more nodes"

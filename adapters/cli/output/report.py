@@ -1,17 +1,22 @@
-"""The result of a run."""
+"""The result of a run, and its fields in JSON and YAML, which are a contract."""
 
-from collections.abc import Iterable, Mapping
+from array import array
+from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
 from adapters.accounting.answer.answer import NodeGroup
 from adapters.accounting.gang_cache import Gang
-from adapters.cli.output.node_texts import NodeTexts
+from adapters.cli.output.rows import Row
 from core.hardware.card import Card
 from core.hardware.mig import Slice
+from core.hardware.quantity import MIB
 
 EVERY = "*"
 """Replaces the container's name where a record has a share for all containers of the pod."""
+
+HEAD = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ScheduleReport"}
+"""The first fields of a report."""
 
 
 class PodResult(Enum):
@@ -70,6 +75,39 @@ class GangLine:
     def of(cls, gang: Gang | None) -> "GangLine | None":
         """The line of a gang."""
         return None if gang is None else cls(str(gang.ref), gang.ref.api.value, gang.minimum)
+
+
+class NodeTexts(Mapping[str, str]):
+    """Texts of nodes, by the node's name; few texts of many nodes differ.
+
+    Attributes:
+        names: of the nodes, in order.
+        ids: for each of the names the position of its text in ``texts``.
+        texts: every text once.
+    """
+
+    def __init__(
+        self, names: Sequence[str] = (), ids: "array[int] | None" = None, texts: Sequence[str] = ()
+    ) -> None:
+        self.names = names
+        self.ids = array("i") if ids is None else ids
+        self.texts = texts
+        self._text_of: dict[str, str] | None = None
+
+    def __getitem__(self, name: str) -> str:
+        if self._text_of is None:
+            self._text_of = dict(self.items())
+        return self._text_of[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def items(self) -> ItemsView[str, str]:
+        """Each name with its text."""
+        return dict(zip(self.names, map(self.texts.__getitem__, self.ids), strict=True)).items()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,3 +219,79 @@ def of_results(words: Iterable[str], *, cards: bool, namespace: str | None = Non
     return ReportPart(
         frozenset().union(*results) if results else EVERYTHING.results, cards, namespace
     )
+
+
+def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
+    """Return the fields of a pod.
+
+    Args:
+        pod: the pod.
+        nodes: by name, why it does not fit. They come last.
+    """
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "uid": pod.uid,
+        "dialect": pod.dialect,
+        "gang": gang_fields(pod.gang),
+        "placed": pod.node is not None,
+        "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
+        "node": pod.node,
+        "containers": {
+            name: [_share(share) for share in shares] for name, shares in pod.containers.items()
+        },
+        "annotations": dict(pod.annotations),
+        "labels": dict(pod.labels),
+        "explanation": {"summary": pod.summary, "nodes": nodes},
+    }
+
+
+def gang_fields(gang: GangLine | None) -> dict[str, object] | None:
+    """Return the fields of a gang; None where the pod is bound alone."""
+    if gang is None:
+        return None
+    return {"name": gang.name, "api": gang.api, "minimum": gang.minimum}
+
+
+def card_fields(line: CardLine) -> dict[str, object]:
+    """Return the fields of a card."""
+    return {
+        "node": line.card.node,
+        "uuid": line.card.uuid,
+        "index": line.card.index,
+        "vendor": line.card.vendor,
+        "model": line.card.model,
+        "memoryMiB": line.card.memory // MIB,
+        "usedMemoryMiB": line.memory // MIB,
+        "usedCompute": line.compute,
+        "sharers": [sharer.pod for sharer in line.sharers],
+    }
+
+
+def _share(share: ShareLine) -> dict[str, object]:
+    part = share.slice
+    return {
+        "uuid": share.uuid,
+        "index": share.index,
+        "memoryMiB": share.memory // MIB,
+        "compute": share.compute,
+        "mig": None if part is None else {"profile": part.profile, "start": part.start},
+    }
+
+
+def pod_row(pod: PodLine) -> Row:
+    """Return the row of a pod; its amounts are those of all its shares together."""
+    shares = [share for shares in pod.containers.values() for share in shares]
+    fields: dict[str, object] = {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "result": pod.result.value,
+        "dialect": pod.dialect,
+        "node": pod.node,
+        "cards": [share.uuid for share in shares],
+        "memoryMiB": sum(share.memory for share in shares) // MIB,
+        "compute": sum(share.compute for share in shares),
+        "summary": pod.summary,
+        "gang": None if pod.gang is None else pod.gang.name,
+    }
+    return Row(f"pod/{pod.name}", (), fields)

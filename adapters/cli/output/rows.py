@@ -1,6 +1,7 @@
-"""Rows of values: aligned columns as kubectl prints them, JSON, YAML, CSV or names.
+"""Values and rows of them: aligned columns as kubectl prints them, JSON, YAML, CSV or names.
 
-Lines never wrap and have no blanks at their end, so that other programs can read them.
+Lines never wrap and have no blanks at their end, so that other programs can read them; no
+character is written that is not printable.
 """
 
 import csv
@@ -9,9 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from adapters.cli.output.encoded import as_json, as_yaml
+import orjson
+import yaml
+
 from adapters.cli.output.page import TextColumn, TextPage, span
-from adapters.wire.visible import visible, visible_cell
+from adapters.wire.visible import escaped, visible, visible_cell
 
 GAP = 3
 """Blanks between two columns."""
@@ -132,3 +135,33 @@ def _plain(value: object) -> object:
     if isinstance(value, str):
         return visible_cell(value)
     return "" if value is None else value
+
+
+def as_json(plain: object) -> str:
+    """Return indented JSON with a newline at the end."""
+    return f"{encoded(plain).decode()}\n"
+
+
+def encoded(plain: object) -> bytes:
+    """Return indented JSON."""
+    found = orjson.dumps(plain, option=orjson.OPT_INDENT_2)
+    if found.isascii() and b"\x7f" not in found:
+        return found
+    return escaped(found.decode()).encode()
+
+
+def as_yaml(plain: object) -> str:
+    """Return YAML, in the order of the keys; long texts stay on one line."""
+    text = _dumped(plain, as_it_is=True)
+    if all(line.isprintable() for line in text.split("\n")):
+        return text
+    return _dumped(plain, as_it_is=False)
+
+
+def _dumped(plain: object, *, as_it_is: bool) -> str:
+    """Return YAML, in which each character beyond ASCII is an escape or as it is."""
+    dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+    text: str = yaml.dump(
+        plain, Dumper=dumper, sort_keys=False, allow_unicode=as_it_is, width=1 << 20
+    )
+    return text

@@ -1,12 +1,14 @@
-"""The report as a table: the pods, why some were not placed, and a bar for each card."""
+"""The report as a table: the pods, why some were not placed, and a bar for each card.
+
+A bar shows how full a card is, with one stretch for each dialect that has a part of it allocated.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import Protocol
 
-from adapters.cli.output.bar import color
-from adapters.cli.output.card_table import write_cards
-from adapters.cli.output.names import named, short
+from adapters.cli.output.amounts import named, short
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
 from adapters.cli.output.report import (
     EVERYTHING,
@@ -17,7 +19,9 @@ from adapters.cli.output.report import (
     ReportPart,
     ShareLine,
 )
-from core.hardware.quantity import format_bytes
+from adapters.dialects import registry
+from adapters.dialects.info import DialectStyle
+from core.hardware.quantity import GIB, format_bytes
 
 MAX_REASONS = 8
 """Different reasons that are printed, at most."""
@@ -32,6 +36,22 @@ _MARKS = {
 """A result's symbol with Unicode, without it, and its color."""
 
 _COLUMNS = (TextColumn(),) * 5
+
+WIDE = 120
+"""Columns of a terminal that has room for the card's uuid beside its bar."""
+
+WIDEST_BAR = 40
+"""Columns of a bar, at most."""
+
+_INDEX = TextColumn(right=True, least=4)
+_MEMORY = TextColumn(right=True, least=16, folds=False)
+_COMPUTE = TextColumn(right=True, least=12, folds=False)
+_UUID = TextColumn(folds=False)
+
+UNPARSED = "red"
+"""The color of allocations that could not be parsed."""
+
+_UNREAD = DialectStyle(UNPARSED, UNPARSED, "■", "#")
 
 
 class Reported(Protocol):
@@ -169,3 +189,121 @@ def _sum(counts: Counter[PodResult], *, complete: bool) -> Spans:
         parts.append(f"{counts[PodResult.SKIPPED]} skipped")
     style = "green" if complete else "yellow"
     return (", ".join(parts), style), ("; -o yaml shows their annotations", "grey50")
+
+
+def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
+    """Write the nodes with a card in use, the names of the others, and the meaning of the bars.
+
+    Args:
+        lines: by node.
+        page: gets nothing where there is no card.
+    """
+    idle: list[str] = []
+    dialects: set[str] = set()
+    for node, group in groupby(lines, key=lambda line: line.card.node):
+        here = list(group)
+        if any(line.sharers for line in here):
+            _write_node(here, page)
+            dialects |= {sharer.dialect for line in here for sharer in line.sharers}
+        else:
+            idle.append(node)
+    if idle:
+        page.line(span(f"Idle: {named(idle)}", "grey50"))
+    if dialects:
+        page.line(_legend(dialects, page))
+
+
+def _write_node(lines: Sequence[CardLine], page: TextPage) -> None:
+    node = lines[0].card.node
+    models = ", ".join(dict.fromkeys(line.card.model for line in lines))
+    known = ", ".join(sorted({name for line in lines for name in line.card.dialects}))
+    page.line(((node, "bold"), (f"  {models}, described by {known}", "grey50")))
+    wide = page.width is None or page.width >= WIDE
+    width = WIDEST_BAR if page.width is None else min(max(10, page.width // 5), WIDEST_BAR)
+    uuids = (_UUID,) if wide else ()
+    rows = [
+        (
+            span(f"#{line.card.index}"),
+            bar(line, width, colored=page.colored, ascii_only=page.ascii_only),
+            span(f"{line.memory / GIB:.1f} of {line.card.memory / GIB:.1f} GiB"),
+            span(f"{line.compute}% compute"),
+            *((span(line.card.uuid, "grey50"),) if wide else ()),
+            _sharers(line),
+        )
+        for line in lines
+        if line.sharers
+    ]
+    columns = (_INDEX, TextColumn(least=width), _MEMORY, _COMPUTE, *uuids, TextColumn())
+    page.table(columns, rows)
+    idle = " ".join(f"#{line.card.index}" for line in lines if not line.sharers)
+    if idle:
+        page.line(span(f"idle: {idle}", "grey50"), indent=2)
+
+
+def _sharers(line: CardLine) -> Spans:
+    spans: list[tuple[str, str]] = []
+    for sharer in line.sharers:
+        if spans:
+            spans.append((", ", ""))
+        if sharer.blocking:
+            spans.append((f"{short(sharer.pod)} (unknown: blocks the card)", UNPARSED))
+        else:
+            spans.append((short(sharer.pod), color(sharer.dialect)))
+    return tuple(spans)
+
+
+def _legend(dialects: set[str], page: TextPage) -> Spans:
+    spans: list[tuple[str, str]] = []
+    names = registry.names()
+    for dialect in (
+        *(name for name in names if name in dialects),
+        *sorted(dialects.difference(names)),
+    ):
+        mark = fill(dialect, colored=page.colored, ascii_only=page.ascii_only)
+        spans += (mark * 2, color(dialect)), (f" {dialect}  ", "")
+    free = "." if page.ascii_only else "░"
+    return (*spans, (free * 2, "grey50"), (" free", ""))
+
+
+def color(dialect: str | None) -> str:
+    """The terminal color of a dialect; ``UNREAD`` where no dialect has this name."""
+    return _style(dialect).terminal_color
+
+
+def fill(dialect: str, *, colored: bool, ascii_only: bool) -> str:
+    """The character that draws a dialect's part of a bar."""
+    if ascii_only:
+        return _style(dialect).letter
+    return "█" if colored else _style(dialect).fill
+
+
+def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Spans:
+    """Draw a card's memory: what each dialect has allocated, then what is free.
+
+    A dialect with any allocation is at least one character wide as long as there is room.
+
+    Args:
+        line: the card.
+        width: characters, 1 or more.
+        colored: the terminal has colors.
+        ascii_only: the terminal shows ASCII only.
+    """
+    allocated: dict[str, int] = {}
+    for sharer in line.sharers:
+        amount = line.card.memory if sharer.blocking else sharer.memory
+        allocated[sharer.dialect] = allocated.get(sharer.dialect, 0) + amount
+    drawn: list[tuple[str, str]] = []
+    room = width
+    for dialect, amount in allocated.items():
+        share = round(amount * width / line.card.memory) if line.card.memory else width
+        length = min(max(share, 1), room)
+        character = fill(dialect, colored=colored, ascii_only=ascii_only)
+        drawn.append((character * length, color(dialect)))
+        room -= length
+    free = "." if ascii_only else "░"
+    return (*drawn, (free * room, "grey50"))
+
+
+def _style(dialect: str | None) -> DialectStyle:
+    info = registry.named(dialect or "")
+    return _UNREAD if info is None else info.style

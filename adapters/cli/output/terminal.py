@@ -1,18 +1,52 @@
-"""Standard output as a page: a terminal, or another program."""
+"""What a person sees: standard output as a page, lines beside it, and the progress of long work.
+
+rich is imported where a stream is a terminal.
+"""
 
 import os
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, TextIO
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, TextIO, TypeVar
+
+import typer
 
 from adapters.cli.output.page import TextPage, unpainted
+from adapters.wire.visible import visible, visible_lines
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress
+    from rich.status import Status
+
+T = TypeVar("T")
+
+PATIENCE = 0.5
+"""Seconds for which a person waits without being shown that something happens."""
+
+LONG = 200
+"""Pending pods from which on a terminal shows a progress bar."""
 
 _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 """Variables by which a user calls a pipe a terminal. Source: rich 14 console.py, is_terminal."""
+
+
+def message(kind: str, text: object) -> None:
+    """Write one line on standard error.
+
+    Args:
+        kind: ``note``, ``warning``, or ``dragoman`` for an error.
+        text: a sentence, which may contain foreign text.
+    """
+    typer.echo(f"{kind}: {visible(str(text))}", err=True)
+
+
+def write_file(text: str) -> None:
+    """Write a changed file of the user: byte by byte to a program, visible on a terminal."""
+    typer.echo(visible_lines(text) if sys.stdout.isatty() else text, nl=False)
 
 
 def may_be_terminal(stream: TextIO) -> bool:
@@ -56,3 +90,105 @@ def _painter(console: "Console") -> Callable[[str, str], str]:
         return f"{before}{text}{after}"
 
     return paint
+
+
+@contextmanager
+def delayed(display: "Progress | Status") -> Iterator[None]:
+    """Show something after ``PATIENCE`` until the block ends; nothing where it ends before."""
+    lock = threading.Lock()
+    ended = started = False
+
+    def start() -> None:
+        nonlocal started
+        with lock:
+            if not ended:
+                display.start()
+                started = True
+
+    timer = threading.Timer(PATIENCE, start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        with lock:
+            ended = True
+        if started:
+            display.stop()
+
+
+def progress(pods: Sequence[T], least: int = LONG, verb: str = "Placing") -> Iterable[T]:
+    """Iterate over pods, or groups of them; a terminal shows a bar where it takes long.
+
+    Args:
+        pods: in order.
+        least: of fewer no bar is shown.
+        verb: what is done with them.
+    """
+    if len(pods) < least or not may_be_terminal(sys.stderr):
+        return pods
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        return pods
+
+    def tracked() -> Iterator[T]:
+        bar = Progress(console=console, transient=True)
+        with delayed(bar):
+            yield from bar.track(pods, description=f"{verb} pods")
+
+    return tracked()
+
+
+class StepDisplay:
+    """Writes lines to standard output, notes to standard error; a context manager.
+
+    A terminal shows below them, while the block runs, what is done now.
+    """
+
+    def __init__(self) -> None:
+        """Show nothing yet."""
+        from rich.console import Console
+        from rich.status import Status
+
+        console = Console(stderr=True)
+        self._status = Status("", console=console) if console.is_terminal else None
+
+    def __enter__(self) -> Self:
+        if self._status is not None:
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def line(self, text: str) -> None:
+        """Something that has happened."""
+        self._between(lambda: typer.echo(visible(text)))
+
+    def note(self, text: str) -> None:
+        """Something that a person should know."""
+        self._between(lambda: message("note", text))
+
+    def now(self, text: str) -> None:
+        """What is done now."""
+        if self._status is not None:
+            from rich.markup import escape
+
+            self._status.update(escape(visible(text)))
+
+    def _between(self, write: Callable[[], None]) -> None:
+        if self._status is not None:
+            self._status.stop()
+        write()
+        if self._status is not None:
+            self._status.start()

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, Source
-from adapters.cli.output.json_report import json_report
-from adapters.cli.output.yaml_report import yaml_report
+from adapters.cli.output.streamed_report import json_report, yaml_report
 from adapters.cli.schedule import RunOptions, started
 from adapters.dialects.dialect import Defaults
 

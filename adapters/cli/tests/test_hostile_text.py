@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.cli.output.encoded import as_json, as_yaml
-from adapters.cli.output.message import write_file
+from adapters.cli.output.rows import as_json, as_yaml
+from adapters.cli.output.terminal import write_file
 from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound
 from adapters.cli.tests.command import command
 from adapters.wire.visible import visible, visible_cell, visible_lines

@@ -10,8 +10,7 @@ from typer.testing import CliRunner
 
 from adapters.cli.commands.options import parse_time
 from adapters.cli.main import app
-from adapters.cli.output.delayed import PATIENCE
-from adapters.cli.output.progress import progress
+from adapters.cli.output.terminal import PATIENCE, progress
 from adapters.cli.tests.builders import AT, Plain, node, pod, report, run, stream, uuid, volcano
 from adapters.wire.kube import Pod
 

@@ -7,11 +7,8 @@ import orjson
 import pytest
 import yaml
 
-from adapters.cli.output.json_report import json_report
-from adapters.cli.output.node_texts import NodeTexts
-from adapters.cli.output.report import PodLine, PodResult
-from adapters.cli.output.report_fields import HEAD, pod_fields
-from adapters.cli.output.yaml_report import yaml_report
+from adapters.cli.output.report import HEAD, NodeTexts, PodLine, PodResult, pod_fields
+from adapters.cli.output.streamed_report import json_report, yaml_report
 from adapters.cli.tests.builders import node, pod, run, stream, volcano
 
 NAMES = ("n1", "node-b.example.com", "123", "true", "null", "a: b", "- c", "ö", "x" * 200, "q\"'")

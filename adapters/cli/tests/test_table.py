@@ -8,10 +8,9 @@ from rich.console import Console
 
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
-from adapters.cli.output.bar import bar
 from adapters.cli.output.page import Spans
 from adapters.cli.output.report import CardLine, Sharer
-from adapters.cli.output.table import write_report
+from adapters.cli.output.table import bar, write_report
 from adapters.cli.output.terminal import terminal_page
 from adapters.cli.schedule import Run, RunOptions, started
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterator
 
-from adapters.cli.output.encoded import as_json
-from adapters.cli.output.rows import Column, Row, table
+from adapters.cli.output.rows import Column, Row, as_json, table
 from adapters.cli.translate.translation import TranslatedPod, Translation
 from adapters.wire.visible import visible
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adapters.cli.input.source import InputError
-from adapters.cli.output.encoded import as_json, as_yaml
 from adapters.cli.output.rows import (
     Column,
     Row,
     RowFormat,
+    as_json,
+    as_yaml,
     formatted,
     listed,
 )

@@ -8,7 +8,7 @@ from adapters.cli.doctor.finding import CheckResult, ok, warning
 from adapters.cli.doctor.objects import ProgramNode
 from adapters.cli.doctor.observed import Observed
 from adapters.cli.doctor.programs import ProgramContainer, ProgramPod
-from adapters.cli.output.names import named
+from adapters.cli.output.amounts import named
 from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.device_plugins import read_plugin_node
