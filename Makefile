@@ -105,7 +105,7 @@ golden: .venv/.stamp  ## rewrite the golden files; review the diff
 
 proto: .venv/.stamp  ## generate code from the proto files
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
-		adapters/service/grpc/dragoman.proto adapters/dra_driver/proto/*.proto
+		adapters/service/grpc/dragoman.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. e2e/harness/node/proto/*.proto
 	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. adapters/agent/nri/tests/proto/*.proto
 

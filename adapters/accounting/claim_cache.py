@@ -164,8 +164,6 @@ class ClaimCache:
     def holding(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...]:
         """Return what claims hold of a node's cards.
 
-        A claim whose scheduler waits for the ledger holds nothing: the ledger can reject it.
-
         Args:
             ledger: of the node, as it is stored.
             node: with its cards as they are now.
@@ -173,13 +171,8 @@ class ClaimCache:
         held = (
             holding(claim, node, self.devices, ledger.allocations.get(claim.uid))
             for claim in self._on(node.name)
-            if not claim.pending
         )
         return tuple(each for each in held if each is not None)
-
-    def undecided(self, node: str) -> list[Claim]:
-        """Return the claims whose scheduler waits for the ledger's answer."""
-        return [each for each in self._on(node) if each.pending and not each.rejected]
 
     def shadowed(self, ledger: NodeLedger) -> tuple[ShadowDevice, ...]:
         """Return what others than claims have of the devices of a node.

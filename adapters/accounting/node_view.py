@@ -7,7 +7,7 @@ from types import MappingProxyType
 from adapters.dialects.adoption.adopt import adopt, disagreements
 from adapters.dialects.dialect import Dialect
 from adapters.wire.kube import Pod
-from adapters.wire.records.hardware import DeallocatedClaim, DeviceHolding
+from adapters.wire.records.hardware import DeviceHolding
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -38,7 +38,6 @@ class NodeView:
         wall: nanoseconds since 1970.
         holdings: devices that the kubelet assigned, as the node's agent reports them.
         stopped: uids of deleted pods of which no container runs, as the node's agent reports.
-        deallocated: claims of our driver, as the node's agent reports.
         read: reads a pod's annotations.
         compare: compares a pod's annotations with its request.
         has_agent: whether an agent reports about the node.
@@ -62,7 +61,6 @@ class NodeView:
     compare: Compare = disagreements
     has_agent: bool = False
     claims: Sequence[Allocation] = ()
-    deallocated: Sequence[DeallocatedClaim] = ()
     refused: Mapping[str, str] = field(default_factory=lambda: NOT_REFUSED)
     is_lost: bool = False
     consumers: Sequence[Pod] = ()

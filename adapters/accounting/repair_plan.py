@@ -246,26 +246,20 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
         )
     if not _is_over(allocation, view):
         return None
-    stopped = _has_stopped(allocation, view)
-    return Release(allocation, cause if stopped else ReleaseCause.UNCONFIRMED)
+    return Release(
+        allocation, cause if _has_stopped(allocation, view) else ReleaseCause.UNCONFIRMED
+    )
 
 
 def _is_over(kept: Allocation, view: NodeView) -> bool:
     """Return whether the containers for which an allocation is kept have ended."""
-    stopped = _has_stopped(kept, view)
-    if stopped is None and kept.release_by is not None:
-        return view.wall >= kept.release_by * SECOND
-    return bool(stopped)
+    is_late = kept.release_by is not None and view.wall >= kept.release_by * SECOND
+    return is_late or _has_stopped(kept, view)
 
 
-def _has_stopped(allocation: Allocation, view: NodeView) -> bool | None:
-    """Return whether no container has the cards any more; None where the agent does not say."""
-    if allocation.dialect != DRA:
-        return allocation.uid in view.stopped or None
-    for each in view.deallocated:
-        if (each.uid, each.release_by) == (allocation.uid, allocation.release_by):
-            return not each.prepared
-    return None
+def _has_stopped(allocation: Allocation, view: NodeView) -> bool:
+    """Return whether the agent says that no container has the cards; of claims it says nothing."""
+    return allocation.dialect != DRA and allocation.uid in view.stopped
 
 
 def _release_cause(allocation: Allocation, view: NodeView) -> ReleaseCause | None:

@@ -82,21 +82,6 @@ class MonitorConfig(_Section, frozen=True):
     listen: str = ":9394"
 
 
-class DraSection(_Section, frozen=True):
-    """Dynamic Resource Allocation: our driver, and its folders on the host.
-
-    Attributes:
-        cdi: in which the runtime looks for files of the Container Device Interface.
-        kubelet: its root folder.
-        conditions: whether schedulers bind a pod of a claim only when a condition says that the
-            ledger has the claim.
-    """
-
-    cdi: str = "/var/run/cdi"
-    kubelet: str = "/var/lib/kubelet"
-    conditions: bool = False
-
-
 class HamiSection(_Section, frozen=True):
     """Paths of HAMi-core; see ``HamiCore``."""
 
@@ -157,7 +142,6 @@ class AgentConfig(_Section, frozen=True):
     publish: PublishConfig = PublishConfig()
     mig: MigConfig = MigConfig()
     monitor: MonitorConfig = MonitorConfig()
-    dra: DraSection = DraSection()
     exempt: tuple[str, ...] = ()
     profiles: dict[str, ProfileSection] = msgspec.field(default_factory=dict[str, ProfileSection])
 

@@ -23,7 +23,6 @@ from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.hardware_source import hardware_source
-from adapters.agent.hook.claim_files import ClaimFiles
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import none_assigned
@@ -115,16 +114,14 @@ class Followers:
     Attributes:
         containers: those that run, for metrics.
         stopped: pods without a running container, whose cards the service may release.
-        claims: the files of prepared ResourceClaims.
     """
 
     containers: ContainerRegistry
     stopped: StoppedPods
-    claims: ClaimFiles
 
     def observe(self, event: ContainerEvent) -> None:
         """Follow an event of the runtime."""
-        for follower in (self.containers, self.stopped, self.claims):
+        for follower in (self.containers, self.stopped):
             follower.observe(event)
 
 
@@ -152,9 +149,7 @@ async def run(config: AgentConfig) -> None:
     caches = cache_root(vendors)
     hardware = LocalCards.of(config, node, grants)
     kubelet = KubeletView.of(config, grants, hardware)
-    followers = Followers(
-        ContainerRegistry(caches), StoppedPods(grants), ClaimFiles(Path(config.dra.cdi), grants)
-    )
+    followers = Followers(ContainerRegistry(caches), StoppedPods(grants))
     ledger = _ledger_client(config, node, grants, hardware, kubelet, followers)
     reporter, watchdog = ContainerReporter(emit=ledger.emit), Watchdog()
     equipment = EquipmentSource(grants, vendors, hardware.found, hardware.partitioner)
@@ -196,7 +191,6 @@ def _plugin(
         equipment.equipment,
         frozenset(config.exempt),
         none_assigned if kubelet.assignments is None else kubelet.assignments.given,
-        Path(config.dra.cdi),
     )
     return NriPlugin(
         Path(config.socket),
@@ -254,14 +248,12 @@ def _ledger_client(
         SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut),
         tuple if devices is None else lambda: devices.found,
         followers.stopped.confirmed,
-        followers.claims.deallocated,
     )
     publisher = HardwarePublisher(credentials, node, status.desired)
     loop = asyncio.get_running_loop()
     hardware.watcher.subscribers.append(publisher.wake)
     followers.stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
-    followers.claims.subscribers.append(publisher.wake)
-    work = [publisher.run(), followers.claims.run()]
+    work = [publisher.run()]
     if devices is not None:
         devices.subscribers.append(publisher.wake)
         work.append(devices.run())

@@ -12,7 +12,6 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.clock import SystemClock
-from adapters.service.decide.conversion_policy import ConversionPolicy
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
@@ -30,7 +29,6 @@ from adapters.service.decide.ports import (
 )
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
-from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.exported_metrics import ExportedMetrics
 from adapters.service.memory import FreedMemory
 from adapters.service.observe.card_metrics import CardMetrics
@@ -192,10 +190,8 @@ class ServiceRuntime:
         Args:
             more: routes that only this composition has.
         """
-        policy = self.conversion()
-        converter = None if policy is None else PodConverter(self.service, policy)
         routes = {
-            **schedulers(self.service, self._required_plugin, converter),
+            **schedulers(self.service, self._required_plugin),
             **people(self.service, self._exported.all, self.decision_log.latest),
             **dashboard(self.service, self.decision_log, self._unbound, self._agents, self._plans),
             ("GET", "/metrics/usage"): exposition(self._exported.usage),
@@ -203,12 +199,6 @@ class ServiceRuntime:
         }
         hosts = [name.lower() for name in self._settings.hosts]
         return App(routes, self.decision_log, self._budget, hosts)
-
-    def conversion(self) -> ConversionPolicy | None:
-        """Return which pods are converted to claims; None where none is."""
-        dra = self._settings.dra
-        policy = ConversionPolicy(self.service, dra.convert_namespaces, dra.convert_schedulers)
-        return policy if dra.convert else None
 
     def configure(self, settings: Settings) -> None:
         """Apply the settings that need no restart.

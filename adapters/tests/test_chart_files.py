@@ -18,7 +18,6 @@ from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax import keys as metax_keys
 from adapters.dialects.metax.dialect import Metax
-from adapters.dialects.translation import conversion
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.service.in_cluster.scheduler_config import config_map_names
@@ -69,7 +68,7 @@ def test_artifact_hub_learns_the_images_and_kinds_of_this_version() -> None:
 
 
 def test_the_webhook_on_pods_has_every_annotation_that_only_a_scheduler_may_write() -> None:
-    keys = registry.service_keys() | {conversion.KEY}
+    keys = registry.service_keys()
 
     assert (FILES / "result-keys.txt").read_text().split() == sorted(keys)
 

@@ -254,29 +254,11 @@ class ConsumerReference(Wire, frozen=True, gc=False):
     uid: str = ""
 
 
-class DeviceCondition(Wire, frozen=True, gc=False):
-    """What a driver, or another component, says about an allocated device."""
-
-    type: str = ""
-    status: str = ""
-
-
-class AllocatedDeviceStatus(Wire, frozen=True, gc=False):
-    """The state of one allocated device."""
-
-    driver: str = ""
-    pool: str = ""
-    device: str = ""
-    share_id: str | None = msgspec.field(default=None, name="shareID")
-    conditions: tuple[DeviceCondition, ...] | None = None
-
-
 class ClaimStatus(Wire, frozen=True, gc=False):
     """The status of a claim; without an allocation it has no device."""
 
     allocation: ClaimAllocation | None = None
     reserved_for: tuple[ConsumerReference, ...] | None = None
-    devices: tuple[AllocatedDeviceStatus, ...] | None = None
 
 
 class ResourceClaim(Wire, frozen=True, gc=False):

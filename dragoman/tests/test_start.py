@@ -101,11 +101,8 @@ def test_the_command_as_a_module_is_not_changed_either(installed: Path, tmp_path
     assert done.stdout.startswith("dragoman "), done.stderr
 
 
-@pytest.mark.parametrize("module", ["adapters.agent", "adapters.dra_driver"])
-def test_the_agent_and_the_driver_start_beside_a_foreign_package(
-    installed: Path, tmp_path: Path, module: str
-) -> None:
-    other = foreign(tmp_path / "foreign")
+def test_the_agent_starts_beside_a_foreign_package(installed: Path, tmp_path: Path) -> None:
+    other, module = foreign(tmp_path / "foreign"), "adapters.agent"
 
     done = run("-P", "-m", "dragoman.module", module, path=[other, installed], cwd=other)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from e2e.harness.cluster.api import Object
-from e2e.harness.workloads.claims import a_shared_card, a_slice
+from e2e.harness.workloads.claims import a_card, a_slice
 from e2e.harness.workloads.inventory import (
     Described,
     DialectRecords,
@@ -80,13 +80,12 @@ class Place:
         """The ResourceSlice of the node; None where no driver of claims serves it."""
         if self.kind != "claimed":
             return None
-        devices = [a_shared_card(at, card.uuid) for at, card in enumerate(self.cards)]
+        devices = [a_card(at, card.uuid) for at, card in enumerate(self.cards)]
         for at, (device, card) in enumerate(zip(devices, self.cards, strict=True)):
             memory = f"{card.memory}Mi"
             limits = {"default": memory, "validRange": {"min": "1Mi", "max": memory, "step": "1Mi"}}
             device["name"] = self.device(at)
             device["capacity"]["memory"] = {"value": memory, "requestPolicy": limits}
-            device["capacity"]["slots"]["value"] = str(card.slots)
         return a_slice(self.name, devices)
 
     def replaced(self, position: int, uuid: str) -> "Place":

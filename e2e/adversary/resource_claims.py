@@ -142,7 +142,7 @@ class ResourceClaims:
         return {**claim, "status": status}
 
     def _share(self, requested: Object) -> Object:
-        consumed = {"compute": "0", "slots": "1", **requested}
+        consumed = {"cores": "100", **requested}
         return {"shareID": str(self._uuid()), "consumedCapacity": consumed}
 
     def _uuid(self) -> UUID:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from e2e.adversary.cards import Card, Place
 from e2e.adversary.emitted import given, title
-from e2e.adversary.rules import FULL, Held, broken
+from e2e.adversary.rules import Held, broken
 from e2e.adversary.wanted import wanted
 from e2e.harness.cluster.api import Object
 from e2e.harness.oracles.from_annotations import bytes_of
@@ -175,11 +175,11 @@ class Witness:
             self._problems.append(f"{title(claim)} has {node}/{result['device']}, which never was")
             return
         held = [
-            Held(title(claim), each.card, each.memory, each.compute, each.compute == FULL)
+            Held(title(claim), each.card, each.memory, each.compute, "shareID" not in result)
             for each in shares_of_claim(claim, devices)
         ]
         requests = claim["spec"]["devices"]["requests"][0]["exactly"]["capacity"]["requests"]
-        asked = [(bytes_of(requests["memory"]) >> 20, int(requests.get("compute", 0)))]
+        asked = [(bytes_of(requests["memory"]) >> 20, int(requests["cores"]))]
         if asked != [(one.memory, one.compute) for one in held]:
             self._problems.append(f"{title(claim)}: {held} is not {asked}")
         self.held[uid] = held

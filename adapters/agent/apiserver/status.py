@@ -21,7 +21,6 @@ from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.log import log_event
 from adapters.dialects import registry
 from adapters.wire.records.hardware import (
-    DeallocatedClaim,
     DeviceHolding,
     HardwareRecordError,
     NodeHardware,
@@ -61,13 +60,12 @@ def desired_status(
     sharing: SharingConfig,
     holdings: tuple[DeviceHolding, ...] = (),
     stopped: tuple[str, ...] = (),
-    claims: tuple[DeallocatedClaim, ...] = (),
 ) -> NodeHardware:
     """What the node's status should be."""
     problems = sorted(hardware.problems.items())
     cards = tuple(_advertised(card, sharing) for card in hardware.cards)
     return NodeHardware(
-        cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut, claims
+        cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut
     )
 
 
@@ -91,23 +89,19 @@ class NodeStatusSource:
         sharing: how the cards are advertised.
         holdings: the devices that the kubelet assigned; None as long as that is not known.
         stopped: uids of deleted pods with an allocation and without a running container.
-        claims: the deallocated claims of our driver.
     """
 
     watcher: HardwareWatcher
     sharing: SharingConfig
     holdings: Callable[[], tuple[DeviceHolding, ...] | None]
     stopped: Callable[[], tuple[str, ...]]
-    claims: Callable[[], tuple[DeallocatedClaim, ...]]
 
     def desired(self) -> NodeHardware | None:
         """What the status should be; None as long as hardware or holdings are not known."""
         holdings = self.holdings()
         if not self.watcher.known or holdings is None:
             return None
-        return desired_status(
-            self.watcher.hardware, self.sharing, holdings, self.stopped(), self.claims()
-        )
+        return desired_status(self.watcher.hardware, self.sharing, holdings, self.stopped())
 
 
 @dataclass(slots=True)

@@ -69,7 +69,7 @@ def _missing(policy: Policy, facts: ContainerFacts) -> str:
         return f"its share: {error}"
     if isinstance(plan, NoGrantYet):
         return f"a recorded share: {plan.value}"
-    if not isinstance(facts.grant, Limits) and facts.claim is None:
+    if not isinstance(facts.grant, Limits):
         return ""
     try:
         rest = plan.minus_present(facts.container)
@@ -84,7 +84,7 @@ def _opened(facts: ContainerFacts) -> str:
 
     A new container gets ``void`` instead; one that runs already may have these cards open.
     """
-    if facts.exempt or facts.device_plugin or facts.claim is not None:
+    if facts.exempt or facts.device_plugin:
         return ""
     words = facts.visible if not isinstance(facts.grant, Limits) else facts.visible & {"all"}
     return f"{VISIBLE_DEVICES}={','.join(sorted(words))}"[:_LONGEST] if words else ""

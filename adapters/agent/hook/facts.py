@@ -12,13 +12,11 @@ from adapters.agent.hook.other_injectors import (
     mounted_words,
     visible_words,
 )
-from adapters.agent.injection.prepared import CLAIM_MARK
 from adapters.agent.nri.model import NriContainer, PodSandbox
 from adapters.dialects import allocation_record, registry
 from core.requests.limits import GrantError
 
 _ADMITTED = methodcaller("startswith", f"{allocation_record.MARK}=")
-_CLAIM = f"{CLAIM_MARK}="
 
 
 class GivenDevices(Struct, frozen=True):
@@ -82,12 +80,6 @@ class ContainerFacts(Struct, frozen=True):
         agent never waits for the allocation of a container because of its mark.
         """
         return any(map(_ADMITTED, self.container.env))
-
-    @property
-    def claim(self) -> str | None:
-        """The claim whose share the container says it has; None where it says nothing."""
-        lines = [line for line in self.container.env if line.startswith(_CLAIM)]
-        return lines[-1].removeprefix(_CLAIM) if lines else None
 
     @property
     def device_plugin(self) -> bool:

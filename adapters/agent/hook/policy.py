@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from pathlib import Path
 
 from adapters.agent.grants import Grants, GrantStatus
 from adapters.agent.hook.facts import (
@@ -20,7 +19,6 @@ from adapters.agent.injection.adjustment import Equipment, PartitioningError, pl
 from adapters.agent.injection.bypass import bypass_paths
 from adapters.agent.injection.host import HostError, realize
 from adapters.agent.injection.plan import AdjustmentPlan, RepeatedVariableError
-from adapters.agent.injection.prepared import prepared_plan
 from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
 from adapters.dialects import allocation_record
 from core.requests.limits import GrantError, Limits
@@ -28,9 +26,6 @@ from core.requests.limits import GrantError, Limits
 NO_ADJUSTMENT = Adjustment()
 
 _UNCHANGED = AdjustmentPlan()
-
-CDI_FOLDER = Path("/var/run/cdi")
-"""Where runtimes read files of the Container Device Interface."""
 
 
 class NoGrantYet(Enum):
@@ -53,14 +48,12 @@ class Policy:
         equipment: the node's hardware as it is now.
         exempt: namespaces whose containers without a share keep what their images set.
         assigned: what device plugins gave a container, as the kubelet says.
-        prepared: the folder with what our driver prepared for containers with claims.
     """
 
     grants: Grants
     equipment: Callable[[], Equipment]
     exempt: frozenset[str] = field(default_factory=frozenset[str])
     assigned: AssignedDevices = none_assigned
-    prepared: Path = CDI_FOLDER
 
     def facts(self, pod: PodSandbox, container: NriContainer) -> ContainerFacts:
         """What the other methods need to know about a container."""
@@ -96,9 +89,6 @@ class Policy:
         grant = facts.grant
         if isinstance(grant, GrantError):
             raise grant
-        claim = facts.claim
-        if claim is not None:
-            return self._of_claim(claim, facts)
         equipment = self.equipment()
         # Guards, because a class pattern would read every property, also those of no rule yet.
         match grant:
@@ -160,25 +150,9 @@ class Policy:
             )
         return kept
 
-    def _of_claim(self, claim: str, facts: ContainerFacts) -> AdjustmentPlan:
-        """What our driver prepared; the runtime has applied it already.
-
-        Raises:
-            GrantError: nothing is prepared for this container, or it has another share too.
-        """
-        if isinstance(facts.grant, Limits):
-            raise GrantError(
-                "the container has a share by its resources and one by a ResourceClaim: use one"
-            )
-        return prepared_plan(self.prepared, claim, facts.pod.uid, facts.container.name)
-
     def may_have_share(self, facts: ContainerFacts) -> bool:
         """Whether the container has, or may have, a share; then a failure must reject it."""
-        return (
-            isinstance(facts.grant, Limits | GrantError)
-            or facts.requests_share
-            or facts.claim is not None
-        )
+        return isinstance(facts.grant, Limits | GrantError) or facts.requests_share
 
     def bypass_of(self, facts: ContainerFacts) -> str:
         """Paths by which a container can reach cards outside its share; empty where none is seen.
@@ -190,18 +164,7 @@ class Policy:
         if facts.exempt or grant is GrantStatus.OTHER_COMPONENT or isinstance(grant, GrantError):
             return ""
         own = {limit.uuid for limit in grant.cards} if isinstance(grant, Limits) else set[str]()
-        equipment = self.equipment()
-        if facts.claim is not None:
-            own = self._cards_of_claim(facts.claim, facts, equipment)
-        return bypass_paths(facts.container, own, equipment)
-
-    def _cards_of_claim(self, claim: str, facts: ContainerFacts, equipment: Equipment) -> set[str]:
-        """The cards of which our driver gave the container device nodes."""
-        try:
-            nodes = set(self._of_claim(claim, facts).devices)
-        except GrantError:
-            return set()
-        return {uuid for uuid in equipment.cards if nodes & set(equipment.device_nodes(uuid))}
+        return bypass_paths(facts.container, own, self.equipment())
 
 
 def _unanswered(status: GrantStatus) -> GrantError:

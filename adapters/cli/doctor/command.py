@@ -9,7 +9,6 @@ from adapters.cli.doctor.checks import (
     claims,
     cluster,
     device_plugins,
-    driver_claims,
     injectors,
     permissions,
     renamed_resources,
@@ -38,7 +37,6 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     device_plugins.check,
     claims.check,
     claim_schedulers.check,
-    driver_claims.check,
 )
 
 

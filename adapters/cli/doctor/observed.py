@@ -9,7 +9,7 @@ from adapters.cli.doctor.network_policies import NetworkPolicy
 from adapters.cli.input.document import load_yaml
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.wire.agent_pod import COMPONENT
-from adapters.wire.dra import DeviceClass, ResourceClaim
+from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap, DeviceObject
 
 SERVICE, AGENT = "service", "node"
@@ -92,7 +92,6 @@ class Observed:
         definition: the CustomResourceDefinition of NodeLedger; None where there is none.
         device_classes: of ResourceClaims; None where the API server does not serve them, or no
             installation reads claims.
-        claims: ResourceClaims of all drivers; none where no installation reads claims.
         settings: the ConfigMaps in which schedulers and device plugins may rename resources.
         labelled: the ConfigMaps, of any name, with a label of such a file.
         secrets: the installations' Secrets, by namespace and name: the entries that are text.
@@ -116,7 +115,6 @@ class Observed:
     devices: tuple[DeviceObject, ...] = ()
     definition: objects.Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None
-    claims: tuple[ResourceClaim, ...] = ()
     settings: tuple[ConfigMap, ...] = ()
     labelled: tuple[ConfigMap, ...] = ()
     config_maps: dict[tuple[str, str], ConfigMap] = field(default_factory=dict)

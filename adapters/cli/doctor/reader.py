@@ -23,7 +23,6 @@ from adapters.cluster.api.paths import (
     NODE_LEDGERS,
     NODES,
     PODS,
-    RESOURCE_CLAIMS,
     Resource,
     segment,
 )
@@ -32,7 +31,6 @@ from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.wire.decode.decoder import Decoder
-from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import ConfigMap, DeviceObject
 
 T = TypeVar("T")
@@ -132,7 +130,6 @@ class _Reader:
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if any(map(reads_claims, seen.releases())):
             await self._classes()
-            seen.claims = await self._list(RESOURCE_CLAIMS, ResourceClaim)
         asked = {*needed(seen), *claim_schedulers.needed(seen)}
         await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.dialects.dra.conditions import awaiting, is_rejected
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
@@ -44,8 +43,6 @@ class Claim:
         pods: for which it is reserved.
         is_reserved: for a pod, or for another consumer; where nothing is known, it is.
         unread: why its status cannot be decoded; None where it can.
-        awaiting: devices for which its scheduler waits: it binds no pod before the ledger has them.
-        rejected: whether the scheduler knows that the ledger cannot have it.
         allocated_at: when a scheduler allocated the devices, as it writes it; empty where it does
             not.
     """
@@ -57,8 +54,6 @@ class Claim:
     pods: tuple[PodRef, ...] = ()
     is_reserved: bool = True
     unread: str | None = None
-    awaiting: tuple[DeviceResult, ...] = ()
-    rejected: bool = False
     allocated_at: str = ""
 
     @property
@@ -75,11 +70,6 @@ class Claim:
         rows = ((each.driver, each.pool, each.device, each.share_id) for each in self.results)
         content = msgspec.json.encode((self.allocated_at, *rows))
         return hashlib.sha256(content).hexdigest()[:_DIGITS]
-
-    @property
-    def pending(self) -> bool:
-        """Whether its scheduler binds no pod before the ledger has the claim."""
-        return bool(self.awaiting)
 
     @property
     def ref(self) -> PodRef:
@@ -114,7 +104,6 @@ def allocated(claim: ResourceClaim) -> Claim | None:
         return Claim(uid, name, nodes=_placed(_PLACED_STATUS, raw), unread=problem)
     if status.allocation is None or (is_shadow(status.allocation) and not status.reserved_for):
         return None
-    waiting = awaiting(status)
     return Claim(
         uid,
         name,
@@ -126,8 +115,6 @@ def allocated(claim: ResourceClaim) -> Claim | None:
             if each.resource == "pods"
         ),
         is_reserved=bool(status.reserved_for),
-        awaiting=waiting,
-        rejected=is_rejected(status, waiting),
         allocated_at=status.allocation.allocation_timestamp or "",
     )
 

@@ -20,8 +20,8 @@ _MEMORY_SLICE = re.compile(r"memory-?slice-?([0-9]{1,2})", re.IGNORECASE)
 MEMORY = "memory"
 """The capacity of a device that means its memory, in bytes."""
 
-SHARERS = ("slots", "shares")
-"""Capacities of a device that mean its slots: ours, and those of NVIDIA's driver."""
+SHARERS = "shares"
+"""The capacity of a device that means its slots, of NVIDIA's driver."""
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name: what identifies a device in a cluster."""

@@ -5,7 +5,7 @@ from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
-from adapters.dialects.dra import DRA, DRIVER
+from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.devices import MEMORY, Devices, PublishedDevice, means_cards, own_name
 from adapters.wire.dra import DeviceResult
@@ -19,8 +19,8 @@ from core.requests.grant import Allocation, Grant
 PRIORITY = (1 << 31) - 1
 """Above that of every pod: a scheduler evicts pods, and no claim is one."""
 
-COMPUTE = ("compute", "cores")
-"""Capacities of a device that mean its compute: ours, and those of HAMi's driver."""
+COMPUTE = "cores"
+"""The capacity of a device that means its compute, of HAMi's driver."""
 
 
 class _UnclearResultError(ValueError):
@@ -216,8 +216,6 @@ def _slot(device: PublishedDevice, card: Card) -> Slice | None:
 def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
     """The share that a result consumes; a capacity that it does not state is consumed as a whole.
 
-    All compute of a device of ours is exclusive, as in the other dialects.
-
     Raises:
         _UnclearResultError: an amount cannot be parsed, or no card has as much.
     """
@@ -225,8 +223,8 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
     memory, total = consumed.get(MEMORY), device.amounts.get(MEMORY)
     if memory is None or (total is not None and memory >= total):
         memory = Fraction(card.memory)
-    parts = [_percent(consumed[name], device, name) for name in COMPUTE if name in consumed]
-    compute = max(parts, default=Fraction(0))
+    cores = consumed.get(COMPUTE, Fraction(0))
+    compute = cores * FULL / (device.amounts.get(COMPUTE) or FULL)
     # A claim that consumes no memory could use all of it: nothing would limit it.
     for amount, is_valid, limits in (
         (memory, 0 < memory <= MAX_MEMORY, f"memory must be more than 0 and at most {MAX_MEMORY}"),
@@ -236,8 +234,7 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
             raise _UnclearResultError(
                 f"consumedCapacity of {_name(result)}: {float(amount):g}: {limits}", (card.uuid,)
             )
-    alone = result.driver == DRIVER and ceil(compute) == FULL
-    return Grant("", card.uuid, ceil(memory), ceil(compute), exclusive=alone)
+    return Grant("", card.uuid, ceil(memory), ceil(compute))
 
 
 def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
@@ -249,7 +246,7 @@ def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
     found: dict[str, Fraction] = {}
     for name, amount in (result.consumed_capacity or {}).items():
         own = own_name(name, result.driver)
-        if own not in (MEMORY, *COMPUTE):
+        if own not in (MEMORY, COMPUTE):
             continue
         try:
             parsed = parse(str(amount))
@@ -259,11 +256,6 @@ def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
             ) from error
         found[own] = max(parsed, found.get(own, parsed))
     return found
-
-
-def _percent(amount: Fraction, device: PublishedDevice, name: str) -> Fraction:
-    """The percent of a card's compute that an amount of a capacity means."""
-    return amount * FULL / (device.amounts.get(name) or FULL)
 
 
 def _name(result: DeviceResult) -> str:

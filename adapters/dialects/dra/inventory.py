@@ -44,7 +44,7 @@ def _description(node: str, driver: str, devices: list[PublishedDevice]) -> Node
             vendor=_vendor(device),
             model=device.texts.get("productName", driver),
             memory=int(device.amounts[MEMORY]),
-            slots=_slots(device),
+            slots=int(device.amounts.get(SHARERS, SLOTS)),
             numa=_numa(device),
         )
         for position, device in enumerate(sorted(devices, key=lambda each: each.name))
@@ -61,11 +61,6 @@ def _description(node: str, driver: str, devices: list[PublishedDevice]) -> Node
 def _index(device: PublishedDevice, position: int) -> int:
     numbers = (device.numbers.get(name) for name in INDEX)
     return next((number for number in numbers if number is not None and number >= 0), position)
-
-
-def _slots(device: PublishedDevice) -> int:
-    stated = (device.amounts[each] for each in SHARERS if each in device.amounts)
-    return int(next(stated, SLOTS))
 
 
 def _numa(device: PublishedDevice) -> int | None:

@@ -91,10 +91,7 @@ def shadows(
         for each in members:
             own = _with_any(has, {each.key})
             others = _without(use, known | own)
-            if _excludes_others(card, use, own):
-                shadow: ShadowDevice | None = ShadowDevice(each.key)
-            else:
-                shadow = _of_device(card, others, each) if others.shares else None
+            shadow = _of_device(card, others, each) if others.shares else None
             found += () if shadow is None else (shadow,)
     return tuple(sorted(found, key=lambda each: each.key))
 
@@ -104,15 +101,6 @@ def _with_any(
 ) -> frozenset[str]:
     """The claims that have one of these devices."""
     return frozenset(uid for uid, devices in has.items() if not set(devices).isdisjoint(keys))
-
-
-def _excludes_others(card: Card, use: CardUsage, claims: Collection[str]) -> bool:
-    """Whether a claim leaves memory that no other claim can have: it is exclusive."""
-    return any(
-        share.exclusive and share.memory < card.memory
-        for share in use.shares
-        if share.uid in claims
-    )
 
 
 def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:
@@ -140,19 +128,15 @@ def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowD
     compute = others.compute + max(FULL - card.compute, 0)
     consumed = {
         MEMORY: others.memory + max(amounts[MEMORY] - card.memory, Fraction(0)),
-        **{name: compute * amounts[name] / FULL for name in COMPUTE if name in amounts},
-        **{
-            name: others.slots + max(amounts[name] - card.slots, Fraction(0))
-            for name in SHARERS
-            if name in amounts
-        },
+        COMPUTE: compute * amounts.get(COMPUTE, Fraction(0)) / FULL,
+        SHARERS: others.slots + max(amounts.get(SHARERS, Fraction(0)) - card.slots, Fraction(0)),
     }
     return ShadowDevice(
         device.key,
         {
             published: max(ceil(min(amount, amounts[name])), 0)
             for name, amount in consumed.items()
-            for published in device.capacities[name]
+            for published in device.capacities.get(name, ())
         },
     )
 

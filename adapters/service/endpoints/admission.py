@@ -14,8 +14,6 @@ import msgspec
 from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import registry
 from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
-from adapters.dialects.translation import conversion
-from adapters.dialects.translation.conversion import Inexact
 from adapters.dialects.unread_keys import advice
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.validate import is_valid
@@ -23,7 +21,6 @@ from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
 from adapters.service.endpoints.closed_containers import close_containers
-from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.endpoints.default_limits import add_limits
 from adapters.service.endpoints.outcomes import (
     CONFLICT,
@@ -88,21 +85,17 @@ class _BindingFacts:
 class Admission:
     """Answers reviews, bytes in and bytes out; raises as ``KubeExtender`` does."""
 
-    def __init__(
-        self, service: Service, required_plugin: str = "", converter: PodConverter | None = None
-    ) -> None:
+    def __init__(self, service: Service, required_plugin: str = "") -> None:
         """Answer for a service.
 
         Args:
             service: decides about each pod.
             required_plugin: the NRI plugin without which the container runtime creates no
                 container that requests a share; empty to require none.
-            converter: converts pods to ResourceClaims; None where none is converted.
         """
         self._service = service
         self._decision_log = service.ports.decision_log
         self._required_plugin = required_plugin
-        self._converter = converter
         self._choosing_again: OrderedDict[str, int] = OrderedDict()
 
     async def pods(self, content: bytes) -> bytes:
@@ -113,13 +106,10 @@ class Admission:
         raw = admission.object_of(review)
         pod = _in_namespace(body.read(raw, _POD), review)
         dialects = self._service.pod_requests.dialects
-        forged = _forged(pod, converts=self._converter is not None)
+        forged = _forged(pod)
         if forged is not None:
             text = f"{forged}: only the scheduler may write this; remove it"
             return self._deny_pod(pod, review, "forged", text)
-        forged = self._converter.forged(pod, review) if self._converter else None
-        if forged is not None:
-            return self._deny_pod(pod, review, "forged", forged)
         admitted = unless_invalid(
             self._decision_log, "admit", pod, lambda: self._read(pod, dialects)
         )
@@ -142,11 +132,6 @@ class Admission:
             DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
         )
         notes = (*pod_request.request.notes, *warnings)
-        patch = self._converter.convert(pod, review) if self._converter else None
-        if isinstance(patch, Inexact):
-            notes += tuple(f"not converted to ResourceClaims: {loss}" for loss in patch.losses)
-        elif patch is not None:
-            return admission.allowed(review.uid, patch, notes)
         if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
             return admission.allowed(review.uid, warnings=notes)
         patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
@@ -408,9 +393,9 @@ def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
     return msgspec.structs.replace(pod, metadata=meta)
 
 
-def _forged(pod: Pod, *, converts: bool) -> str | None:
+def _forged(pod: Pod) -> str | None:
     """The field in which a pod's author wrote what only a scheduler or admission may write."""
-    keys = registry.service_keys() if converts else registry.service_keys() | {conversion.KEY}
+    keys = registry.service_keys()
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):
             return f"metadata.{field}[{key}]"

@@ -21,6 +21,7 @@ from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.node_lock import NodeLockClient
 from adapters.cluster.objects.nodes import NodeClient
 from adapters.cluster.objects.pods import PodClient
+from adapters.cluster.objects.shadow_claims import ShadowClaimClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
@@ -32,7 +33,6 @@ from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.in_cluster.access import check_served, credentials
 from adapters.service.in_cluster.agent_metrics import AgentQuestions
-from adapters.service.in_cluster.claim_controllers import ClaimControllers
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
     ClusterEvents,
@@ -58,6 +58,7 @@ from adapters.service.reconcile.preemptor import Preemptor
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.reconcile.reporter import ReconcileReporter
 from adapters.service.reconcile.requeue import PodRequeuer
+from adapters.service.reconcile.shadows import ShadowPublisher
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.sections import Managed
 from adapters.service.settings.settings import Settings
@@ -129,7 +130,6 @@ class InCluster:
         self._quotas = KubernetesQuotas(self._client)
         self._agents = AgentQuestions(settings.agent_port)
         self._plans = MovePlanClient(self._client) if settings.moves.enabled else None
-        self._claim_controllers = ClaimControllers(self._client, self._cache.claims, settings, log)
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
@@ -251,12 +251,8 @@ class InCluster:
         self, runtime: ServiceRuntime, reconciler: Reconciler, reporter: RepairReporter
     ) -> tuple[Controller, ...]:
         """What the leader runs, and by which events each looks at a node."""
-        service, dra, claims = runtime.service, self._settings.dra, self._claim_controllers
-        changed, policy = self._cache.subscribe, runtime.conversion()
+        service, changed = runtime.service, self._cache.subscribe
         written, deleted = runtime.ledger_written.subscribe, runtime.ledger_deleted.subscribe
-        converting = policy and partial(
-            claims.conversions, service, policy, self._cache, self._events
-        )
         return (
             Controller(lambda: _looking(reconciler, changed, deleted)),
             Controller(lambda: _looking(self._publisher(service), changed)),
@@ -264,11 +260,9 @@ class InCluster:
             Controller(lambda: self._gang_watch(runtime, reporter)),
             Controller(lambda: self._move_coordinator(service)),
             Controller(
-                lambda: _looking(claims.shadows(service), changed, written, deleted), dra.shadows
+                lambda: _looking(self._shadows(service), changed, written, deleted),
+                self._settings.dra.shadows,
             ),
-            Controller(lambda: _looking(claims.conditions(service), changed), dra.conditions),
-            *([Controller(converting)] if converting else ()),
-            Controller(lambda: claims.unused(runtime.metrics), dra.claims),
         )
 
     def _reconciler(self, runtime: ServiceRuntime, reporter: RepairReporter) -> Reconciler:
@@ -284,6 +278,17 @@ class InCluster:
         )
         self._cache.subscribe_to_ends(made.look_at_once)
         return made
+
+    def _shadows(self, service: Service) -> ShadowPublisher:
+        namespace = self._settings.namespace
+        return ShadowPublisher(
+            service.ledgers,
+            self._cache.claims,
+            ShadowClaimClient(self._client, namespace),
+            namespace,
+            monotonic,
+            self._warning("shadow_claims.write_failed"),
+        )
 
     def _gang_watch(self, runtime: ServiceRuntime, reporter: RepairReporter) -> GangWatch:
         requests = runtime.service.pod_requests

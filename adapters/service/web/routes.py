@@ -9,7 +9,6 @@ from adapters.service.decide.ports import LiveResources
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
-from adapters.service.endpoints.conversion import PodConverter
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.web import answer_view, views
@@ -35,18 +34,15 @@ MAX_DIGITS = 10
 _POD = Decoder(Pod)
 
 
-def schedulers(
-    service: Service, required_plugin: str = "", converter: PodConverter | None = None
-) -> Routes:
+def schedulers(service: Service, required_plugin: str = "") -> Routes:
     """Routes for schedulers and the API server.
 
     Args:
         service: decides about each request.
         required_plugin: as ``Admission`` takes it.
-        converter: as ``Admission`` takes it.
     """
     kube, volcano = KubeExtender(service), VolcanoExtender(service)
-    admission = Admission(service, required_plugin, converter)
+    admission = Admission(service, required_plugin)
     return {
         # A body with 5,000 whole nodes has 64 MiB, one with 12,500 has 160 MiB.
         ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),

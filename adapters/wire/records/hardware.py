@@ -68,21 +68,6 @@ class DeviceHolding:
 
 
 @dataclass(frozen=True, slots=True)
-class DeallocatedClaim:
-    """A claim of our driver that was deallocated and that the ledger still has.
-
-    Attributes:
-        uid: the claim's.
-        release_by: of its allocation in the ledger: a claim can be allocated more than once.
-        prepared: whether the kubelet has not removed it yet; a container may have its cards.
-    """
-
-    uid: str
-    release_by: Int64
-    prepared: bool
-
-
-@dataclass(frozen=True, slots=True)
 class NodeHardware:
     """What an agent finds on its node.
 
@@ -97,7 +82,6 @@ class NodeHardware:
         mig_cut: whether the agent creates and removes MIG instances as allocations need them;
             False: if any component does, it is another one. None where the agent is older than
             this field.
-        claims: the deallocated ones of our driver.
     """
 
     cards: tuple[Card, ...] = ()
@@ -106,7 +90,6 @@ class NodeHardware:
     holdings: tuple[DeviceHolding, ...] = ()
     stopped: tuple[str, ...] = ()
     mig_cut: bool | None = None
-    claims: tuple[DeallocatedClaim, ...] = ()
 
 
 class ProblemRecord(Wire, frozen=True, gc=False):
@@ -127,14 +110,6 @@ class HoldingRecord(Wire, frozen=True, gc=False):
     shared: bool = False
 
 
-class DeallocatedClaimRecord(Wire, frozen=True, gc=False):
-    """A ``DeallocatedClaim``."""
-
-    uid: str
-    release_by: Count
-    prepared: bool
-
-
 class HardwareRecord(Wire, frozen=True, gc=False):
     """The status. Every field is present, so that a patch replaces all of an earlier one."""
 
@@ -144,9 +119,6 @@ class HardwareRecord(Wire, frozen=True, gc=False):
     holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
     stopped: Annotated[tuple[str, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
     mig_cut: bool | None = None
-    claims: Annotated[
-        tuple[DeallocatedClaimRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)
-    ] = ()
 
 
 _encoder = msgspec.json.Encoder()
@@ -165,10 +137,6 @@ def encode(hardware: NodeHardware) -> bytes:
         ),
         hardware.stopped,
         hardware.mig_cut,
-        tuple(
-            DeallocatedClaimRecord(each.uid, each.release_by, each.prepared)
-            for each in hardware.claims
-        ),
     )
     return _encoder.encode(record)
 
@@ -204,5 +172,4 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         holdings,
         record.stopped,
         record.mig_cut,
-        tuple(DeallocatedClaim(each.uid, each.release_by, each.prepared) for each in record.claims),
     )

@@ -66,9 +66,7 @@ preemption: {enabled: true}
 moves: {enabled: true}
 {{- end }}
 {{- if .Values.dra.enabled }}
-dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}, conditions: {{ .Values.dra.conditions.enabled }}
-  {{- if .Values.dra.unused.enabled }}, deallocateUnused: {{ .Values.dra.unused.drivers | toJson }}{{ end }}
-  {{- with .Values.dra.convert }}{{ if .enabled }}, convert: true, convertNamespaces: {{ .namespaces | toJson }}, convertSchedulers: {{ .schedulers | toJson }}{{ end }}{{ end }}}
+dra: {claims: true, arbiter: {{ .Values.dra.arbiter.enabled }}, shadows: {{ .Values.dra.shadows.enabled }}}
 {{- end }}
 {{- end }}
 
@@ -213,9 +211,6 @@ publish:
 mig: {cut: {{ .Values.node.mig.cut }}, enable: {{ .Values.node.mig.enable }}}
 monitor:
   listen: {{ ternary (printf ":%v" .Values.node.vgpuMonitor.port) "" .Values.node.vgpuMonitor.enabled | quote }}
-{{- if .Values.dra.driver.enabled }}
-dra: {cdi: {{ .Values.dra.driver.cdi }}, kubelet: {{ .Values.dra.driver.kubelet }}, conditions: {{ .Values.dra.conditions.enabled }}}
-{{- end }}
 exempt: {{ append .Values.node.exempt .Release.Namespace | uniq | toJson }}
 {{- with .Values.node.profiles }}
 profiles:

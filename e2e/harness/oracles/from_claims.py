@@ -20,6 +20,7 @@ def shares_of_claim(claim: Object, devices: Devices) -> list[Share]:
     """All shares of a claim, ordered; none where it has no allocation.
 
     A result without ``shareID`` is the whole device, and so is all memory where none is stated.
+    Compute is what HAMi's driver calls cores.
 
     Raises:
         KeyError: it has a device that is none of these.
@@ -33,5 +34,5 @@ def shares_of_claim(claim: Object, devices: Devices) -> list[Share]:
             continue
         consumed = result.get("consumedCapacity", {})
         memory = bytes_of(consumed["memory"]) // _MIB if "memory" in consumed else card.memory
-        found.append(Share(card.uuid, memory, int(consumed.get("compute", 0))))
+        found.append(Share(card.uuid, memory, int(consumed.get("cores", 0))))
     return sorted(found)

@@ -23,10 +23,10 @@ from e2e.harness.workloads.claims import (
     DRIVER,
     GIB,
     RESOURCES,
+    a_card,
     a_claim,
     a_class,
     a_pod,
-    a_shared_card,
     a_slice,
 )
 
@@ -61,7 +61,7 @@ def ground(nodes: int) -> Iterator[Service]:
         within(300, lambda: all(is_ready(each) for each in plane.api.get(NODES)["items"]))
         plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         slices = [
-            a_slice(name, [a_shared_card(card, f"GPU-{name}-{card}") for card in range(CARDS)])
+            a_slice(name, [a_card(card, f"GPU-{name}-{card}") for card in range(CARDS)])
             for name in names
         ]
         create_all(plane.api, f"{RESOURCES}/resourceslices", slices)

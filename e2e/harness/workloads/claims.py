@@ -9,7 +9,9 @@ from e2e.harness.cluster.ready_cluster import PODS
 
 RESOURCES = "/apis/resource.k8s.io/v1"
 CLAIMS = f"{RESOURCES}/namespaces/default/resourceclaims"
-DRIVER, CLASS, MIG_CLASS = "gpu.dragoman.dev", "share.dragoman.dev", "mig.dragoman.dev"
+DRIVER = CLASS = "hami-core-gpu.project-hami.io"
+"""HAMi's driver, whose devices claims share."""
+
 NODE = "dra-node"
 CARDS = ("GPU-dra-0", "GPU-dra-1")
 SCHEDULERS = ("first-scheduler", "second-scheduler")
@@ -18,26 +20,25 @@ CAPACITY = 80 * GIB
 
 
 def a_card(number: int, uuid: str) -> Object:
-    """A card of 80 GiB that claims share by memory."""
+    """A card of 80 GiB as HAMi's driver publishes it: a claim without cores takes all of them.
+
+    Source: Project-HAMi/k8s-dra-driver cmd/hami-kubelet-plugin/hami_core.go.
+    """
     memory = {"default": "80Gi", "validRange": {"min": "1Mi", "max": "80Gi", "step": "1Mi"}}
+    cores = {"default": "100", "validRange": {"min": "0", "max": "100", "step": "1"}}
     return {
         "name": f"gpu-{number}",
         "allowMultipleAllocations": True,
-        "attributes": {"uuid": {"string": uuid}, "index": {"int": number}},
-        "capacity": {"memory": {"value": "80Gi", "requestPolicy": memory}},
+        "attributes": {
+            "uuid": {"string": uuid},
+            "minor": {"int": number},
+            "type": {"string": "hami-gpu"},
+        },
+        "capacity": {
+            "memory": {"value": "80Gi", "requestPolicy": memory},
+            "cores": {"value": "100", "requestPolicy": cores},
+        },
     }
-
-
-def a_shared_card(number: int, uuid: str) -> Object:
-    """A card with compute and slots, as our driver publishes it."""
-    compute = {"default": "0", "validRange": {"min": "0", "max": "100", "step": "1"}}
-    slots = {"default": "1", "validValues": ["1"]}
-    card = a_card(number, uuid)
-    card["capacity"] |= {
-        "compute": {"value": "100", "requestPolicy": compute},
-        "slots": {"value": "10", "requestPolicy": slots},
-    }
-    return card
 
 
 def a_slice(node: str, devices: Sequence[Object], driver: str = DRIVER) -> Object:
@@ -60,21 +61,13 @@ def a_class(name: str = CLASS, driver: str = DRIVER) -> Object:
 
 
 def a_claim(name: str, memory: int, compute: int = 0) -> Object:
-    """A claim for a share of a card of ``CLASS``: bytes and percent; 0 percent is not stated."""
-    amounts = {"memory": str(memory)} | ({"compute": str(compute)} if compute else {})
+    """A claim for a share of a card of ``CLASS``: bytes and percent."""
+    amounts = {"memory": str(memory), "cores": str(compute)}
     exactly = {"deviceClassName": CLASS, "capacity": {"requests": amounts}}
     return {
         "metadata": {"name": name},
         "spec": {"devices": {"requests": [{"name": "share", "exactly": exactly}]}},
     }
-
-
-def a_claim_for_slice(name: str, profile: str) -> Object:
-    """A claim for a MIG slice of this profile."""
-    expression = f"device.attributes['{DRIVER}'].profile == '{profile}'"
-    exactly = {"deviceClassName": MIG_CLASS, "selectors": [{"cel": {"expression": expression}}]}
-    requests = [{"name": "slice", "exactly": exactly}]
-    return {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
 
 
 def a_pod(name: str, scheduler: str, *claims: str) -> Object:

@@ -16,8 +16,10 @@ import pytest
 
 from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.credentials import connect
+from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.schedulers.native import ALL_NODES, change, changing
 from e2e.harness.schedulers.stock_sharing import HANDSHAKE
+from e2e.harness.workloads.claims import CLAIMS, a_claim, a_pod
 from e2e.kind import cards
 from e2e.kind.claims import disable_claims, enable_claims
 from e2e.kind.documentation import blocks
@@ -224,14 +226,15 @@ def test_a_gang_is_bound_as_a_whole_or_not_at_all(workers: list[str]) -> None:
 @pytest.mark.usefixtures("native")
 def test_the_plugins_see_the_share_of_a_claim(workers: list[str]) -> None:
     node, other = workers
-    example = enable_claims(len(workers))
+    enable_claims(api(), workers)
     sh(f"kubectl cordon {other}")
-    sh(example)
-    wait_for("pod/dra-notebook", "--for=condition=Ready")
-    (share,) = granted(node)["dra-notebook"]
+    api().create(CLAIMS, a_claim("claimed", 8192 * MIB, 20))
+    api().create(PODS, a_pod("claimed", "default-scheduler", "claimed"))
+    eventually(60, lambda: bool(granted(node).get("claimed")))
+    (share,) = granted(node)["claimed"]
     # The reconciler mirrors claims, after their pods are bound.
-    eventually(30, lambda: mirrored("dra-notebook") == RECORDS.keys())
-    said = get("pod dra-notebook")["metadata"]["annotations"]
+    eventually(30, lambda: mirrored("claimed") == RECORDS.keys())
+    said = get("pod claimed")["metadata"]["annotations"]
     assert all(share["card"] in said[record] for record in RECORDS.values())
 
     # On each other card one of these fits, beside the claim none. Until a node changes,
@@ -242,15 +245,15 @@ def test_the_plugins_see_the_share_of_a_claim(workers: list[str]) -> None:
         create(*(pod(name, large, node=node, scheduler=VOLCANO) for name in names))
         eventually(60, lambda: len(granted(node)) == cards.CARDS)
         time.sleep(8)
-    bound = granted(node).keys() - {"dra-notebook"}
+    bound = granted(node).keys() - {"claimed"}
     assert len(bound) == cards.CARDS - 1
     assert [outcomes(name) for name in names if name not in bound] == [[]]
 
     sh(f"kubectl uncordon {other}")
-    delete(*names, "dra-notebook")
-    sh("kubectl delete resourceclaim dra-notebook")
+    delete(*names, "claimed")
+    sh("kubectl delete resourceclaim claimed")
     eventually(60, lambda: used() == {})
-    disable_claims()
+    disable_claims(api())
 
 
 def gang(name: str, size: int, share: dict[str, int], node: str, scheduler: str) -> list[str]:

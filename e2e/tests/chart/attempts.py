@@ -82,7 +82,7 @@ def a_ledger(name: str, meta: Object | None = None, **spec: object) -> Object:
     return {**head, "metadata": {"name": name, **(meta or {})}, "spec": {"node": name, **spec}}
 
 
-def a_slice(name: str, pool: str, node: str = "n21", driver: str = "gpu.dragoman.dev") -> Object:
+def a_slice(name: str, pool: str, node: str = "n21", driver: str = "gpu.nvidia.com") -> Object:
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": "ResourceSlice",
@@ -287,14 +287,6 @@ KUBELET = [
         "not allowed to modify", MERGE,
     ),
     create(
-        "kubelet", "a slice of our driver in another node's pool", SLICES,
-        a_slice("n21-gpu.dragoman.dev-7", "n22"), "own node's pools only",
-    ),
-    create(
-        "kubelet", "a slice of our driver with another node's name", SLICES,
-        a_slice("n22-gpu.dragoman.dev-7", "n21"), "own node's name only",
-    ),
-    create(
         "kubelet", "a slice of another node", SLICES, a_slice("s", "n22", "n22"),
         "same NodeName as the requesting node",
     ),
@@ -345,10 +337,6 @@ AGENT = [
     Attempt(
         "agent", "another node's status by an apply", "PATCH",
         f"{LEDGERS}/n22/status?fieldManager=x&force=true", a_ledger("n22"), ALIEN, APPLY,
-    ),
-    create(
-        "agent", "a slice in another node's pool", SLICES,
-        a_slice("n21-gpu.dragoman.dev-0", "n22"), "own node's pools only",
     ),
     Attempt(
         "agent", "another node's ledger", "PATCH", f"{LEDGERS}/n22",

@@ -274,8 +274,6 @@ def test_a_release_in_a_namespace_that_the_webhooks_exclude_is_refused(namespace
         ({"service": {"extraEnv": [{"value": "x"}]}}, "name"),
         ({"webhooks": {"objectSelector": {"matchLabels": {"a": "b"}}}}, "objectSelector"),
         ({"monitoring": {"prometheusRule": {"enabled": "yes"}}}, "enabled"),
-        ({"dra": {"convert": {"enabled": True}}}, "dra.convert.enabled needs"),
-        ({"dra": {"convert": {"namespaces": []}}}, "namespaces"),
         ({"dra": {"arbiter": {"enabled": True}}}, "dra.arbiter.enabled needs dra.enabled"),
         ({"service": {"resources": {"limits": {"memory": "lots"}}}}, "/service/resources/limits"),
         ({"node": {"resources": {"requests": {"cpu": "-1"}}}}, "/node/resources/requests"),

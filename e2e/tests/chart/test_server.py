@@ -20,7 +20,7 @@ from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.manifests import volcano_scheduler
 from e2e.testbed import cache
-from e2e.tests.chart.installed import answers, rendered
+from e2e.tests.chart.installed import answers
 
 pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
@@ -359,53 +359,6 @@ def test_an_agent_writes_the_record_of_its_own_node_and_of_no_other(plane: Contr
         own.merge(f"{LEDGERS}/n1", {"spec": {"cards": []}})
     with pytest.raises(ApiError, match="cannot list"):
         own.get(PODS)
-
-
-def a_slice(node: str, pool: str = "", name: str = "", driver: str = "gpu.dragoman.dev") -> Object:
-    """A slice as the driver of a node writes it, if no other value is given."""
-    return {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceSlice",
-        "metadata": {"name": name or f"{node}-{driver}-0"},
-        "spec": {
-            "driver": driver,
-            "nodeName": node,
-            "pool": {"name": pool or node, "generation": 1, "resourceSliceCount": 1},
-            "devices": [{"name": "gpu-0"}],
-        },
-    }
-
-
-def test_a_driver_writes_slices_of_its_own_node_and_in_its_pools_only(plane: ControlPlane) -> None:
-    chart.apply(plane, rendered({"dra": {"enabled": True, "driver": {"enabled": True}}}))
-    agent = pod("driver", "x", {}, serviceAccountName="dragoman-node", nodeName="n7")
-    plane.api.create(f"/api/v1/namespaces/{NAMESPACE}/pods", agent)
-    driver = as_account(plane, "dragoman-node", "driver")
-
-    def rejected(item: Object) -> str:
-        try:
-            driver.create(SLICES, item)
-        except ApiError as error:
-            return str(error)
-        return ""
-
-    within(20, lambda: "of its own node only" in rejected(a_slice("n8")))
-    own = "n7-gpu.dragoman.dev-0"
-    assert "own node's pools only" in rejected(a_slice("n7", "n8", own))
-    assert "own node's pools only" in rejected(a_slice("n7", "n8/mig", own))
-    assert "own node's name only" in rejected(a_slice("n7", name="n8-gpu.dragoman.dev-0"))
-    assert "own node's name only" in rejected(a_slice("n7", name="n7-b-gpu.dragoman.dev-0"))
-    assert "of its own node only" in rejected(a_slice("n7", driver="gpu.nvidia.com"))
-    for item in (
-        a_slice("n7"),
-        a_slice("n7", name="n7-gpu.dragoman.dev-12"),
-        a_slice("n7", "n7/mig", "n7-mig-gpu.dragoman.dev-0"),
-    ):
-        assert rejected(item) == ""
-        driver.delete(f"{SLICES}/{item['metadata']['name']}")
-    plane.api.create(SLICES, a_slice("n9"))
-    with pytest.raises(ApiError, match="of its own node only"):
-        driver.delete(f"{SLICES}/n9-gpu.dragoman.dev-0")
 
 
 def grant(api: Api, account_name: str, resource: str, verb: str) -> None:

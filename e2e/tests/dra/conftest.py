@@ -26,7 +26,7 @@ from e2e.harness.workloads.claims import (
 @pytest.fixture(scope="package")
 def plane(planes: Planes) -> Iterator[ControlPlane]:
     """A node with two cards that a slice describes, and two schedulers that have a cache each."""
-    names = ("arbiter", "shadows", "unused", "driver", "conditions", "convert")
+    names = ("arbiter", "shadows")
     switches = {name: {"enabled": True} for name in names}
     with planes() as made:
         made = replace(made, values={"dra": {"enabled": True, **switches}})

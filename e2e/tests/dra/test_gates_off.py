@@ -4,12 +4,9 @@ The API server of the test bed emulates 1.34, the oldest version that it can: it
 claims, and drops the fields of features that were not on by default then.
 """
 
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,7 +15,7 @@ from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.cluster.nodes import start_kwok
 from e2e.harness.cluster.ready_cluster import PODS, events, node_of, wait_for_nodes
-from e2e.harness.processes.run import REPOSITORY, run
+from e2e.harness.processes.run import run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.schedulers import start_kube_scheduler
 from e2e.harness.schedulers.service import Service, install, start_service, webhooks
@@ -61,43 +58,6 @@ def plane() -> Iterator[ControlPlane]:
             made, {"profiles": [{"schedulerName": SCHEDULERS[0]}]}, version=VERSION
         )
         yield made
-
-
-def test_the_driver_publishes_nothing_and_names_the_gates(plane: ControlPlane) -> None:
-    folder = plane.run.folder
-    for name in ("plugins", "plugins_registry"):
-        (folder / name).mkdir()
-    cards = [
-        {"uuid": uuid, "index": number, "model": "NVIDIA A100 80GB PCIe", "memoryMiB": 81920}
-        for number, uuid in enumerate(CARDS)
-    ]
-    (folder / "cards.json").write_text(json.dumps({"cards": cards}))
-    settings = {
-        "node": NODE,
-        "ledger": {"kubeconfig": str(plane.kubeconfig("agent", "system:masters"))},
-        "inventory": {"source": "file", "file": str(folder / "cards.json")},
-        "dra": {"cdi": str(folder / "cdi"), "kubelet": str(folder)},
-    }
-    (folder / "driver.json").write_text(json.dumps(settings))
-
-    words: list[str | Path] = [
-        sys.executable,
-        "-P",
-        "-m",
-        "adapters.dra_driver",
-        folder / "driver.json",
-    ]
-    driver = plane.run.start("dra", words, environment={"PYTHONPATH": str(REPOSITORY)})
-    status = driver.popen.wait(60)
-    plane.run.processes.remove(driver)
-
-    print(driver.tail())
-    assert status == 2
-    dropped = [f"capacity.{each}.requestPolicy" for each in ("memory", "compute", "slots")]
-    fields = [f"spec.devices[].{each}" for each in (*dropped, "allowMultipleAllocations")]
-    assert f"the API server did not store {', '.join(fields)} of a ResourceSlice" in driver.tail()
-    assert "dra.driver needs Kubernetes 1.36 or later, with the feature gates" in driver.tail()
-    assert plane.api.get(SLICES)["items"] == []
 
 
 @contextmanager

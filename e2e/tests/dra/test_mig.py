@@ -4,11 +4,13 @@ kube-scheduler 1.37.1 counts the slices that claims have by counters, and knows 
 """
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from core.hardware.card import Card, Mode
-from core.hardware.quantity import GIB
+from core.hardware.mig_catalog import geometry
+from core.hardware.quantity import MIB
+from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held, ledger
 from e2e.harness.cluster.nodes import add_nodes, fake_node
@@ -17,19 +19,17 @@ from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.service import Service, start_service, webhooks
 from e2e.harness.workloads.claims import (
     CLAIMS,
-    MIG_CLASS,
     RESOURCES,
     SCHEDULERS,
-    a_claim_for_slice,
     a_class,
     a_pod,
 )
-from e2e.harness.workloads.published_cards import published
 from e2e.tests.dra.arbiter import end_round, is_asked, stranger_on, wait_for_ledger
 from e2e.tests.dra.shares import a_share, rejection
 
 pytestmark = pytest.mark.local("the API server admits no claims of other modules")
 
+DRIVER, CLASS = "gpu.nvidia.com", "mig.nvidia.com"
 NODE, UUID = "mig-node", "GPU-a1004040-0000-4000-8000-000000000000"
 MODEL = "NVIDIA A100-SXM4-40GB"
 HALF, HALF_MIB = "3g.20gb", 19000
@@ -44,12 +44,11 @@ def running(plane: ControlPlane) -> Iterator[Service]:
     register = {"volcano.sh/node-vgpu-register": f"{UUID},10,40960,NVIDIA-{MODEL},true,mig:"}
     add_nodes(api, [fake_node(NODE, resources, register)])
     wait_for_nodes(api, [NODE])
-    slices = a_class(MIG_CLASS)
-    mode = "device.attributes['gpu.dragoman.dev'].mode == 'mig'"
-    slices["spec"]["selectors"].append({"cel": {"expression": mode}})
+    slices = a_class(CLASS, DRIVER)
+    kind = f"device.attributes['{DRIVER}'].type == 'mig'"
+    slices["spec"]["selectors"].append({"cel": {"expression": kind}})
     api.create(f"{RESOURCES}/deviceclasses", slices)
-    card = Card(UUID, NODE, 0, "nvidia", MODEL, 40 * GIB, 10, mode=Mode.MIG, names=(MODEL,))
-    with published(api, NODE, [card]):
+    with published(plane):
         made = start_service(plane, dra={"claims": True, "arbiter": True})
         wait_for_ledger(plane)
         within(60, lambda: bool(ledger(plane, NODE).get("cards")))
@@ -57,7 +56,54 @@ def running(plane: ControlPlane) -> Iterator[Service]:
             within(60, lambda: is_asked(made))
             yield made
         made.stop()
-    api.delete(f"{RESOURCES}/deviceclasses/{MIG_CLASS}")
+    api.delete(f"{RESOURCES}/deviceclasses/{CLASS}")
+
+
+@contextmanager
+def published(plane: ControlPlane) -> Iterator[None]:
+    """All slices of the card as NVIDIA's driver publishes them, for a block; the node goes too.
+
+    Slices of one card exclude each other by counters of its memory slices. Source:
+    kubernetes-sigs/dra-driver-nvidia-gpu cmd/gpu-kubelet-plugin/partitions.go.
+    """
+    slots = {
+        (slot.profile, slot.start): slot
+        for layout in geometry((MODEL,)).layouts
+        for slot in layout.slices
+    }
+    devices = [
+        {
+            "name": f"gpu-0-mig-{slot.profile.replace('.', '')}-{slot.start}",
+            "attributes": {
+                "type": {"string": "mig"},
+                "parentUUID": {"string": UUID},
+                "profile": {"string": slot.profile},
+            },
+            "capacity": {"memory": {"value": f"{slot.memory // MIB}Mi"}},
+            "consumesCounters": [
+                {"counterSet": "gpu-0", "counters": memory_slices(slot.start, slot.size)}
+            ],
+        }
+        for slot in slots.values()
+    ]
+    counters = [{"name": "gpu-0", "counters": memory_slices(0, 8)}]
+    pool = {"name": NODE, "generation": 1, "resourceSliceCount": 2}
+    common = {"driver": DRIVER, "nodeName": NODE, "pool": pool}
+    api, path = plane.api, f"{RESOURCES}/resourceslices"
+    parts: dict[str, list[Object]] = {"sharedCounters": counters, "devices": devices}
+    for field, rows in parts.items():
+        name = f"{NODE}-{field.lower()}"
+        api.create(path, {"metadata": {"name": name}, "spec": {**common, field: rows}})
+    try:
+        yield
+    finally:
+        for field in parts:
+            api.delete(f"{path}/{NODE}-{field.lower()}")
+        api.delete(f"/api/v1/nodes/{NODE}")
+
+
+def memory_slices(first: int, count: int) -> Object:
+    return {f"memory-slice-{number}": {"value": "1"} for number in range(first, first + count)}
 
 
 @pytest.fixture
@@ -69,7 +115,12 @@ def service(running: Service) -> Iterator[Service]:
 
 def add(plane: ControlPlane, name: str, profile: str) -> None:
     """A claim for a slice, and a pod that uses it."""
-    plane.api.create(CLAIMS, a_claim_for_slice(name, profile))
+    expression = f"device.attributes['{DRIVER}'].profile == '{profile}'"
+    exactly = {"deviceClassName": CLASS, "selectors": [{"cel": {"expression": expression}}]}
+    requests = [{"name": "slice", "exactly": exactly}]
+    plane.api.create(
+        CLAIMS, {"metadata": {"name": name}, "spec": {"devices": {"requests": requests}}}
+    )
     pod = a_pod(name, SCHEDULERS[0], name)
     pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": NODE}
     plane.api.create(PODS, pod)

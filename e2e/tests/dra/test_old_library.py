@@ -62,7 +62,7 @@ def test_a_claim_of_a_part_is_made_a_share_beside_which_others_fit(service: Serv
         share = api.get(f"{CLAIMS}/part")["status"]["allocation"]["devices"]["results"][0]
         beside = result(api, "beside", SCHEDULERS[0], 72 * GIB)
 
-    assert share["consumedCapacity"] == {"memory": str(8 * GIB)}
+    assert share["consumedCapacity"] == {"memory": str(8 * GIB), "cores": "0"}
     assert beside["device"] == share["device"]
     assert sorted(allocated(api, CARDS).values()) == [0, 80 * GIB]
     assert set(held(service.plane, NODE)) == {"part", "beside"}

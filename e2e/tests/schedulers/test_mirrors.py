@@ -25,13 +25,12 @@ from e2e.harness.schedulers.stock_sharing import HANDSHAKE, gives_cards, peers
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.claims import (
     CLAIMS,
-    DRIVER,
     GIB,
     RESOURCES,
+    a_card,
     a_claim,
     a_class,
     a_pod,
-    a_shared_card,
     a_slice,
 )
 from e2e.harness.workloads.inventory import described, gpus, hami, koordinator, volcano
@@ -54,18 +53,17 @@ PROGRAMS = {"volcano": "vc-scheduler", "koord": "koord-scheduler"}
 def service() -> Iterator[Service]:
     """One node with one card, which three ecosystems describe, and both peers."""
     with cluster([]) as bare:
-        switches = {name: {"enabled": True} for name in ("arbiter", "unused")}
-        dra = {"enabled": True, **switches}
+        dra = {"enabled": True, "arbiter": {"enabled": True}}
         plane = replace(bare, values={**bare.values, "dra": dra})
         prepare(plane)
         row = described(NODE, volcano(CARDS), koordinator(CARDS), hami(CARDS))
         row.node["metadata"]["annotations"].update(HANDSHAKE)
         add_ready_nodes(plane, [row])
-        devices = [a_shared_card(number, card.uuid) for number, card in enumerate(CARDS)]
+        devices = [a_card(number, card.uuid) for number, card in enumerate(CARDS)]
         plane.api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, devices))
         plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         start_volcano_controllers(plane)
-        claims = {"claims": True, "arbiter": True, "deallocateUnused": [DRIVER]}
+        claims = {"claims": True, "arbiter": True}
         made = start_service(plane, mirrors=["volcano", "koordinator"], dra=claims)
         wait_for_cards(plane, [NODE])
         with webhooks(made), peers(plane, [NODE]):

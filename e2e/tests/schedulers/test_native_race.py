@@ -50,12 +50,11 @@ from e2e.harness.schedulers.service import Service, start_service, webhooks, wit
 from e2e.harness.schedulers.volcano import GROUPS, MEMORY, NUMBER
 from e2e.harness.workloads.claims import (
     CLAIMS,
-    DRIVER,
     RESOURCES,
+    a_card,
     a_claim,
     a_class,
     a_pod,
-    a_shared_card,
     a_slice,
 )
 from e2e.harness.workloads.inventory import SLOTS, gpus, hami, koordinator, metax, volcano
@@ -79,8 +78,8 @@ BATCHES, BATCH, PAUSE = 16, 6, 1.0
 SMALL, LARGE = (2000, 4000), (8000, 20000, 40000)
 """MiB of the pods where there is room for all, and where there is room for a third of them."""
 
-DRA = ("arbiter", "shadows", "unused")
-"""What is on for claims: the third gives back what kube-scheduler leaves allocated."""
+DRA = ("arbiter", "shadows")
+"""What is on for claims."""
 
 REJECTED = {SMALL: 1 / 50, LARGE: 1 / 2}
 """Rejected Bindings of all, at most. Where each card is full, three schedulers try what one pod has
@@ -131,7 +130,7 @@ def service(planes: Planes) -> Iterator[Service]:
             plane.api.create(f"{RESOURCES}/resourceslices", a_slice(name, devices(name)))
         plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
         start_volcano_controllers(plane, plane.scheduler(VOLCANO))
-        claims = {"claims": True, "arbiter": True, "shadows": True, "deallocateUnused": [DRIVER]}
+        claims = {"claims": True, "arbiter": True, "shadows": True}
         made = start_service(plane, mirrors=[*TARGETS], log={"format": "json"}, dra=claims)
         wait_for_cards(plane, NODES)
         with webhooks(made), native(made, NODES):
@@ -190,7 +189,7 @@ def place(node: str) -> Place:
 
 def devices(node: str) -> list[Object]:
     """A node's cards, as the driver of claims publishes them: each with its uuid as name."""
-    rows = [a_shared_card(at, gpu.uuid) for at, gpu in enumerate(CARDS[node])]
+    rows = [a_card(at, gpu.uuid) for at, gpu in enumerate(CARDS[node])]
     return [row | {"name": place(node).device(at)} for at, row in enumerate(rows)]
 
 

@@ -45,10 +45,10 @@ from e2e.harness.workloads.claims import (
     DRIVER,
     GIB,
     RESOURCES,
+    a_card,
     a_claim,
     a_class,
     a_pod,
-    a_shared_card,
     a_slice,
 )
 from e2e.harness.workloads.inventory import gpus, hami
@@ -77,8 +77,8 @@ CLAIM = "claim"
 SHARING = (*KINDS, "hami")
 """On a node whose cards HAMi's device plugin has, too, in place of NVIDIA's."""
 SHARED = {(DRIVER, NODE, f"gpu-{number}"): card for number, card in enumerate(CARDS)}
-DRA = ("arbiter", "shadows", "unused")
-"""What is on for claims: the third gives back what kube-scheduler leaves allocated."""
+DRA = ("arbiter", "shadows")
+"""What is on for claims."""
 
 
 @pytest.fixture
@@ -89,10 +89,10 @@ def service(planes: Planes) -> Iterator[Service]:
         plane = replace(bare, values={"dra": {"enabled": True, **switches}})
         prepare(plane)
         add_ready_nodes(plane, [described_by_all(NODE, CARDS, hami(CARDS))])
-        devices = [a_shared_card(number, card.uuid) for number, card in enumerate(CARDS)]
+        devices = [a_card(number, card.uuid) for number, card in enumerate(CARDS)]
         plane.api.create(f"{RESOURCES}/resourceslices", a_slice(NODE, devices))
         plane.api.create(f"{RESOURCES}/deviceclasses", a_class())
-        made = start(plane, claims=True, arbiter=True, shadows=True, deallocateUnused=[DRIVER])
+        made = start(plane, claims=True, arbiter=True, shadows=True)
         with webhooks(made):
             yield made
 

@@ -211,14 +211,12 @@ def test_a_pod_that_left_the_ledger_is_not_reported(tmp_path: Path) -> None:
 def test_there_is_no_desired_status_before_devices_and_hardware_are_known(tmp_path: Path) -> None:
     devices, _ = following(tmp_path / "not there", unread())
     watcher = HardwareWatcher(None, NODE, known=True)
-    source = NodeStatusSource(watcher, SharingConfig(), lambda: devices.found, tuple, tuple)
+    source = NodeStatusSource(watcher, SharingConfig(), lambda: devices.found, tuple)
     before = source.desired()
     devices.found = (DeviceHolding("7", "c", GPU, 1, ("GPU-0",)),)
 
     after = source.desired()
-    unknown = NodeStatusSource(
-        HardwareWatcher(None), SharingConfig(), tuple, tuple, tuple
-    ).desired()
+    unknown = NodeStatusSource(HardwareWatcher(None), SharingConfig(), tuple, tuple).desired()
 
     assert before is None
     assert unknown is None

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from adapters.cli.doctor.checks.claims import reads_claims, setting
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.observed import Account, Installation, Observed, Permission
-from adapters.dialects.dra import DRIVER
 
 CHECK = "permissions"
 
@@ -94,14 +93,6 @@ def _of_claims(release: Installation) -> Iterator[Permission]:
         for verb in ("get", "list", "watch"):
             for plural in ("resourceclaims", "resourceslices", "deviceclasses"):
                 yield Permission(verb, group, plural)
-    if setting(release, "deallocateUnused"):
-        yield Permission("update", group, "resourceclaims/status")
-        yield Permission("update", group, "resourceclaims/binding")
-    if setting(release, "conditions"):
-        yield Permission("patch", group, "resourceclaims/status")
-        yield Permission("arbitrary-node:patch", group, "resourceclaims/driver", DRIVER)
-    if setting(release, "convert"):
-        yield Permission("create", group, "resourceclaims")
     if setting(release, "shadows"):
         own = release.namespace
         yield Permission("create", group, "resourceclaims", namespace=own)

@@ -68,24 +68,6 @@ def test_rights_that_shadow_claims_need_are_asked_for() -> None:
     assert "delete resourceclaims.resource.k8s.io in dragoman-system" in found.text
 
 
-def test_rights_that_conditions_need_are_asked_for() -> None:
-    cluster = with_dra(claims=True, conditions=True)
-    cluster.forbidden.add(("arbitrary-node:patch", "resourceclaims"))
-
-    (found,) = cluster.problems()
-
-    assert "arbitrary-node:patch resourceclaims/driver" in found.text
-
-
-def test_rights_that_conversions_need_are_asked_for() -> None:
-    cluster = with_dra(claims=True, convert=True)
-    cluster.forbidden.add(("create", "resourceclaims"))
-
-    (found,) = cluster.problems()
-
-    assert "may not create resourceclaims.resource.k8s.io" in found.text
-
-
 def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
     cluster = with_dra(claims=True)
     cluster.refused.add("deviceclasses")
@@ -94,17 +76,6 @@ def test_classes_that_the_user_may_not_read_are_a_warning() -> None:
 
     assert found.level is WARNING
     assert "deviceclasses cannot be read" in found.text
-
-
-def test_rights_to_deallocate_claims_are_asked_for() -> None:
-    cluster = with_dra(claims=True, deallocateUnused=["gpu.dragoman.dev"])
-    assert cluster.problems() == []
-    cluster.forbidden.add(("update", "resourceclaims"))
-
-    texts = [found.text for found in cluster.problems()]
-
-    for part in ("status", "binding"):
-        assert any(f"update resourceclaims/{part}.resource.k8s.io" in text for text in texts)
 
 
 def test_a_scheduler_of_claims_without_its_rights_is_a_warning_with_the_role() -> None:

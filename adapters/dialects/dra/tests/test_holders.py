@@ -2,7 +2,6 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.dialects.dra import DRIVER
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.holders import PRIORITY, holding
@@ -43,23 +42,18 @@ def test_a_device_without_a_share_id_is_the_whole_card() -> None:
 
 
 def test_a_share_is_what_it_consumes() -> None:
-    found = held(a_claim(a_share("gpu-0", memory="8Gi", compute="20", slots="1")))
+    found = held(a_claim(a_share("gpu-0", memory="8Gi", cores="20", shares="1")))
 
     assert found is not None
     assert found.grants == (Grant("", "GPU-0", 8 * GIB, 20),)
 
 
-def test_a_share_of_all_compute_of_our_driver_is_exclusive() -> None:
-    """The other dialects do so too; what all compute means to another driver is its own affair."""
-    ours = a_slice(a_card_device("gpu-0", "GPU-0"), driver=DRIVER)
-    share = a_share("gpu-0", DRIVER, memory="8Gi", compute="100")
-    found = held(a_claim(share), ours)
-    theirs = held(a_claim(a_share("gpu-0", memory="8Gi", compute="100")))
+def test_a_share_of_all_compute_is_not_exclusive() -> None:
+    """The other dialects do so; what all compute means to a driver is its own affair."""
+    found = held(a_claim(a_share("gpu-0", memory="8Gi", cores="100")))
 
     assert found is not None
-    assert theirs is not None
-    assert found.grants == (Grant("", "GPU-0", 8 * GIB, FULL, exclusive=True),)
-    assert theirs.grants == (Grant("", "GPU-0", 8 * GIB, FULL),)
+    assert found.grants == (Grant("", "GPU-0", 8 * GIB, FULL),)
 
 
 def test_shares_of_several_cards_are_several_grants() -> None:
@@ -75,7 +69,7 @@ def test_shares_of_several_cards_are_several_grants() -> None:
 def test_a_share_of_all_memory_is_all_memory_of_the_card() -> None:
     node = a_node(a_card("GPU-0", 0, 80 * GIB - MIB))
 
-    for share in (a_share("gpu-0", memory="80Gi"), a_share("gpu-0", compute="5")):
+    for share in (a_share("gpu-0", memory="80Gi"), a_share("gpu-0", cores="5")):
         found = held(a_claim(share), node=node)
         assert found is not None
         assert [grant.memory for grant in found.grants] == [80 * GIB - MIB]
@@ -98,9 +92,9 @@ def test_cores_are_percent_of_what_the_driver_publishes() -> None:
         (a_share("gpu-0", memory="lots"), "'lots' is not a quantity"),
         (a_share("gpu-0", memory="-1"), "-1: memory must be more than 0 and at most 2814749767"),
         (a_share("gpu-0", memory="0"), "0: memory must be more than 0"),
-        (a_share("gpu-0", memory="0", compute="20"), "0: memory must be more than 0"),
-        (a_share("gpu-0", memory="1", compute="101"), "101: compute must be 0 to 100 percent"),
-        (a_share("gpu-0", memory="1", compute="-1"), "-1: compute must be 0 to 100 percent"),
+        (a_share("gpu-0", memory="0", cores="20"), "0: memory must be more than 0"),
+        (a_share("gpu-0", memory="1", cores="101"), "101: compute must be 0 to 100 percent"),
+        (a_share("gpu-0", memory="1", cores="-1"), "-1: compute must be 0 to 100 percent"),
     ],
 )
 def test_a_share_that_cannot_be_parsed_takes_the_card(share: dict[str, object], why: str) -> None:
@@ -132,8 +126,8 @@ def ordered(texts: dict[str, str], *, reverse: bool) -> list[tuple[str, str]]:
         # Another domain's capacity means something else.
         (amounts(memory="80Gi", evil_dev__memory="1"), amounts(memory="8Gi"), (8 * GIB, 0)),
         (
-            amounts(memory="80Gi", compute="100", evil_dev__compute="1"),
-            amounts(memory="8Gi", compute="20", evil_dev__memory="1", evil_dev__compute="0"),
+            amounts(memory="80Gi", cores="100", evil_dev__cores="1"),
+            amounts(memory="8Gi", cores="20", evil_dev__memory="1", evil_dev__cores="0"),
             (8 * GIB, 20),
         ),
         (amounts(evil_dev__memory="1Gi"), amounts(evil_dev__memory="1Gi"), (80 * GIB, 0)),

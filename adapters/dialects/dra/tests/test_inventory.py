@@ -46,10 +46,10 @@ def test_a_card_has_the_number_the_slots_and_the_numa_node_that_its_driver_state
             "vendor": {"string": "MetaX"},
             "resource.kubernetes.io/numaNode": {"int": 1},
         },
-        "capacity": {"memory": {"value": "1Gi"}, "slots": {"value": "7"}},
+        "capacity": {"memory": {"value": "1Gi"}, "shares": {"value": "7"}},
     }
 
-    (found,) = cards(a_slice(device, driver="gpu.dragoman.dev"))
+    (found,) = cards(a_slice(device, driver="gpu.metax-tech.com"))
 
     assert (found.index, found.vendor, found.slots, found.numa) == (3, "metax", 7, 1)
 

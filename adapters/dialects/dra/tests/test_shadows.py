@@ -24,7 +24,7 @@ from core.requests.grant import Allocation, Grant
 from core.requests.request import TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, a_sliced_grant, held
 
-OURS = "gpu.dragoman.dev"
+HAMI = "hami-core-gpu.project-hami.io"
 CARD = a_card("a", 0, 80 * GIB, slots=10)
 COUNTERS = {"consumesCounters": [{"counterSet": "a", "counters": {"slice-0": {"value": "1"}}}]}
 
@@ -41,7 +41,7 @@ def a_shared(name: str = "gpu-0", uuid: str = "a", **amounts: str) -> dict[str, 
     }
 
 
-SHARED = a_slice(a_shared(), driver=OURS)
+SHARED = a_slice(a_shared(), driver=HAMI)
 
 
 def shadowed(
@@ -73,20 +73,20 @@ def test_amounts_of_a_shared_device_are_the_sum_of_what_pods_have() -> None:
     found = shadowed(
         held(a_grant(memory=20 * GIB, compute=30), uid="p"),
         held(a_grant(memory=5 * GIB, compute=5), uid="q"),
-        slices=[a_slice(a_shared(**stated, slots="10", other="7"))],
+        slices=[a_slice(a_shared(**stated, shares="10", other="7"))],
     )
 
     memory = {"memory": 25 * GIB, f"{NVIDIA}/memory": 25 * GIB}
-    assert found == {f"{NVIDIA}/n/gpu-0": {**memory, f"{NVIDIA}/cores": 70, "slots": 2}}
+    assert found == {f"{NVIDIA}/n/gpu-0": {**memory, f"{NVIDIA}/cores": 70, "shares": 2}}
 
 
 def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:
     found = shadowed(
         held(a_grant(memory=GIB)),
-        slices=[a_slice(a_shared(memory="81Gi", slots="12"), driver=OURS)],
+        slices=[a_slice(a_shared(memory="81Gi", shares="12"), driver=HAMI)],
     )
 
-    assert found == {f"{OURS}/n/gpu-0": {"memory": 2 * GIB, "slots": 3}}
+    assert found == {f"{HAMI}/n/gpu-0": {"memory": 2 * GIB, "shares": 3}}
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:
 def test_a_device_of_which_no_claim_can_have_a_part_is_taken_as_a_whole(
     allocation: Allocation,
 ) -> None:
-    assert shadowed(allocation) == {f"{OURS}/n/gpu-0": None}
+    assert shadowed(allocation) == {f"{HAMI}/n/gpu-0": None}
 
 
 def test_a_device_that_claims_cannot_share_is_taken_as_a_whole() -> None:
@@ -115,21 +115,11 @@ def test_a_device_that_claims_cannot_share_is_taken_as_a_whole() -> None:
     assert shadowed(pod, slices=[no_memory]) == {f"{NVIDIA}/n/gpu-0": None}
 
 
-def test_what_an_exclusive_claim_leaves_of_its_card_is_taken() -> None:
-    """Schedulers know what it has, and not that nothing may be beside it."""
-    item = a_slice(a_shared(memory="80Gi", compute="100", slots="10"), driver=OURS)
-    for memory, expected in (("8Gi", {f"{OURS}/n/gpu-0": None}), ("80Gi", {})):
-        share = a_share("gpu-0", OURS, memory=memory, compute="100")
-        claim, grants = claimed(a_claim(share), item)
-
-        assert shadowed(grants, slices=[item], claims={claim.uid: claim}) == expected
-
-
 def test_a_claim_is_counted_by_schedulers_for_its_own_device_alone() -> None:
     theirs = a_slice(a_card_device("gpu-7", "a"))
     claim, grants = claimed(a_claim(a_share("gpu-0", memory="8Gi")), a_slice(a_shared()))
 
-    found = shadowed(grants, slices=[theirs, a_slice(a_shared(), driver=OURS)], claims={})
+    found = shadowed(grants, slices=[theirs, a_slice(a_shared(), driver=HAMI)], claims={})
     assert found == {}, "the write of its allocation is on its way"
 
     found = shadowed(
@@ -137,7 +127,7 @@ def test_a_claim_is_counted_by_schedulers_for_its_own_device_alone() -> None:
         slices=[a_slice(a_shared(), a_card_device("gpu-7", "a")), SHARED],
         claims={claim.uid: claim},
     )
-    assert found == {f"{NVIDIA}/n/gpu-7": None, f"{OURS}/n/gpu-0": {"memory": 8 * GIB}}
+    assert found == {f"{NVIDIA}/n/gpu-7": None, f"{HAMI}/n/gpu-0": {"memory": 8 * GIB}}
 
 
 def test_the_cards_of_a_deallocated_claim_are_in_use_while_containers_may_run() -> None:

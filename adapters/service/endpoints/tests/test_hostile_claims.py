@@ -99,11 +99,13 @@ class Rig:
 
 
 AMOUNTS = st.sampled_from(["1Gi", "2Gi", "8Gi", "0", "-1", "9Gi", "1e999", "many", "", "1m"])
-NAMES = st.sampled_from(["memory", "compute", "evil.dev/memory", "cores", ""])
+NAMES = st.sampled_from(["memory", "cores", "evil.dev/memory", "shares", ""])
 RESULTS = st.fixed_dictionaries(
     {
         "request": st.sampled_from(["r", "s", "r/a", "x", ""]),
-        "driver": st.sampled_from(["gpu.nvidia.com", "gpu.nvidia.com", "gpu.dragoman.dev", "nic"]),
+        "driver": st.sampled_from(
+            ["gpu.nvidia.com", "gpu.nvidia.com", "hami-core-gpu.project-hami.io", "nic"]
+        ),
         "pool": st.sampled_from(["n1", "n1", "n1", "n2", "", "../n1"]),
         "device": st.sampled_from(["gpu-0", "gpu-0", "gpu-1", "gpu-2", "part", "mig", "none", ""]),
     },
@@ -111,7 +113,7 @@ RESULTS = st.fixed_dictionaries(
         "adminAccess": st.booleans(),
         "shareID": st.sampled_from(["b7542072", "same", ""]),
         "consumedCapacity": st.dictionaries(NAMES, AMOUNTS, max_size=2),
-        "bindingConditions": st.just(["gpu.dragoman.dev/committed"]),
+        "bindingConditions": st.just(["gpu.example.com/committed"]),
     },
 )
 REQUESTS = st.sampled_from(

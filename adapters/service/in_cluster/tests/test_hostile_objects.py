@@ -348,7 +348,7 @@ class Watched:
         self.log = LogCapture()
         warnings = structlog.make_filtering_bound_logger("warning")
         logger = structlog.wrap_logger(None, processors=[self.log], wrapper_class=warnings)
-        dra = DraSettings(claims=True, arbiter=True, shadows=True, conditions=True, convert=True)
+        dra = DraSettings(claims=True, arbiter=True, shadows=True)
         options = Settings(
             store="kubernetes",
             kubeconfig=kubeconfig(folder, server),

@@ -113,7 +113,7 @@ class ClaimReader:
             return
         held = holding(claim, node, self._cache.claims.devices, entry)
         found.bound[entry.uid] = ANYWHERE if held is None else node.name
-        if held is not None and not claim.pending:
+        if held is not None:
             found.held.append(held)
 
     def _may_run(self, entry: Allocation, node: str) -> bool:

@@ -207,7 +207,6 @@ class NodeReader:
             read.compare,
             self._has_agent(ledger.node),
             claims.held,
-            agent.claims,
             is_lost=is_lost,
             consumers=self._cache.consumers(name) if claims.held else (),
         )

@@ -126,14 +126,8 @@ EVERY = {
     "DRA_CLAIMS": "true",
     "DRA_ARBITER": "true",
     "DRA_SHADOWS": "true",
-    "DRA_DEALLOCATEUNUSED": "gpu.dragoman.dev",
-    "DRA_UNUSEDSECONDS": "5",
-    "DRA_CONDITIONS": "true",
-    "DRA_CONVERT": "true",
     "PREEMPTION_ENABLED": "true",
     "MOVES_ENABLED": "true",
-    "DRA_CONVERTNAMESPACES": "ml",
-    "DRA_CONVERTSCHEDULERS": "volcano",
     "LOG_FORMAT": "text",
 }
 
@@ -156,7 +150,7 @@ def test_every_value_can_be_set_by_the_environment() -> None:
     assert all(said[name] != plain.get(name) for name in EVERY)
 
 
-@pytest.mark.parametrize("name", ["arbiter", "shadows", "conditions", "convert"])
+@pytest.mark.parametrize("name", ["arbiter", "shadows"])
 def test_what_is_done_about_claims_needs_that_they_are_read(tmp_path: Path, name: str) -> None:
     file = tmp_path / "sidecar.yaml"
     file.write_text(f"dra: {{{name}: true}}")

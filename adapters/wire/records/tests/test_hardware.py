@@ -5,7 +5,6 @@ import msgspec
 import pytest
 
 from adapters.wire.records.hardware import (
-    DeallocatedClaim,
     DeviceHolding,
     HardwareRecordError,
     NodeHardware,
@@ -43,7 +42,6 @@ def test_decode_returns_what_was_encoded() -> None:
         (held,),
         ("7", "8"),
         mig_cut=True,
-        claims=(DeallocatedClaim("9", 60, prepared=True),),
     )
 
     assert decode(encode(hardware), "n") == hardware
@@ -58,7 +56,6 @@ def test_a_patch_with_it_leaves_nothing_of_an_earlier_one() -> None:
         "holdings": [],
         "stopped": [],
         "migCut": None,
-        "claims": [],
     }
 
 

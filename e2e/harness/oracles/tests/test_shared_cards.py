@@ -43,7 +43,7 @@ def problems(*changes: tuple[str, dict[str, Any]]) -> list[str]:
 
 
 def test_a_pod_and_a_claim_that_fit_are_no_problem() -> None:
-    pod, claim = a_pod("p", 1, 600, 50), a_claim("c", 2, {"memory": "400Mi", "compute": "50"})
+    pod, claim = a_pod("p", 1, 600, 50), a_claim("c", 2, {"memory": "400Mi", "cores": "50"})
 
     assert problems(("ADDED", pod), ("ADDED", claim)) == []
 
@@ -53,7 +53,7 @@ def test_memory_and_compute_of_a_pod_and_a_claim_are_added_up() -> None:
 
     (memory,) = problems(("ADDED", pod), ("ADDED", a_claim("c", 2, {"memory": "401Mi"})))
     (compute,) = problems(
-        ("ADDED", pod), ("ADDED", a_claim("c", 2, {"memory": "1Mi", "compute": "51"}))
+        ("ADDED", pod), ("ADDED", a_claim("c", 2, {"memory": "1Mi", "cores": "51"}))
     )
 
     assert "after c: GPU-0 has allocated 1001 of 1000 MiB" in memory

@@ -22,7 +22,7 @@ from adapters.service.tests.builders import RecordingDecisionLog
 from adapters.stores.store import Change
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import Metadata, Pod
-from adapters.wire.records.hardware import DeallocatedClaim, NodeHardware
+from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation
@@ -248,38 +248,6 @@ def test_the_card_of_a_pod_that_was_deleted_by_force_stays_in_use_for_its_grace(
         rig.clock.time += (DEFAULT_GRACE + MARGIN) * SECOND
         assert not await in_ledger(rig, reconciler)
         assert rig.reporter.counts == ["kept", "unconfirmed"]
-
-    asyncio.run(tried())
-
-
-def deallocated(rig: Rig, *, prepared: bool, release_by: int) -> None:
-    """The agent reports a deallocated claim."""
-    found = DeallocatedClaim("u-claim", release_by, prepared=prepared)
-    rig.cache.put_hardware("n1", NodeHardware(NODE.cards, claims=(found,)))
-
-
-def test_the_card_of_a_claim_stays_in_use_until_the_kubelet_has_removed_it() -> None:
-    """However long that takes; a report about an earlier allocation of the claim does not count."""
-
-    async def tried() -> None:
-        live, rig, reconciler, running = await with_running_pod()
-        rig.cache.drop_pod(running.metadata)
-        live.there["c"] = UNALLOCATED
-        rig.cache.claims.put_claim(UNALLOCATED)
-        assert await in_ledger(rig, reconciler)
-        ((marked),) = (await rig.ledger()).allocations.values()
-        assert marked.release_by is not None
-
-        deallocated(rig, prepared=False, release_by=marked.release_by - 1)
-        assert await in_ledger(rig, reconciler)
-        deallocated(rig, prepared=True, release_by=marked.release_by)
-        rig.clock.time += 10 * DEFAULT_GRACE * SECOND
-        assert await in_ledger(rig, reconciler)
-        deallocated(rig, prepared=False, release_by=marked.release_by)
-
-        assert not await in_ledger(rig, reconciler)
-        assert rig.reporter.counts == ["kept", "deallocated"]
-        assert rig.reporter.events == []
 
     asyncio.run(tried())
 

@@ -23,6 +23,7 @@ from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, pla
 from adapters.service.reconcile.nodes.tests.test_claims import FakeClaims, pod_named
 from adapters.service.reconcile.nodes.tests.test_controller import FakePods, RecordingReporter
 from adapters.service.tests.builders import (
+    FakeClock,
     RecordingDecisionLog,
     a_node,
     a_service,
@@ -30,7 +31,7 @@ from adapters.service.tests.builders import (
 from adapters.stores.memory import MemoryStore
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import Metadata
-from adapters.wire.records.hardware import DeallocatedClaim, DeviceHolding, NodeHardware
+from adapters.wire.records.hardware import DeviceHolding, NodeHardware
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -88,6 +89,7 @@ class Rig:
     store: MemoryStore
     live: FakeClaims
     pods: FakePods
+    clock: FakeClock
 
     def allocate(self, claim: ResourceClaim) -> None:
         """A scheduler allocates the devices of the claim, whose pod runs."""
@@ -132,7 +134,7 @@ async def a_rig() -> Rig:
         live_claims=live,
     )
     cache.claims.put_slice(OWN)
-    return Rig(made, cache, bench.store, live, pods)
+    return Rig(made, cache, bench.store, live, pods, bench.clock)
 
 
 @pytest.mark.parametrize("claim", [WHOLE, SHARE])
@@ -365,7 +367,7 @@ def test_a_node_that_claims_the_card_of_another_changes_only_its_own_ledger() ->
 
 
 def test_an_agent_ends_no_pod_and_no_claim_of_another_node() -> None:
-    """It reports pods as stopped, claims as removed, and devices that the kubelet assigned."""
+    """It reports pods as stopped, and devices that the kubelet assigned."""
 
     async def tried() -> None:
         rig = await a_rig()
@@ -383,8 +385,7 @@ def test_an_agent_ends_no_pod_and_no_claim_of_another_node() -> None:
         assert kept.release_by is not None
 
         holding = DeviceHolding(kept.uid, "main", "nvidia.com/gpu", 1, (THEIRS[0],))
-        ended = DeallocatedClaim(kept.uid, kept.release_by, prepared=False)
-        stopped = NodeHardware((), holdings=(holding,), stopped=(kept.uid,), claims=(ended,))
+        stopped = NodeHardware((), holdings=(holding,), stopped=(kept.uid,))
         rig.cache.put_hardware("n2", stopped)
 
         await rig.ledger("n2")
