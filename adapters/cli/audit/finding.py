@@ -139,7 +139,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
                 "claim-without-pod",
                 Severity.WARNING,
                 "a claim keeps cards and is reserved for no pod",
-                "Delete the claim if no pod will use it, or set dra.unused.enabled.",
+                "Delete the claim if no pod will use it.",
             ),
             Rule(
                 "record-without-request",
