@@ -1,16 +1,16 @@
-"""Applies all rules to a cluster."""
+"""Apply all rules to a cluster, and print the findings."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from adapters.accounting.gang_texts import named
 from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.audit.node_rules import node_findings
-from adapters.cli.audit.pod_rules import container_findings
+from adapters.cli.audit.node_rules import container_findings, node_findings
 from adapters.cli.fleet.facts import counted, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
+from adapters.cli.output.rows import Column, Row, table
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
@@ -19,6 +19,15 @@ from core.quota.amounts import text as amount_text
 
 NAMED = 5
 """Pods that a finding names, at most."""
+
+_COLUMNS = (
+    Column("LEVEL"),
+    Column("RULE"),
+    Column("NODE"),
+    Column("CARD", wide=True),
+    Column("POD"),
+    Column("FINDING"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +77,50 @@ def in_namespace(report: AuditReport, namespace: str) -> AuditReport:
         if namespace in finding.namespaces or finding.pod.startswith(f"{namespace}/")
     )
     return replace(report, findings=tuple(kept))
+
+
+def as_table(report: AuditReport, *, headers: bool, wide: bool) -> str:
+    """One line for each finding, the remedy of each rule, and a summary."""
+    rows = []
+    for each in report.findings:
+        level, rule = each.rule.level.value, each.rule.id
+        rows.append(Row(rule, (level, rule, each.node, each.card, each.pod, each.text), {}))
+    parts = [table(_COLUMNS, rows, wide=wide, headers=headers)] if rows else []
+    if headers:
+        remedies = dict.fromkeys(finding.rule for finding in report.findings)
+        if remedies:
+            parts.append("".join(f"{rule.id}: {rule.remedy}\n" for rule in remedies))
+        looked = (
+            f"{_count(report.nodes, 'node')}, {_count(report.cards, 'card')},"
+            f" {_count(report.pods, 'pod')} with cards"
+        )
+        number = _count(len(report.findings), "finding") if report.findings else "no findings"
+        parts.append(f"{looked}: {number}\n")
+    return "\n".join(parts)
+
+
+def as_plain(report: AuditReport) -> dict[str, object]:
+    """The ``AuditReport``, for JSON and YAML."""
+    return {
+        "apiVersion": "dragoman.dev/v1alpha1",
+        "kind": "AuditReport",
+        "nodes": report.nodes,
+        "cards": report.cards,
+        "pods": report.pods,
+        "findings": [
+            {
+                "rule": finding.rule.id,
+                "level": finding.rule.level.value,
+                "node": finding.node or None,
+                "card": finding.card or None,
+                "pod": finding.pod or None,
+                "text": finding.text,
+                "file": finding.file or None,
+                "line": finding.line or None,
+            }
+            for finding in report.findings
+        ],
+    }
 
 
 def _findings(fleet: Fleet) -> Iterator[Finding]:
@@ -136,3 +189,7 @@ def _placed(finding: Finding, manifests: Manifests) -> Finding:
     if place is None or not place.line:
         return finding
     return replace(finding, file=place.file, line=place.line)
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

@@ -1,4 +1,4 @@
-"""What is wrong with one node: its cards, its ledger, and who allocates its cards."""
+"""What is wrong with one node: its cards, its ledger, its pods, and who allocates its cards."""
 
 from collections.abc import Iterator, Sequence
 
@@ -16,11 +16,15 @@ from adapters.accounting.repairs import (
     Repair,
 )
 from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.audit.pod_rules import edited_record, has_record, record_without_request
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.dialects.dialect import Dialect
-from adapters.wire.kube import full_name
+from adapters.dialects import registry
+from adapters.dialects.adoption.adopt import disagreements
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.matching import dialect_of
+from adapters.wire.agent_report import ContainerReport, NodeReport, short
+from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.quantity import QuantityError, parse
+from core.hardware.quantity import format_gib
 from core.ledger.problem import Problem, ProblemKind
 
 
@@ -31,30 +35,29 @@ def node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding
     )
     if state.unreadable is not None:
         yield Finding(RULES["unreadable-ledger"], state.unreadable, node=name)
-    yield from (_of_problem(state, problem) for problem in _problems(state, fleet.dialects))
+    problems = state.ledger.problems()
+    if state.stored is not None:
+        # the record of every pod is compared below, not only of those that another scheduler bound
+        found = drift(state.ledger, state.pods, fleet.dialects)
+        problems = tuple(each for each in found if each.kind is not ProblemKind.EDITED)
+    yield from (_of_problem(state, problem) for problem in problems)
     for uid in state.ledger.allocations.keys() & fleet.unused_claims:
         claim = state.ledger.allocations[uid].pod
         yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=claim)
     for pod in state.pods:
-        yield from edited_record(pod, state.node, fleet.dialects)
-        yield from record_without_request(pod, fleet.dialects)
+        for text in disagreements(pod, state.node, fleet.dialects):
+            yield Finding(RULES["edited-record"], text, node=name, pod=full_name(pod))
+        yield from _record_without_request(pod, fleet.dialects)
     if state.stored is None:
         yield from _two_allocators(name, state, fleet.dialects)
     else:
         yield from filter(None, (_of_repair(name, repair) for repair in state.repairs))
 
 
-def _problems(state: NodeState, dialects: Sequence[Dialect]) -> Sequence[Problem]:
-    if state.stored is None:
-        return state.ledger.problems()
-    problems = drift(state.ledger, state.pods, dialects)
-    # The record of every pod is compared, not only of those that another scheduler bound.
-    return [problem for problem in problems if problem.kind is not ProblemKind.EDITED]
-
-
 def _of_problem(state: NodeState, problem: Problem) -> Finding:
     rule = RULES[problem.kind.value]
-    if problem.kind is ProblemKind.UNREADABLE and not _has_record(state, problem.pod):
+    pods = (pod for pod in state.pods if full_name(pod) == problem.pod)
+    if problem.kind is ProblemKind.UNREADABLE and not any(map(_has_record, pods)):
         rule = RULES["share-without-record"]
     text = problem.text.removeprefix(f"card {problem.card}: ")
     return Finding(
@@ -75,10 +78,6 @@ def _namespaces(state: NodeState, problem: Problem) -> Iterator[str]:
         if card.uuid == problem.card:
             for share in use.shares:
                 yield state.ledger.allocations[share.uid].pod_ref.namespace
-
-
-def _has_record(state: NodeState, name: str) -> bool:
-    return any(has_record(pod) for pod in state.pods if full_name(pod) == name)
 
 
 def _of_repair(node: str, repair: Repair) -> Finding | None:
@@ -137,3 +136,56 @@ def _positive(amount: object) -> bool:
         return parse(str(amount)) > 0
     except QuantityError:
         return False
+
+
+def _has_record(pod: Pod) -> bool:
+    """Whether a pod has any annotation by which some scheduler records cards."""
+    return bool(registry.own_records(annotations(pod).keys()))
+
+
+def _record_without_request(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[Finding]:
+    """Find a pod that no dialect takes for its own, and that has a record of one of them."""
+    try:
+        if not _has_record(pod) or dialect_of(pod, dialects) is not None:
+            return
+    except DialectError:
+        return
+    keys = sorted(registry.own_records(annotations(pod).keys()))
+    yield Finding(
+        RULES["record-without-request"],
+        f"has {', '.join(keys)} and requests no share",
+        node=pod.spec.node_name or "",
+        pod=full_name(pod),
+    )
+
+
+def container_findings(state: NodeState, report: NodeReport) -> Iterator[Finding]:
+    """Everything that is wrong in the containers of one node."""
+    node = state.node.name
+    if report.unserved:
+        what = "1 container runs" if report.unserved == 1 else f"{report.unserved} containers run"
+        text = f"{what} without the granted devices; Events ShareMissing name the pods"
+        yield Finding(RULES["container-without-share"], text, node=node)
+    sizes = {short(card.uuid): (card.uuid, card.memory) for card in state.node.cards}
+    for each in report.containers:
+        if each.card in sizes:
+            yield from _of_container(each, node, *sizes[each.card])
+
+
+def _of_container(
+    container: ContainerReport, node: str, uuid: str, memory: int
+) -> Iterator[Finding]:
+    granted = container.granted
+    if granted is None:
+        return
+    name = f"container {container.container}"
+    limit, used = container.limit, container.used
+    if limit is not None and (limit > granted or (limit == 0 and granted < memory)):
+        until = f"{format_gib(limit)} GiB" if limit else "no limit"
+        text = f"{name}: HAMi-core has {until}, the ledger grants {format_gib(granted)} GiB"
+        rule = RULES["limit-above-grant"]
+        yield Finding(rule, text, node=node, card=uuid, pod=container.pod)
+    if used is not None and used > granted:
+        text = f"{name} uses {format_gib(used)} GiB, the ledger grants {format_gib(granted)} GiB"
+        rule = RULES["use-above-grant"]
+        yield Finding(rule, text, node=node, card=uuid, pod=container.pod)

@@ -57,9 +57,8 @@ def audit(
 
     Exit status: 0 no findings, 1 findings, 2 bad input or no answer.
     """
-    from adapters.cli.audit import formats
+    from adapters.cli.audit.audit import as_plain, as_table, in_namespace
     from adapters.cli.audit.audit import audit as run
-    from adapters.cli.audit.audit import in_namespace
     from adapters.cli.audit.finding import RULES
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
@@ -84,12 +83,12 @@ def audit(
         report = in_namespace(report, namespace)
     match output:
         case AuditFormat.JSON:
-            text = as_json(formats.as_plain(report))
+            text = as_json(as_plain(report))
         case AuditFormat.YAML:
-            text = as_yaml(formats.as_plain(report))
+            text = as_yaml(as_plain(report))
         case AuditFormat.TABLE | AuditFormat.WIDE:
             wide = output is AuditFormat.WIDE
-            text = formats.as_table(report, headers=not no_headers, wide=wide)
+            text = as_table(report, headers=not no_headers, wide=wide)
     typer.echo(text, nl=False)
     if report.findings:
         raise typer.Exit(FINDINGS)
