@@ -5,16 +5,11 @@ from collections.abc import Callable, Iterator
 from adapters.cli.doctor.checks import (
     agents,
     certificates,
-    claim_schedulers,
-    claims,
     cluster,
     device_plugins,
-    injectors,
     permissions,
-    renamed_resources,
     schedulers,
     service,
-    unread_settings,
     webhooks,
 )
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
@@ -28,15 +23,15 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     service.check,
     schedulers.check,
     webhooks.check,
-    renamed_resources.check,
-    unread_settings.check,
+    webhooks.check_resources,
+    service.check_device_configuration,
     certificates.check,
     permissions.check,
     agents.check,
-    injectors.check,
+    device_plugins.check_components,
     device_plugins.check,
-    claims.check,
-    claim_schedulers.check,
+    cluster.check_claims,
+    permissions.check_claim_schedulers,
 )
 
 

@@ -1,16 +1,37 @@
-"""What was read of a cluster."""
+"""What was read of a cluster, and what it has: installations, schedulers, nodes with cards."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import PurePosixPath
 from typing import NamedTuple
 
-from adapters.cli.doctor import objects, programs
-from adapters.cli.doctor.network_policies import NetworkPolicy
+from msgspec import Raw
+
+from adapters.cli.configure.options import Scheduler
+from adapters.cli.doctor.objects import (
+    Definition,
+    KubeService,
+    LedgerState,
+    Named,
+    NetworkPolicy,
+    ProgramContainer,
+    ProgramNode,
+    ProgramPod,
+    WebhookConfiguration,
+    Workload,
+    labels,
+)
 from adapters.cli.input.document import load_yaml
 from adapters.cli.input.source import InputError, InputLocation
+from adapters.dialects import registry
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.merge import read_node
 from adapters.wire.agent_pod import COMPONENT
 from adapters.wire.dra import DeviceClass
-from adapters.wire.kube import ConfigMap, DeviceObject
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, NodeStatus
+from adapters.wire.records import hardware
+from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
+from core.hardware.node import Node
 
 SERVICE, AGENT = "service", "node"
 """Components of the chart, by its label."""
@@ -77,6 +98,16 @@ class Installation:
     settings: Mapping[str, object]
     secret: str
 
+    @property
+    def reads_claims(self) -> bool:
+        """Whether it reads ResourceClaims."""
+        return bool(self.dra("claims"))
+
+    def dra(self, name: str) -> object:
+        """Return a setting below ``dra``; None where it is not stated."""
+        found = self.settings.get("dra")
+        return found.get(name) if isinstance(found, Mapping) else None
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 
@@ -103,17 +134,17 @@ class Observed:
     now: int
     version: str = ""
     unreadable: dict[str, str] = field(default_factory=dict)
-    pods: tuple[programs.ProgramPod, ...] = ()
-    nodes: tuple[objects.ProgramNode, ...] = ()
-    namespaces: tuple[objects.Named, ...] = ()
-    services: tuple[objects.KubeService, ...] = ()
-    deployments: tuple[programs.Workload, ...] = ()
-    daemon_sets: tuple[programs.Workload, ...] = ()
-    webhooks: tuple[objects.WebhookConfiguration, ...] = ()
+    pods: tuple[ProgramPod, ...] = ()
+    nodes: tuple[ProgramNode, ...] = ()
+    namespaces: tuple[Named, ...] = ()
+    services: tuple[KubeService, ...] = ()
+    deployments: tuple[Workload, ...] = ()
+    daemon_sets: tuple[Workload, ...] = ()
+    webhooks: tuple[WebhookConfiguration, ...] = ()
     network_policies: tuple[NetworkPolicy, ...] = ()
-    ledgers: tuple[objects.LedgerState, ...] = ()
+    ledgers: tuple[LedgerState, ...] = ()
     devices: tuple[DeviceObject, ...] = ()
-    definition: objects.Definition | None = None
+    definition: Definition | None = None
     device_classes: tuple[DeviceClass, ...] | None = None
     settings: tuple[ConfigMap, ...] = ()
     labelled: tuple[ConfigMap, ...] = ()
@@ -127,7 +158,12 @@ class Observed:
         """Installations of the service."""
         return [self._release(each) for each in self.deployments if _is(each, SERVICE)]
 
-    def agents(self) -> list[programs.Workload]:
+    @property
+    def reads_claims(self) -> bool:
+        """Whether an installation reads ResourceClaims."""
+        return any(each.reads_claims for each in self.releases())
+
+    def agents(self) -> list[Workload]:
         """DaemonSets of the node agent."""
         return [each for each in self.daemon_sets if _is(each, AGENT)]
 
@@ -144,7 +180,7 @@ class Observed:
     def _agent_settings(self, namespace: str, name: str) -> Mapping[str, object]:
         return _settings(self.config_maps.get((namespace, name)), "node.yaml")
 
-    def _release(self, deployment: programs.Workload) -> Installation:
+    def _release(self, deployment: Workload) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
         settings = _settings(found, "sidecar.yaml")
@@ -158,8 +194,8 @@ class Observed:
         )
 
 
-def _is(workload: programs.Workload, component: str) -> bool:
-    found = objects.labels(workload)
+def _is(workload: Workload, component: str) -> bool:
+    found = labels(workload)
     if COMPONENT in found:
         return found[COMPONENT] == component
     runs = {each.image_name for each in workload.spec.template.spec.containers}
@@ -174,3 +210,121 @@ def _settings(found: ConfigMap | None, key: str) -> Mapping[str, object]:
     except InputError:
         return {}
     return content if isinstance(content, dict) else {}
+
+
+_FLAGS = {
+    Scheduler.KUBE: "--config",
+    Scheduler.KOORD: "--config",
+    Scheduler.VOLCANO: "--scheduler-conf",
+}
+"""Source: kubernetes cmd/kube-scheduler/app/options/options.go, which koord-scheduler uses too;
+volcano.sh/volcano cmd/scheduler/app/options/options.go."""
+
+
+class ConfigMapKey(NamedTuple):
+    """A key of a ConfigMap, in the pod's namespace."""
+
+    config_map: str
+    key: str
+
+
+class SchedulerPod(NamedTuple):
+    """A scheduler.
+
+    Attributes:
+        scheduler: its kind.
+        pod: in which it runs.
+        file: of its configuration, in its container; empty where it has none.
+        source: of that file; None where it comes from no ConfigMap, or there is no file.
+    """
+
+    scheduler: Scheduler
+    pod: ProgramPod
+    file: str
+    source: ConfigMapKey | None
+
+
+def scheduler_pods(pods: Iterable[ProgramPod]) -> Iterator[SchedulerPod]:
+    """The schedulers that run, in the order of the pods."""
+    for pod in pods:
+        for container in pod.spec.containers:
+            scheduler = _scheduler(container)
+            if scheduler is not None and pod.status.phase not in {"Succeeded", "Failed"}:
+                file = _option(container.words, _FLAGS[scheduler])
+                yield SchedulerPod(scheduler, pod, file, _source(pod, container, file))
+
+
+def _scheduler(container: ProgramContainer) -> Scheduler | None:
+    names = {container.image_name, *(PurePosixPath(word).name for word in container.words[:1])}
+    return next((each for each in Scheduler if each.value in names), None)
+
+
+def _option(words: list[str], flag: str) -> str:
+    for at, word in enumerate(words):
+        name, sign, value = word.partition("=")
+        if name == flag and sign:
+            return value
+        if word == flag:
+            return words[at + 1] if at + 1 < len(words) else ""
+    return ""
+
+
+def _source(pod: ProgramPod, container: ProgramContainer, file: str) -> ConfigMapKey | None:
+    for mount in container.volume_mounts or ():
+        try:
+            below = PurePosixPath(file).relative_to(mount.mount_path)
+        except ValueError:
+            continue
+        inside = mount.sub_path if mount.sub_path else str(below)
+        for volume in pod.spec.volumes or ():
+            if volume.name == mount.name and volume.config_map is not None:
+                renamed = {each.path: each.key for each in volume.config_map.items or ()}
+                return ConfigMapKey(volume.config_map.name, renamed.get(inside, inside))
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class DescribedNode:
+    """A node with cards.
+
+    Attributes:
+        node: with the cards that annotations, the Device object and the agent describe.
+        by_agent: whether the agent reports cards.
+    """
+
+    node: Node
+    by_agent: bool
+
+    def has_dialect(self, name: str) -> bool:
+        """Whether a dialect describes one of the cards."""
+        return any(name in card.dialects for card in self.node.cards)
+
+
+def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
+    """The nodes whose cards an annotation, a Device or an agent describes, by name."""
+    dialects = registry.dialects({}, Defaults())
+    devices = {each.metadata.name: each for each in seen.devices}
+    reports = {
+        each.metadata.name: _report(each.metadata.name, each.status) for each in seen.ledgers
+    }
+    found: dict[str, DescribedNode] = {}
+    for each in seen.nodes:
+        name = each.metadata.name
+        report = reports.get(name)
+        node, _ = read_node(kube_node(each), devices.get(name), dialects, report)
+        if node.cards:
+            found[name] = DescribedNode(node, by_agent=bool(report and report.cards))
+    return found
+
+
+def kube_node(node: ProgramNode) -> KubeNode:
+    """The node as the dialects read it."""
+    status = NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable)
+    return KubeNode(node.metadata, status=status)
+
+
+def _report(name: str, status: object) -> NodeHardware | None:
+    try:
+        return hardware.decode(status, name) if isinstance(status, Raw) else None
+    except HardwareRecordError:
+        return None

@@ -6,13 +6,17 @@ from collections.abc import Coroutine, Iterable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from adapters.cli.doctor import objects, programs
-from adapters.cli.doctor.checks import claim_schedulers
-from adapters.cli.doctor.checks.claims import reads_claims
-from adapters.cli.doctor.checks.permissions import needed
-from adapters.cli.doctor.network_policies import NetworkPolicy
-from adapters.cli.doctor.observed import Account, HttpAnswer, Installation, Observed, Permission
-from adapters.cli.doctor.scheduler_pods import scheduler_pods
+from adapters.cli.doctor import objects
+from adapters.cli.doctor.checks.permissions import needed, needed_for_claims
+from adapters.cli.doctor.objects import NetworkPolicy
+from adapters.cli.doctor.observed import (
+    Account,
+    HttpAnswer,
+    Installation,
+    Observed,
+    Permission,
+    scheduler_pods,
+)
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.api.paths import (
@@ -96,12 +100,12 @@ class _Reader:
         seen = self.seen
         decoder = Decoder(objects.Version)
         seen.version = read(decoder, await self._client.get("/version")).git_version
-        seen.pods = await self._list(PODS, programs.ProgramPod)
+        seen.pods = await self._list(PODS, objects.ProgramPod)
         seen.nodes = await self._list(NODES, objects.ProgramNode)
         seen.namespaces = await self._list(_NAMESPACES, objects.Named)
         seen.services = await self._list(_SERVICES, objects.KubeService)
-        seen.deployments = await self._list(_DEPLOYMENTS, programs.Workload)
-        seen.daemon_sets = await self._list(_DAEMON_SETS, programs.Workload)
+        seen.deployments = await self._list(_DEPLOYMENTS, objects.Workload)
+        seen.daemon_sets = await self._list(_DAEMON_SETS, objects.Workload)
         seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
         seen.network_policies = await self._list(_NETWORK_POLICIES, NetworkPolicy)
         seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
@@ -128,9 +132,9 @@ class _Reader:
         wanted |= {(each.metadata.namespace, each.metadata.name) for each in seen.agents()}
         await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
-        if any(map(reads_claims, seen.releases())):
+        if seen.reads_claims:
             await self._classes()
-        asked = {*needed(seen), *claim_schedulers.needed(seen)}
+        asked = {*needed(seen), *needed_for_claims(seen)}
         await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
 
     async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:

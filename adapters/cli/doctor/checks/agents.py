@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from msgspec import UNSET
 
 from adapters.cli.configure.options import NAMES
-from adapters.cli.doctor.described_nodes import nodes_with_cards
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramNode
-from adapters.cli.doctor.observed import AGENT, Observed
-from adapters.cli.doctor.programs import ProgramPod, Workload
+from adapters.cli.doctor.objects import ProgramNode, ProgramPod, Workload
+from adapters.cli.doctor.observed import AGENT, Observed, nodes_with_cards
 from adapters.dialects.device_plugins import plugin_share
 
 CHECK = "agents"

@@ -1,17 +1,20 @@
-"""The API server, and the kind of the ledgers."""
+"""The API server, the kind of the ledgers, and the API of ResourceClaims."""
 
 import re
 from collections.abc import Iterator
 
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
+from adapters.cli.doctor.objects import has
 from adapters.cli.doctor.observed import Observed
-from adapters.cli.doctor.programs import has
 
 CHECK = "cluster"
 OLDEST = (1, 30)
 """Since then, matchConditions of webhooks and admission policies are stable."""
 
 VERSION = "v1alpha1"
+
+OWNED = ("volcano.sh/", "koordinator.sh/", "metax-tech.com/")
+"""Prefixes of resources with which pods of a dialect request shares."""
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:
@@ -59,3 +62,28 @@ def _definition(seen: Observed) -> Iterator[CheckResult]:
         yield error(CHECK, "the definition of NodeLedger is not established", remedy)
     else:
         yield ok(CHECK, f"NodeLedger is defined; {len(seen.ledgers)} nodes have a ledger")
+
+
+def check_claims(seen: Observed) -> Iterator[CheckResult]:
+    """The API of claims, and classes that take the place of a dialect's resources."""
+    if not seen.reads_claims or "deviceclasses" in seen.unreadable:
+        return
+    if seen.device_classes is None:
+        yield error(
+            "claims",
+            "dra.enabled is set, and the API server does not serve resource.k8s.io/v1: no"
+            " ResourceClaim is seen",
+            "use Kubernetes 1.34 or later, and remove the API from --runtime-config where it is"
+            " turned off; or set dra.enabled=false",
+        )
+        return
+    yield ok("claims", "the API server serves resource.k8s.io/v1")
+    for each in seen.device_classes:
+        name = each.spec.extended_resource_name or ""
+        if name.startswith(OWNED):
+            yield warning(
+                "claims",
+                f"DeviceClass {each.metadata.name} answers requests of {name}: a pod that requests"
+                " it gets a whole device, whatever memory it requests",
+                f"remove extendedResourceName from the class: pods of the dialect request {name}",
+            )

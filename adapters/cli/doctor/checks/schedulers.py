@@ -1,20 +1,31 @@
 """The schedulers: whether each asks Dragoman, and whether it reaches it."""
 
-from collections.abc import Iterator
-from urllib.parse import urlsplit
+from collections.abc import Iterable, Iterator, Mapping
+from ipaddress import ip_address, ip_network
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.configure.command import configure, is_alone, own_url
 from adapters.cli.configure.options import ConfigureOptions
-from adapters.cli.doctor.checks.reachability import unreachable
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
-from adapters.cli.doctor.observed import Observed
-from adapters.cli.doctor.scheduler_pods import SchedulerPod, scheduler_pods
+from adapters.cli.doctor.objects import (
+    IngressRule,
+    KubeService,
+    NetworkPolicy,
+    Peer,
+    ProgramPod,
+    labels,
+)
+from adapters.cli.doctor.observed import Observed, SchedulerPod, scheduler_pods
 from adapters.cli.input.source import InputError, Source
+from adapters.wire.budget import Selector, matches
 
 CHECK = "schedulers"
 
 _NOT_SURE = FindingLevel.WARNING
 """The level of a finding about an address that may be reached all the same."""
+
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:
@@ -29,7 +40,11 @@ def check(seen: Observed) -> Iterator[CheckResult]:
                 " dragoman configure --diff",
             )
         return
-    findings = [each for scheduler in _distinct(found) for each in _scheduler(seen, scheduler)]
+    distinct: dict[object, SchedulerPod] = {}
+    for one in found:
+        key = (one.scheduler, one.pod.metadata.namespace, one.source or one.pod.name)
+        distinct.setdefault(key, one)
+    findings = [each for one in distinct.values() for each in _scheduler(seen, one)]
     yield from findings
     if not any(each.level is FindingLevel.OK or "not known" in each.text for each in findings):
         yield error(
@@ -37,14 +52,6 @@ def check(seen: Observed) -> Iterator[CheckResult]:
             "no scheduler asks Dragoman as it must",
             "dragoman configure kube-scheduler, koord-scheduler or vc-scheduler",
         )
-
-
-def _distinct(found: list[SchedulerPod]) -> list[SchedulerPod]:
-    known: dict[object, SchedulerPod] = {}
-    for each in found:
-        key = (each.scheduler, each.pod.metadata.namespace, each.source or each.pod.name)
-        known.setdefault(key, each)
-    return list(known.values())
 
 
 def _scheduler(seen: Observed, found: SchedulerPod) -> Iterator[CheckResult]:
@@ -99,7 +106,7 @@ def _configuration(seen: Observed, found: SchedulerPod, source: Source) -> Itera
         )
         return
     outcome = configure(found.scheduler, source, ConfigureOptions())
-    problem = unreachable(seen, found.pod, url)
+    problem = _unreachable(seen, found.pod, url)
     if outcome.before != outcome.after:
         yield error(
             CHECK,
@@ -110,3 +117,176 @@ def _configuration(seen: Observed, found: SchedulerPod, source: Source) -> Itera
         yield problem
     if outcome.before == outcome.after and (problem is None or problem.level is _NOT_SURE):
         yield ok(CHECK, f"{who} asks Dragoman at {urlsplit(url).netloc}")
+
+
+def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | None:
+    """Return what keeps a pod from an address, as far as objects show it; None for nothing."""
+    address = urlsplit(url)
+    host = address.hostname or ""
+    if host in _LOOPBACK:
+        # on the host's network, whatever listens on the node
+        if pod.spec.host_network or any(each.is_service for each in pod.spec.containers):
+            return None
+        return error(
+            CHECK,
+            f"{pod.name} asks {url}, and none of its containers is the service",
+            "add the sidecar to its pod, or give the Service's address with --url",
+        )
+    if "services" in seen.unreadable:
+        return None
+    name, _, rest = host.partition(".")
+    namespace, _, suffix = rest.partition(".")
+    if suffix == "svc" or suffix.startswith("svc."):
+        return _service_name(seen, pod, address, (namespace, name))
+    found = [each for each in seen.services if each.spec.cluster_ip == host]
+    if found:
+        return _port(seen, pod, found[0], address)
+    return warning(
+        CHECK,
+        f"{pod.name} asks {url}, which is no Service of this cluster and is not checked",
+        "see that the address is the service's; after a new installation the cluster IP differs",
+    )
+
+
+def _service_name(
+    seen: Observed, pod: ProgramPod, address: SplitResult, key: tuple[str, str]
+) -> CheckResult | None:
+    matching = (
+        each for each in seen.services if (each.metadata.namespace, each.metadata.name) == key
+    )
+    service = next(matching, None)
+    if service is None:
+        return error(
+            CHECK,
+            f"{pod.name} asks {address.netloc}, and there is no Service {'/'.join(key)}",
+            "dragoman configure SCHEDULER --namespace NAMESPACE, or --url",
+        )
+    if pod.spec.host_network and pod.spec.dns_policy != "ClusterFirstWithHostNet":
+        port = address.port or 80
+        return error(
+            CHECK,
+            f"{pod.name} is on the host's network, whose DNS does not know {address.hostname}",
+            f"--url {address.scheme}://{service.spec.cluster_ip}:{port}, or"
+            " dnsPolicy: ClusterFirstWithHostNet",
+        )
+    return _port(seen, pod, service, address)
+
+
+def _port(
+    seen: Observed, pod: ProgramPod, service: KubeService, address: SplitResult
+) -> CheckResult | None:
+    """Return what keeps a pod from a port of a Service: there is none, or policies close it."""
+    port = address.port or (443 if address.scheme == "https" else 80)
+    ports = [each.port for each in service.spec.ports or ()]
+    space = service.metadata.namespace
+    if port not in ports:
+        return error(
+            CHECK,
+            f"the Service {space}/{service.metadata.name} has no port {port}, which a scheduler"
+            " asks",
+            f"--url with one of its ports: {', '.join(map(str, ports))}",
+        )
+    if "namespaces" in seen.unreadable:
+        return None
+    own, on_host = pod.metadata.namespace, pod.spec.host_network
+    caller = Caller(
+        own,
+        next((labels(each) for each in seen.namespaces if each.metadata.name == own), {}),
+        None if on_host else labels(pod),
+        (pod.status.host_ip if on_host else pod.status.pod_ip,),
+    )
+    targets = [each.target_port for each in service.spec.ports or () if each.port == port]
+    selector = service.spec.selector or {}
+    policies = closing(seen.network_policies, space, selector, (port, *targets), caller)
+    if not policies:
+        return None
+    return warning(
+        CHECK,
+        f"NetworkPolicies of {space} ({', '.join(policies)}) do not admit {pod.name} at port"
+        f" {port}",
+        "where the network's plugin enforces them, add its namespace to"
+        " networkPolicy.schedulerNamespaces, or, for a pod on the host's network, its node's"
+        " address to networkPolicy.extraClients (docs/reference/schedulers/kube-scheduler.md)",
+    )
+
+
+class Caller(NamedTuple):
+    """A pod that calls.
+
+    Attributes:
+        namespace: its own.
+        namespace_labels: those of the namespace.
+        labels: its own; None on the network of its node, where no selector finds it.
+        addresses: from which its calls come.
+    """
+
+    namespace: str
+    namespace_labels: Mapping[str, str]
+    labels: Mapping[str, str] | None
+    addresses: tuple[str, ...]
+
+
+def closing(
+    policies: Iterable[NetworkPolicy],
+    namespace: str,
+    called: Mapping[str, str],
+    ports: Iterable[int | str],
+    caller: Caller,
+) -> list[str]:
+    """Return the names of the policies that select the called pods, if none admits the caller.
+
+    Source: k8s.io/api networking/v1 types.go; the network's plugin enforces them, or does not.
+
+    Args:
+        policies: of the cluster.
+        namespace: of the called pods.
+        called: labels of the called pods.
+        ports: the number and the name of the called port.
+        caller: who calls.
+    """
+    selecting = [
+        each
+        for each in policies
+        if each.metadata.namespace == namespace
+        and "Ingress" in (each.spec.policy_types or ("Ingress",))
+        and _selects(each.spec.pod_selector, called)
+    ]
+    rules = [rule for each in selecting for rule in each.spec.ingress or ()]
+    if any(_admits(rule, namespace, frozenset(ports), caller) for rule in rules):
+        return []
+    return sorted(each.metadata.name for each in selecting)
+
+
+def _admits(rule: IngressRule, namespace: str, ports: frozenset[int | str], caller: Caller) -> bool:
+    if rule.ports and not any(each.port is None or each.port in ports for each in rule.ports):
+        return False
+    return not rule.callers or any(_is_peer(each, namespace, caller) for each in rule.callers)
+
+
+def _is_peer(peer: Peer, namespace: str, caller: Caller) -> bool:
+    if peer.ip_block is not None:
+        outside = peer.ip_block.without or ()
+        return any(
+            _is_in(address, peer.ip_block.cidr)
+            and not any(_is_in(address, each) for each in outside)
+            for address in caller.addresses
+        )
+    if caller.labels is None:
+        return False
+    if peer.namespace_selector is None and caller.namespace != namespace:
+        return False
+    return _selects(peer.namespace_selector, caller.namespace_labels) and _selects(
+        peer.pod_selector, caller.labels
+    )
+
+
+def _selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
+    empty = selector is None or not (selector.match_labels or selector.match_expressions)
+    return empty or matches(selector, labels)
+
+
+def _is_in(address: str, cidr: str) -> bool:
+    try:
+        return ip_address(address) in ip_network(cidr, strict=False)
+    except ValueError:
+        return False

@@ -1,5 +1,6 @@
 """The admission webhooks: do they exist, cover the namespaces, and get called?"""
 
+import re
 from collections.abc import Iterator
 from http import HTTPStatus
 
@@ -7,10 +8,14 @@ import msgspec
 
 from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import Webhook, WebhookConfiguration, labels
+from adapters.cli.doctor.objects import ProgramPod, Webhook, WebhookConfiguration, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
-from adapters.cli.doctor.programs import ProgramPod
+from adapters.cli.fleet.settings import configured_dialects
+from adapters.cli.input.source import InputError, InputLocation
+from adapters.dialects import registry
 from adapters.dialects.device_plugins import plugin_share
+from adapters.dialects.dialect import Defaults
+from adapters.dialects.unread_keys import counts
 from adapters.wire.budget import Selector, matches
 
 CHECK = "webhooks"
@@ -19,6 +24,10 @@ _NAMES = frozenset(name for name in NAMES if plugin_share(name) is None)
 """Resources by which pods request a share; pods of only a device plugin pass the webhook."""
 PODS, BINDINGS = "pods.dragoman.dev", "bindings.dragoman.dev"
 _VARIABLE, _VOID = "NVIDIA_VISIBLE_DEVICES", "void"
+
+# As charts/dragoman/templates/_helpers.tpl, dragoman.prefixes, and webhooks.yaml write them.
+_PREFIXES = re.compile(r"\[([^\[\]]*)\]\.exists\(p, k\.startsWith\(p\)\)")
+_QUOTED = re.compile(r"'([^']*)'")
 
 
 def check(seen: Observed) -> Iterator[CheckResult]:
@@ -132,3 +141,48 @@ def _tried(seen: Observed, release: Installation) -> Iterator[CheckResult]:
             f"whether the API server calls {release} is not known: {text}",
             "run doctor as a user that may create pods in the namespace default (dry run)",
         )
+
+
+def check_resources(seen: Observed) -> Iterator[CheckResult]:
+    """Find resources that a dialect counts and by which no pod reaches the webhook for pods.
+
+    The chart's ``webhooks.resourcePrefixes`` name the resources of all dialects by their usual
+    names. A setting of an ecosystem can rename its own, and pods that name only these are then
+    created without Dragoman: nothing is validated, and nothing keeps their containers from every
+    card.
+    """
+    named = {name for pod in seen.pods for name in pod.resources()}
+    named |= {name for node in seen.nodes for name in node.status.allocatable or () if "/" in name}
+    read = {name for name, _ in registry.documents()}
+    maps = {
+        f"{each.metadata.namespace}/{each.metadata.name}": (each, InputLocation("the cluster", 0))
+        for each in seen.settings
+        if each.metadata.name in read
+    }
+    try:
+        dialects = configured_dialects(maps, Defaults())
+    except InputError as error:
+        yield warning(
+            CHECK, str(error), "correct the ConfigMap; the service keeps its last settings"
+        )
+        return
+    shares = (name for name in named if plugin_share(name) is None)
+    counted = sorted(name for name in shares if counts(name, dialects))
+    for release in seen.releases():
+        found = webhooks_of(seen, release).get(PODS)
+        prefixes = () if found is None else _prefixes(found)
+        for name in counted if prefixes else ():
+            if not name.startswith(prefixes):
+                yield warning(
+                    CHECK,
+                    f"pods that request {name} pass the webhook {PODS} of {release} unchecked",
+                    f"add {name} to webhooks.resourcePrefixes",
+                )
+
+
+def _prefixes(found: Webhook) -> tuple[str, ...]:
+    """The prefixes in the webhook's conditions; none where it has other conditions, or none."""
+    conditions = " ".join(each.expression for each in found.match_conditions or ())
+    return tuple(
+        prefix for written in _PREFIXES.findall(conditions) for prefix in _QUOTED.findall(written)
+    )

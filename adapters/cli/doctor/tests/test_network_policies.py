@@ -3,7 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.cli.doctor.network_policies import Caller, NetworkPolicy, closing
+from adapters.cli.doctor.checks.schedulers import Caller, closing
+from adapters.cli.doctor.objects import NetworkPolicy
 
 CALLED = {"app": "service"}
 POD = Caller("apart", {"team": "a"}, {"app": "scheduler"}, ("10.244.1.7",))
