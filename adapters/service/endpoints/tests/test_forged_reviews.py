@@ -1,6 +1,6 @@
 """A review that the API server did not send: it may add to what is held, and takes nothing away.
 
-Each test is a row of the table in docs/concepts/security.md.
+docs/concepts/security.md states what they show.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Whatever a scheduler writes into a claim: an answer, no double allocation, no card freed.
 
-Each test is a row of the table in docs/concepts/security.md.
+docs/concepts/security.md states what they show.
 """
 
 import json

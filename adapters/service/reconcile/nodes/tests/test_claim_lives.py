@@ -1,6 +1,6 @@
 """A claim holds its cards until its own life ends, whatever is written about it meanwhile.
 
-Each test is a row of the table in docs/concepts/security.md.
+docs/concepts/security.md states what they show.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
 """What one node writes changes nothing that is known of another, and frees nothing that runs.
 
-Each test is a row of the table in docs/concepts/security.md.
+docs/concepts/security.md states what they show.
 """
 
 import asyncio
