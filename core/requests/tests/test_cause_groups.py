@@ -39,6 +39,12 @@ def test_missing_amounts_are_a_range_over_all_nodes() -> None:
     assert texts(*reasons) == ["496 nodes: memory 16.7 to 82 GiB short"]
 
 
+def test_the_range_does_not_depend_on_which_node_comes_first() -> None:
+    reasons = [(short(amount * GIB), 1) for amount in (20, 82, 17)]
+
+    assert texts(*reasons) == ["3 nodes: memory 17 to 82 GiB short"]
+
+
 @pytest.mark.parametrize(
     ("least", "most", "text"),
     [
@@ -91,6 +97,11 @@ def test_one_text_is_kept_as_it_is() -> None:
     ]
 
 
+def test_one_text_is_kept_where_several_entries_have_it() -> None:
+    assert texts((whole(Cause.NO_CARDS), 2), (whole(Cause.NO_CARDS), 3)) == ["5 nodes: no cards"]
+    assert texts((short(GIB), 1), (short(GIB), 1)) == ["2 nodes: 8 of 8 cards: memory 1 GiB short"]
+
+
 def test_a_cause_without_an_amount_is_named_once() -> None:
     reasons = [(short(0, Cause.UNHEALTHY, cards), 1) for cards in (4, 8)]
 
@@ -130,6 +141,17 @@ def test_a_reason_that_was_not_evaluated_further_has_a_group() -> None:
 
 def test_a_summary_without_nodes_says_so() -> None:
     assert group_summary(()) == "no node to choose from"
+
+
+def test_a_summary_has_the_first_groups_and_how_many_nodes_are_left() -> None:
+    groups = grouped([(whole(cause), 2) for cause in list(Cause)[: SHOWN + 1]])
+
+    assert group_summary(groups[:1]) == f"0 of 2 nodes fit: {groups[0].counted}"
+    assert group_summary(groups) == (
+        f"0 of {2 * SHOWN + 2} nodes fit: "
+        + "; ".join(group.counted for group in groups[:SHOWN])
+        + "; 2 nodes: other causes"
+    )
 
 
 @given(
