@@ -21,8 +21,7 @@ from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.ledger.usage import concurrent_grants
 from core.requests.grant import Grant
-from core.requests.request import ContainerRequest, Request
-from core.requests.required_memory import required_memory
+from core.requests.request import ContainerRequest, Request, required_memory
 
 KEY = "dragoman.dev/allocation"
 

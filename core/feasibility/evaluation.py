@@ -31,9 +31,8 @@ from core.feasibility.result_table import NO_RESULT, NodeResult, ResultTable
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load, needs_placement, node_value
-from core.requests.decision import Decision
+from core.requests.decision import Decision, NodeReasons
 from core.requests.grant import Placement
-from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Request
 

@@ -19,8 +19,7 @@ from core.placement.rank import CardCandidate, card_value, order_cards
 from core.placement.topology import LinkQuery, linked_groups, scoped_pools
 from core.requests.grant import Grant, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
-from core.requests.request import ContainerRequest, Request
-from core.requests.required_memory import required_memory
+from core.requests.request import ContainerRequest, Request, required_memory
 
 TRIES = 1024
 """How many choices of one container's cards the search tries before it rejects the node."""

@@ -12,8 +12,7 @@ from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardUsage
-from core.requests.request import ContainerRequest, Request, TaskClass
-from core.requests.required_memory import required_memory
+from core.requests.request import ContainerRequest, Request, TaskClass, required_memory
 
 FreeCapacity = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the shares; of a card in MIG mode the most

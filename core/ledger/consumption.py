@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from core.ledger.amounts import Amounts, Consumer
+from core.ledger.meter import Amounts, Consumer
 from core.ledger.node_ledger import NodeLedger
 
 

@@ -8,8 +8,47 @@ twice and none is left out, however often the writers restart or change.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import NamedTuple
 
-from core.ledger.amounts import NOTHING, Amounts, Consumer
+
+class Consumer(NamedTuple):
+    """Pods that are counted together.
+
+    Attributes:
+        namespace: of the pods.
+        dialect: of their requests.
+        model: of the cards.
+    """
+
+    namespace: str
+    dialect: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Sums of shares, or of shares multiplied by milliseconds.
+
+    Attributes:
+        shares: one for each pod on each card.
+        memory: bytes.
+        compute: percent of one card.
+    """
+
+    shares: int = 0
+    memory: int = 0
+    compute: int = 0
+
+    def plus(self, other: "Amounts", times: int = 1) -> "Amounts":
+        """The sum with a multiple of others."""
+        return Amounts(
+            self.shares + other.shares * times,
+            self.memory + other.memory * times,
+            self.compute + other.compute * times,
+        )
+
+
+NOTHING = Amounts()
 
 CONSUMERS = 128
 """Consumers of one node that are counted apart: they are about 20 KB of its record."""

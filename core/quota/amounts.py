@@ -8,8 +8,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB, format_bytes
 from core.ledger.usage import CardShare, shares_of
 from core.requests.grant import Allocation
-from core.requests.request import ContainerRequest, Phase, Request
-from core.requests.required_memory import required_memory
+from core.requests.request import ContainerRequest, Phase, Request, required_memory
 
 CARD = 1000
 """Thousandths: one whole card."""

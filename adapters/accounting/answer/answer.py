@@ -10,8 +10,8 @@ from adapters.dialects.registry import rejection_text
 from adapters.wire.kube import Pod
 from core.feasibility.node_names import NodeNames
 from core.requests.cause_groups import CauseGroup, group_summary, grouped
+from core.requests.decision import NodeReasons
 from core.requests.grant import Placement
-from core.requests.node_reasons import NodeReasons
 from core.requests.request import Request
 
 EXAMPLES = 5

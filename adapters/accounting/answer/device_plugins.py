@@ -12,7 +12,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.plugin import kubelet_chooses
 from core.hardware.card import Card
-from core.requests.node_reasons import NodeReasons
+from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
 

@@ -30,9 +30,8 @@ from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.node_names import NodeNames
 from core.feasibility.plugin import is_not_ours
-from core.requests.decision import Decision
+from core.requests.decision import Decision, NodeReasons
 from core.requests.gang import GangRef
-from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import Request
 

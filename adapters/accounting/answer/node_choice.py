@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.accounting.answer.node_rules import node_rule, required_affinity
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.node_names import NodeNames
-from core.requests.node_reasons import NodeReasons
+from core.requests.decision import NodeReasons
 from core.requests.reason import Reason
 
 STEP = 500

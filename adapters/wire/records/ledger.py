@@ -31,9 +31,8 @@ from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
-from core.ledger.amounts import Amounts, Consumer
 from core.ledger.hold import Hold
-from core.ledger.meter import UNMETERED, Meter
+from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, AllocationState
 

@@ -10,9 +10,8 @@ from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
-from core.requests.decision import Decision
+from core.requests.decision import Decision, NodeReasons
 from core.requests.grant import Placement
-from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import (

@@ -18,8 +18,8 @@ from core.feasibility.node_names import NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
+from core.requests.decision import NodeReasons
 from core.requests.grant import Placement
-from core.requests.node_reasons import NodeReasons
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
 from core.tests.builders import a_container, a_grant, a_request, empty, held, like_cards

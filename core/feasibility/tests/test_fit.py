@@ -23,8 +23,8 @@ from core.requests.request import (
     Ranking,
     Request,
     TopologyConstraint,
+    required_memory,
 )
-from core.requests.required_memory import required_memory
 from core.tests.builders import (
     A30ISH,
     ONE_LAYOUT,

@@ -7,7 +7,7 @@ import pytest
 from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
-from core.moves.card_price import MOST, CardPrices
+from core.moves.bound import MOST, CardPrices
 from core.moves.search import never
 from core.moves.situation import PlannedPod
 from core.moves.tests.builders import a_pod, on, places

@@ -11,8 +11,7 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Reason
-from core.requests.request import ContainerRequest, Request
-from core.requests.required_memory import required_memory
+from core.requests.request import ContainerRequest, Request, required_memory
 
 
 def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:

@@ -12,9 +12,8 @@ from adapters.wire.records.ledger import LedgerRecordError, decode, encode
 from adapters.wire.records.ledger_reader import LedgerReader, SplitRecord
 from adapters.wire.records.ledger_records import LedgerRecord
 from adapters.wire.tests.ledgers import a_rich_ledger
-from core.ledger.amounts import Amounts, Consumer
 from core.ledger.hold import Hold
-from core.ledger.meter import UNMETERED, Meter
+from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards
 from core.tests.strategies import ledgers, seeds

@@ -1,4 +1,4 @@
-from core.requests.node_reasons import NodeReasons
+from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason
 
 

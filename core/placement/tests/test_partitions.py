@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from core.hardware.node import Node, Partition
-from core.requests.partitions import intact_weight, rank_partitions
+from core.placement.topology import intact_weight, rank_partitions
 from core.requests.request import TopologyConstraint
 from core.tests.builders import a_card, a_node
 
