@@ -16,52 +16,46 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 """
 
 import asyncio
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import TypeVar
-from weakref import WeakValueDictionary
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import NONE, GangMembers, members_of
 from adapters.accounting.gang_texts import KINDS, incomplete, named, together, too_few, too_many
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.gang_state import (
+    REST,
+    Fitting,
+    GangRefusal,
+    GangState,
+    GangStates,
+    full,
+    gives_back,
+    is_begun,
+    marked_until,
+    rest,
+    resting,
+    unheld,
+)
 from adapters.service.decide.ports import Clock, GangSource
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.wire.kube import Pod, annotations, labels
+from adapters.wire.kube import Pod
 from core.durations import SECOND
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.node_names import NodeNames
-from core.requests.gang import GangRef
 from core.requests.grant import Placement
 from core.requests.reason import Reason
 from core.requests.request import Request
 
-KeyT = TypeVar("KeyT")
-ValueT = TypeVar("ValueT")
-
 LARGEST = 512
 """Pods of a namespace that are not bound and have cards for their gang, at most."""
-
-ROUNDS = 3
-"""How often a pod is answered with the node that is held for it before the gang gives its cards
-back: a scheduler binds a gang after one answer for each pod, unless it lacks something else."""
-
-REST = 60
-"""Seconds in which a gang holds nothing after it held cards that it did not use."""
-
-LEFT = 180
-"""Seconds in which a gang rests that could not give all cards back: the leader releases the others
-in that time, because no pod of the gang is bound meanwhile."""
 
 LOOK, LOOKS = 0.02, 50
 """Seconds between two looks, and how many there are, for what the watches will report: pods that
@@ -76,60 +70,8 @@ IN_VAIN = 4
 FRESH = 30 * SECOND
 """Nanoseconds after which cards that are held are renewed before a bind."""
 
-REMEMBERED = 64
-"""Gangs, and pods, of which something is remembered; the least recent one is dropped. To forget
-costs another plan, or another write."""
-
-
-@dataclass(frozen=True, slots=True)
-class GangRefusal:
-    """Why no pod of a gang may be bound now.
-
-    Attributes:
-        text: for people; it names the gang and what is missing.
-    """
-
-    text: str
-
-
-@dataclass(slots=True)
-class _Hold:
-    """Cards that this process has committed for a gang.
-
-    Attributes:
-        since: when the oldest of them were committed, in nanoseconds of the clock.
-        asked: by uid of a pod, how often its scheduler was answered since.
-        written: by uid and node, ``since`` of the allocation, of which it is sure that no Binding
-            is on its way. Each attempt to bind the pod, in any replica, gives it another one.
-    """
-
-    since: int
-    asked: Counter[str] = field(default_factory=Counter)
-    written: dict[tuple[str, str], int] = field(default_factory=dict)
-
-    def forget_except(self, uids: Collection[str]) -> None:
-        """Forget the pods that are no more."""
-        self.asked = Counter({uid: times for uid, times in self.asked.items() if uid in uids})
-        self.written = {key: since for key, since in self.written.items() if key[0] in uids}
-
-
-@dataclass(frozen=True, slots=True)
-class _Fitting:
-    """Which pods of a gang fit.
-
-    Attributes:
-        gang: as it was then; the same object as long as nothing changes.
-        revision: of the ledgers.
-        state: what it depends on; equal also where another pod of the cluster has changed.
-        placeable: the pods that fit or are placed, if they are enough; None for each alone.
-        marked_until: until when the gang rests by the leader's marks, in seconds since 1970.
-    """
-
-    gang: Gang
-    revision: object
-    state: object
-    placeable: frozenset[str] | None
-    marked_until: float
+REMEMBERED = 128
+"""Gangs of which a state is kept, and pods of which it is known where they may go."""
 
 
 class Gangs:
@@ -137,6 +79,7 @@ class Gangs:
 
     def __init__(
         self,
+        *,
         ledgers: LedgerCache,
         feasibility: Feasibility,
         committer: Committer,
@@ -152,16 +95,10 @@ class Gangs:
         self._clock = clock
         self._source = source
         self._quotas = quotas
-        self._locks: WeakValueDictionary[GangRef, asyncio.Lock] = WeakValueDictionary()
-        self._committing: set[str] = set()
-        self._binding: Counter[GangRef] = Counter()
+        self._states = GangStates()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
-        self._holds: OrderedDict[GangRef, _Hold] = OrderedDict()
-        self._given_back_at: OrderedDict[GangRef, int] = OrderedDict()
-        self._refused: OrderedDict[GangRef, tuple[object, GangRefusal]] = OrderedDict()
         self._rested_at: int | None = None
         self._in_vain: dict[str, int] = {}
-        self._fitting: OrderedDict[GangRef, _Fitting] = OrderedDict()
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
         """Return the node that is held for a pod of a gang, after all its gang's cards are held.
@@ -179,25 +116,31 @@ class Gangs:
             return None
         uid = pod_request.request.uid
         gang = await self._known(pod_request, gang)
-        async with self._locks.setdefault(gang.key, asyncio.Lock()):
+        async with self._locked(gang) as state:
             gang = self._gang(pod_request) or gang
             node = self._node_of(uid, names)
             is_complete = self._is_complete(gang)
             if node is not None and is_complete:
-                return await self._given_back(gang, uid) or node
+                return await self._give_back(gang, state, uid) or node
             elsewhere = [node for node, _ in self._ledgers.committed(uid)] if node is None else []
             if is_complete and not elsewhere:
                 return None
             if elsewhere:
-                _remember(self._limited, uid, names)
+                self._limited[uid] = names
+                self._limited.move_to_end(uid)
+                if len(self._limited) > REMEMBERED:
+                    self._limited.popitem(last=False)
             moving = frozenset((uid,)) if elsewhere else NONE
-            refusal = self._refusal(gang, names) or await self._hold(
-                gang, pod_request, names, moving
-            )
+            problem, known = too_few(gang), state.refusal
+            refusal = GangRefusal(problem) if problem else self._rest(gang, state)
+            if not refusal and known is not None and known[0] == self._basis(gang, names):
+                refusal = known[1]
+            if not refusal:
+                refusal = await self._hold(gang, state, pod_request, names, moving)
             node = self._node_of(uid, names)
             if node is not None:
                 for other in elsewhere:
-                    await self._release_held(gang, uid, other)
+                    await self._release_held(state, uid, other)
         return refusal or node
 
     async def check_bind(self, pod_request: PodRequest) -> GangRefusal | None:
@@ -217,17 +160,16 @@ class Gangs:
             await asyncio.sleep(LOOK)
             gang = self._gang(pod_request) or gang
         else:
-            return _unheld(gang, self._members(gang))
-        async with self._locks.setdefault(gang.key, asyncio.Lock()):
+            return unheld(self._members(gang))
+        async with self._locked(gang) as state:
             gang = self._gang(pod_request) or gang
             members = self._members(gang)
             if members.lacks(own):  # they were given back while this bind waited
-                return _unheld(gang, members)
-            hold = self._holds.get(gang.key)
-            if hold is not None and self._clock.now() - hold.since < FRESH:
+                return unheld(members)
+            if state.hold is not None and self._clock.now() - state.hold.since < FRESH:
                 return None
-            refusal = await self._renew(gang)
-        return None if _is_begun(gang) else refusal
+            refusal = await self._renew(gang, state)
+        return None if is_begun(gang) else refusal
 
     @contextmanager
     def binding(self, pod_request: PodRequest) -> Iterator[None]:
@@ -236,13 +178,12 @@ class Gangs:
         if gang is None:
             yield
             return
-        self._binding[gang.key] += 1
+        state = self._states.of(gang, REMEMBERED)
+        state.binding += 1
         try:
             yield
         finally:
-            self._binding[gang.key] -= 1
-            if not self._binding[gang.key]:
-                del self._binding[gang.key]
+            state.binding -= 1
 
     def not_bound(self, pod_request: PodRequest, node: str, attempt: Committed) -> None:
         """Note that a Binding was refused for good: what its gang holds can be given back.
@@ -250,23 +191,25 @@ class Gangs:
         Not where an earlier Binding may be on its way.
         """
         gang = self._gang(pod_request)
-        if gang is not None:
+        state = None if gang is None else self._states.get(gang.key)
+        if state is not None and state.hold is not None:
             change = attempt.earlier, attempt.since
-            self._note_change(gang, pod_request.request.uid, node, change)
+            state.hold.note_change(pod_request.request.uid, node, change)
 
     def fits(self, pod_request: PodRequest) -> bool:
         """Whether a pod fits any node now, with all of its gang; nothing is held."""
         gang = self._gang(pod_request)
         if gang is None:
             return self._feasibility.fits_any(pod_request)
-        revision, known = self._feasibility.revision, self._fitting.get(gang.key)
+        state = self._states.of(gang, REMEMBERED)
+        revision, known = self._feasibility.revision, state.fitting
         if known is None or known.gang is not gang or known.revision != revision:
-            state = self._state(gang)
-            same = known is not None and known.state == state
+            basis = self._basis(gang)
+            same = known is not None and known.basis == basis
             placeable = known.placeable if known and same else self._placeable(gang)
-            known = _Fitting(gang, revision, state, placeable, self._marked_until(gang))
-            _remember(self._fitting, gang.key, known)
-        if self._rests(gang, known.marked_until):
+            until = marked_until(gang, self._clock.wall())
+            known = state.fitting = Fitting(gang, revision, basis, placeable, until)
+        if self._rest(gang, state, known.marked_until):
             self._rested_at = self._rested_at or self._clock.now() + REST * SECOND
             return False
         if known.placeable is None:
@@ -295,14 +238,28 @@ class Gangs:
         others = (each for each in gang.pods if not each.spec.node_name)
         return [pod, *(each for each in others if each.metadata.uid != pod.metadata.uid)][:LARGEST]
 
+    @asynccontextmanager
+    async def _locked(self, gang: Gang) -> AsyncIterator[GangState]:
+        """Have the state of a gang alone, for as long as what the gang holds may change."""
+        state = self._states.of(gang, REMEMBERED)
+        state.users += 1
+        try:
+            async with state.lock:
+                yield state
+        finally:
+            state.users -= 1
+
     def _placeable(self, gang: Gang) -> frozenset[str] | None:
-        """The pods that have room now or are placed, if they are enough; None for each alone."""
+        """Return the pods that have room now or are placed, if they are enough.
+
+        None means that each pod stands alone.
+        """
         if self._is_complete(gang):
             return None
         members = self._members(gang)
         if members.lacks() > LARGEST or len(members.kinds()) > KINDS:
             return NONE
-        every = self._every()
+        every = NodeNames(self._ledgers.inventory.names())
         planned = self._plan(members.at_first(LARGEST), {}, lambda _: every).placed
         return NONE if members.lacks(planned) else members.placed.union(planned)
 
@@ -312,7 +269,7 @@ class Gangs:
         return self._source.gang(pod_request.pod)
 
     async def _known(self, pod_request: PodRequest, gang: Gang) -> Gang:
-        """The gang with as many pods as its scheduler must know, if the watch reports them soon.
+        """Return the gang with as many pods as its scheduler must know, if the watch reports them.
 
         A scheduler places no other pod meanwhile: not again for a while where it was in vain.
         """
@@ -330,30 +287,26 @@ class Gangs:
         self._in_vain[namespace] = self._clock.now() + NOT_AGAIN
         return gang
 
-    def _refusal(self, gang: Gang, names: NodeNames) -> GangRefusal | None:
-        """Why no plan is made for a gang."""
-        problem = too_few(gang)
-        if problem is not None:
-            return GangRefusal(problem)
-        if self._rests(gang):
-            return _rest(gang)
-        known = self._refused.get(gang.key)
-        return known[1] if known is not None and known[0] == self._state(gang, names) else None
-
     async def _hold(
-        self, gang: Gang, pod_request: PodRequest, names: NodeNames, moving: frozenset[str]
+        self,
+        gang: Gang,
+        state: GangState,
+        pod_request: PodRequest,
+        names: NodeNames,
+        moving: frozenset[str],
     ) -> GangRefusal | None:
         """Plan the pods that have no cards, and commit the cards of all of them.
 
         Args:
             gang: with all its pods.
+            state: of the gang.
             pod_request: the pod that is asked about.
             names: where it may go.
             moving: as of ``GangMembers``: their scheduler names their nodes no more.
         """
         members, namespace = self._members(gang, moving), gang.ref.namespace
         if members.lacks(moving) > LARGEST - self._held_in(namespace):
-            return _full(gang)
+            return full(gang, LARGEST)
         kinds = members.kinds()
         if len(kinds) > KINDS:
             return GangRefusal(too_many(gang, KINDS))
@@ -362,36 +315,40 @@ class Gangs:
         plan = self._plan(members, evaluated, self._may_go(pod_request, names))
         lacks = members.lacks(plan.placed)
         if lacks:
-            return self._refuse(gang, names, lacks, plan)
+            for pod in gang.pods:
+                self._limited.pop(pod.metadata.uid, None)  # it may be another node the next time
+            refusal = GangRefusal(together(gang, lacks, plan))
+            state.refusal = self._basis(gang, names), refusal
+            return refusal
         planned = members.at_most(LARGEST - self._held_in(namespace), plan.placed)
         if members.lacks(planned):
-            return _full(gang)
+            return full(gang, LARGEST)
         requests = {each.request.uid: each for each in members.waiting}
-        self._committing |= planned.keys()
+        state.committing = frozenset(planned)
         try:
             committed = await asyncio.gather(
                 *(self._commit(requests[uid], to) for uid, to in planned.items())
             )
         finally:
-            self._committing -= planned.keys()
-        answers = {
-            uid: answer
+            state.committing = frozenset()
+        new = {
+            (uid, planned[uid].node): answer.since
             for uid, answer in zip(planned, committed, strict=True)
-            if isinstance(answer, Committed)
+            if isinstance(answer, Committed) and answer.new
         }
-        if self._members(gang, moving).lacks(answers):
-            for uid, answer in answers.items():
-                if answer.new:
-                    await self._release(uid, planned[uid].node, answer.since)
-            why = next((each for each in committed if isinstance(each, str)), "ledgers changed")
-            return GangRefusal(f"{named(gang)}: try again: {why}")
+        refused = [each for each in committed if isinstance(each, str)]
+        answered = [
+            uid for uid, each in zip(planned, committed, strict=True) if isinstance(each, Committed)
+        ]
+        if self._members(gang, moving).lacks(answered):
+            for (uid, node), since in new.items():
+                await self._release(uid, node, since)
+            return GangRefusal(f"{named(gang)}: try again: {[*refused, 'ledgers changed'][0]}")
         uids = {pod.metadata.uid for pod in gang.pods}
-        is_first = not any(self._ledgers.has_committed(uid) for uid in uids - answers.keys())
-        hold = self._hold_of(gang, self._clock.now() - (0 if is_first else FRESH))
+        is_first = not any(self._ledgers.has_committed(uid) for uid in uids.difference(answered))
+        hold = state.hold_from(self._clock.now() - (0 if is_first else FRESH))
         hold.forget_except(uids)
-        for uid, answer in answers.items():
-            if answer.new:
-                hold.written[uid, planned[uid].node] = answer.since
+        hold.written |= new
         return None
 
     async def _evaluated(
@@ -412,30 +369,25 @@ class Gangs:
                 return {}
         return evaluated
 
-    async def _given_back(self, gang: Gang, uid: str) -> GangRefusal | None:
+    async def _give_back(self, gang: Gang, state: GangState, uid: str) -> GangRefusal | None:
         """Release what a gang holds if its scheduler cannot use it; None where it keeps it.
 
         Args:
             gang: of which all pods have cards.
+            state: of the gang.
             uid: of the pod that its scheduler asks about again.
         """
-        if self._rests(gang):
-            return _rest(gang)
-        hold = self._hold_of(gang, self._clock.now() - FRESH)
+        refusal = self._rest(gang, state)
+        if refusal is not None:
+            return refusal
+        hold = state.hold_from(self._clock.now() - FRESH)
         hold.asked[uid] += 1
-        if hold.asked[uid] <= ROUNDS or _is_begun(gang) or gang.key in self._binding:
+        if not gives_back(gang, state, hold, uid):
             return None
         for other, node in [*hold.written]:
-            await self._release_held(gang, other, node)
-        self._holds.pop(gang.key, None)
-        _remember(self._given_back_at, gang.key, self._clock.now())
-        return _rest(gang)
-
-    def _hold_of(self, gang: Gang, since: int) -> _Hold:
-        """What this process holds for a gang; where it holds nothing yet, from a time on."""
-        hold = self._holds.get(gang.key) or _Hold(since)
-        _remember(self._holds, gang.key, hold)
-        return hold
+            await self._release_held(state, other, node)
+        state.hold, state.given_back_at = None, self._clock.now()
+        return resting(gang)
 
     def _plan(
         self,
@@ -459,7 +411,7 @@ class Gangs:
             names: where that one may go, and so those that select their nodes alike. The others
                 may go where their scheduler named nodes before, else anywhere.
         """
-        every = self._every()
+        every = NodeNames(self._ledgers.inventory.names())
 
         def may_go(each: PodRequest) -> NodeNames:
             if each.request.uid == asked.request.uid:
@@ -468,9 +420,6 @@ class Gangs:
             return self._limited.get(each.request.uid, names if alike else every)
 
         return may_go
-
-    def _every(self) -> NodeNames:
-        return NodeNames(self._ledgers.inventory.names())
 
     def _members(self, gang: Gang, moving: frozenset[str] = NONE) -> GangMembers:
         """What the pods of a gang have now."""
@@ -495,43 +444,31 @@ class Gangs:
     def _held_in(self, namespace: str) -> int:
         """How many pods of a namespace that are not bound have cards for their gang, or soon."""
         uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
-        return sum(uid in self._committing or self._ledgers.has_committed(uid) for uid in uids)
+        committing = NONE.union(*(state.committing for state in self._states.values()))
+        return sum(uid in committing or self._ledgers.has_committed(uid) for uid in uids)
 
-    def _rests(self, gang: Gang, marked_until: float | None = None) -> bool:
-        """Whether cards of a gang were released a moment ago because they were not used.
+    def _rest(
+        self, gang: Gang, state: GangState, marked: float | None = None
+    ) -> GangRefusal | None:
+        """Return why a gang must rest; None where it may hold cards.
 
         Args:
             gang: with all its pods.
-            marked_until: as ``_marked_until`` returns it, where that is known.
+            state: of the gang.
+            marked: as ``marked_until`` returns it, where that is known.
         """
-        until = self._marked_until(gang) if marked_until is None else marked_until
-        if self._clock.wall() / SECOND >= until and not self._gave_back(gang):
-            return False
-        return not _is_begun(gang)  # the rest of it must be bound
+        wall = self._clock.wall()
+        until = marked_until(gang, wall) if marked is None else marked
+        return rest(
+            gang,
+            state.given_back_at,
+            self._clock.now(),
+            is_marked=wall / SECOND < until,
+            has_cards=lambda each: bool(self._with_cards(each)),
+        )
 
-    def _gave_back(self, gang: Gang) -> bool:
-        """Whether this process released cards of a gang a moment ago, or the leader must do so."""
-        given_back = self._given_back_at.get(gang.key)
-        if given_back is None:
-            return False
-        seconds = (self._clock.now() - given_back) / SECOND
-        return seconds < REST or (seconds < LEFT and bool(self._with_cards(gang)))
-
-    def _marked_until(self, gang: Gang) -> float:
-        """Until when a gang rests by the marks of the leader: seconds since 1970; 0 without one."""
-        now = self._clock.wall() / SECOND
-        marks = (at for pod in gang.pods for at in _released(pod) if at <= now)
-        return max(marks, default=-REST) + REST
-
-    def _refuse(self, gang: Gang, names: NodeNames, lacks: int, plan: GangPlan) -> GangRefusal:
-        for pod in gang.pods:
-            self._limited.pop(pod.metadata.uid, None)  # it may be another node the next time
-        refusal = GangRefusal(together(gang, lacks, plan))
-        _remember(self._refused, gang.key, (self._state(gang, names), refusal))
-        return refusal
-
-    def _state(self, gang: Gang, names: NodeNames | None = None) -> object:
-        """What a plan depends on; without names, one for all nodes."""
+    def _basis(self, gang: Gang, names: NodeNames | None = None) -> object:
+        """Return what a plan depends on; without names, one for all nodes."""
         parts = tuple(
             (part.ref, part.minimum, frozenset(pod.metadata.uid for pod in part.pods))
             for part in gang.parts
@@ -539,8 +476,8 @@ class Gangs:
         rows = b"" if names is None else names.rows(self._ledgers.inventory).tobytes()
         return self._feasibility.revision, parts, hash(rows)
 
-    async def _renew(self, gang: Gang) -> GangRefusal | None:
-        """Keep the cards of a gang's pods that are not bound; why that failed."""
+    async def _renew(self, gang: Gang, state: GangState) -> GangRefusal | None:
+        """Keep the cards of a gang's pods that are not bound; return why that failed."""
         unbound = (pod.metadata.uid for pod in gang.pods if not pod.spec.node_name)
         held = [(uid, node) for uid in unbound for node, _ in self._ledgers.committed(uid)]
         try:
@@ -548,19 +485,13 @@ class Gangs:
         except (LedgerContended, OSError) as error:
             return GangRefusal(f"{named(gang)}: try again: {error}")
         for (uid, node), change in zip(held, kept, strict=True):
-            if change is not None:
-                self._note_change(gang, uid, node, change)
+            if change is not None and state.hold is not None:
+                state.hold.note_change(uid, node, change)
         if not all(kept):
             return GangRefusal(f"{named(gang)}: try again: cards were released")
         now = self._clock.now()
-        self._hold_of(gang, now).since = now
+        state.hold_from(now).since = now
         return None
-
-    def _note_change(self, gang: Gang, uid: str, node: str, change: tuple[int, int]) -> None:
-        """Note that an allocation that this process holds has another ``since`` now."""
-        hold, (before, after) = self._holds.get(gang.key), change
-        if hold is not None and hold.written.get((uid, node)) == before:
-            hold.written[uid, node] = after
 
     async def _commit(self, pod_request: PodRequest, to: Placement) -> Committed | str:
         """Commit the cards of a plan to one pod, or others that fit; the text says why neither."""
@@ -570,13 +501,12 @@ class Gangs:
             return str(error)
         return answer.text() if isinstance(answer, Reason) else answer
 
-    async def _release_held(self, gang: Gang, uid: str, node: str) -> None:
+    async def _release_held(self, state: GangState, uid: str, node: str) -> None:
         """Release what this process held for a gang, unless an attempt to bind the pod has begun.
 
         A Binding may be on its way then, and the pod have the cards; the reconciler finds out.
         """
-        hold = self._holds.get(gang.key)
-        since = None if hold is None else hold.written.pop((uid, node), None)
+        since = None if state.hold is None else state.hold.written.pop((uid, node), None)
         if since is not None:
             await self._release(uid, node, since)
 
@@ -587,47 +517,6 @@ class Gangs:
             return  # the reconciler will
 
 
-def _remember(known: OrderedDict[KeyT, ValueT], key: KeyT, value: ValueT) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    if len(known) > REMEMBERED:
-        known.popitem(last=False)
-
-
-def _is_begun(gang: Gang) -> bool:
-    """Whether a pod of a gang is bound."""
-    return any(pod.spec.node_name for pod in gang.pods)
-
-
 def _selection(pod: Pod) -> object:
-    """What of a pod selects its nodes."""
+    """Return what of a pod selects its nodes."""
     return pod.spec.node_selector, pod.spec.affinity, pod.spec.tolerations
-
-
-def _rest(gang: Gang) -> GangRefusal:
-    return GangRefusal(
-        f"{named(gang)}: its cards were held and not used; it gets its next turn {REST} s after"
-        " they were released"
-    )
-
-
-def _unheld(gang: Gang, members: GangMembers) -> GangRefusal:
-    return GangRefusal(f"{named(gang)}: cards of {len(members.placed)} of its pods are held")
-
-
-def _full(gang: Gang) -> GangRefusal:
-    return GangRefusal(
-        f"{named(gang)}: at most {LARGEST} pods of namespace {gang.ref.namespace} hold cards"
-        " before they are bound"
-    )
-
-
-def _released(pod: Pod) -> Iterator[float]:
-    """When the leader released cards of a pod that were not used: seconds since 1970."""
-    text, label = annotations(pod).get(RELEASED), labels(pod).get(RELEASED)
-    with suppress(ValueError):
-        if text is not None:
-            yield datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    with suppress(ValueError):
-        if label is not None:
-            yield datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC).timestamp()

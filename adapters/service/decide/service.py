@@ -114,13 +114,13 @@ class Service:
         self.hold_seconds = hold_seconds
         self.feasibility = Feasibility(self.ledgers, self.quotas)
         self.gangs = Gangs(
-            self.ledgers,
-            self.feasibility,
-            self.committer,
-            self.pod_requests,
-            ports.clock,
-            ports.gangs,
-            self.quotas,
+            ledgers=self.ledgers,
+            feasibility=self.feasibility,
+            committer=self.committer,
+            pod_requests=self.pod_requests,
+            clock=ports.clock,
+            source=ports.gangs,
+            quotas=self.quotas,
         )
         self.facts = ServiceFacts(self.pod_requests, self.feasibility, ports.objects, ports.gangs)
         self.readiness = Readiness()

@@ -13,7 +13,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.advice.scores import spread
 from adapters.service.decide.decisions import main_cause, refused
-from adapters.service.decide.gangs import GangRefusal
+from adapters.service.decide.gang_state import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service

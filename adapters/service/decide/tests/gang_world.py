@@ -18,7 +18,7 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide import gangs
+from adapters.service.decide import gang_state, gangs
 from adapters.service.decide.ports import BindError, Ports
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.kube_extender import KubeExtender
@@ -422,7 +422,7 @@ async def history(seed: int, grace: int = GRACE) -> Counter[str]:
         if not world.trouble:
             await world.check()
         if dice.random() < 0.15:
-            await world.wait(dice.choice((LOOK, gangs.REST, GRACE + gangs.REST)))
+            await world.wait(dice.choice((LOOK, gang_state.REST, GRACE + gang_state.REST)))
         if dice.random() < 0.15:
             world.grow(dice.choice([*world.pods]))
         if dice.random() < 0.1:

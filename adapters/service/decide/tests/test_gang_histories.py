@@ -13,7 +13,8 @@ from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.gang_members import GangMembers
 from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide import gangs
-from adapters.service.decide.gangs import GangRefusal, Gangs
+from adapters.service.decide.gang_state import GangRefusal, GangState
+from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.tests.gang_world import history
 from adapters.service.reconcile.nodes.controller import GRACE
 from adapters.service.tests.builders import run
@@ -72,7 +73,12 @@ class Remembered:
     """A plan that one replica alone knows: it commits nothing."""
 
     async def hold(
-        self: Any, gang: Gang, pod_request: PodRequest, names: NodeNames, moving: frozenset[str]
+        self: Any,
+        gang: Gang,
+        _: GangState,
+        pod_request: PodRequest,
+        names: NodeNames,
+        moving: frozenset[str],
     ) -> GangRefusal | None:
         members = self._members(gang, moving)
         plan = self._plan(members, {}, self._may_go(pod_request, names))

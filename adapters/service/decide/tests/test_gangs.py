@@ -10,7 +10,8 @@ import pytest
 from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.repairs import RELEASED
 from adapters.service.decide import gangs
-from adapters.service.decide.gangs import FRESH, REST, ROUNDS
+from adapters.service.decide.gang_state import REST, ROUNDS
+from adapters.service.decide.gangs import FRESH
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names, used
 from adapters.service.tests.builders import (

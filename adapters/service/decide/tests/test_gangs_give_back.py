@@ -11,7 +11,7 @@ import pytest
 
 from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
 from adapters.service.decide import gangs
-from adapters.service.decide.gangs import LEFT, REST, ROUNDS
+from adapters.service.decide.gang_state import LEFT, REST, ROUNDS
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.tests.gang_world import LOOK, World
 from adapters.service.decide.tests.test_gangs import Lab, lab, member, since
@@ -96,8 +96,8 @@ def test_a_bind_that_waits_while_its_gang_gives_its_cards_back_is_refused() -> N
         this = await lab(pods)
         await this.filter(pods[0], "n1")
         asked = await given_back(this, pods[1], now=False)
-        locks = this.bench.service.gangs._locks
-        while not any(lock.locked() for lock in [*locks.values()]):
+        states = this.bench.service.gangs._states
+        while not any(state.lock.locked() for state in [*states.values()]):
             await asyncio.sleep(0)
         return await this.bind("a", "n1"), str(await asked), this.held()
 
@@ -146,7 +146,7 @@ def test_cards_that_another_replica_holds_are_renewed_although_some_are_new() ->
         before = since(this, "b")
         this.bench.clock.time += 115 * SECOND
         await this.bench.service.release("uid-c")
-        this.bench.service.gangs._holds.clear()
+        this.bench.service.gangs._states.clear()
         assert await this.filter(pods[2], "n1") == ["n1"]
         assert await this.bind("a", "n1") == ""
         return before, since(this, "b")
@@ -168,8 +168,9 @@ def test_pods_that_are_gone_are_forgotten() -> None:
             await this.bench.service.release(gone)
             pods.append(member(f"p{number}", 2))
             this.cache.put(read_pod(pods[-1]))
-        (hold,) = this.bench.service.gangs._holds.values()
-        return max(len(hold.written), len(hold.asked))
+        (state,) = this.bench.service.gangs._states.values()
+        assert state.hold is not None
+        return max(len(state.hold.written), len(state.hold.asked))
 
     assert run(work()) <= 3
 

@@ -10,7 +10,8 @@ import pytest
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.service.decide import gangs
-from adapters.service.decide.gangs import FRESH, ROUNDS
+from adapters.service.decide.gang_state import ROUNDS
+from adapters.service.decide.gangs import FRESH
 from adapters.service.decide.ports import BindError, NodeLocked, NoLocks
 from adapters.service.decide.tests.test_gangs import GANG, LARGE, Lab, lab, member, since
 from adapters.service.endpoints.tests.kube_bodies import bind
@@ -94,7 +95,7 @@ def test_cards_held_for_long_are_committed_again_whatever_was_asked_since(how: s
             this.cache.put(read_pod(pods[2]))
             await this.filter(pods[2], "n1")
         else:
-            this.bench.service.gangs._holds.clear()
+            this.bench.service.gangs._states.clear()
             await this.filter(pods[0], "n1")
         assert await this.bind("a", "n1") == ""
         return before, since(this, "b")
@@ -390,7 +391,7 @@ def test_a_pod_that_is_deleted_while_its_gang_waits_for_its_turn_gets_no_cards()
         this = await lab(pods[:2], cards=(4,))
         this.bench.store.failures = [StoreError("away")]
         first = asyncio.ensure_future(this.filter(pods[0], "n1"))
-        while not this.bench.service.gangs._committing:
+        while not any(each.committing for each in this.bench.service.gangs._states.values()):
             await asyncio.sleep(0)
         for pod in pods[2:]:
             this.cache.put(read_pod(pod))

@@ -8,7 +8,7 @@ from typing import Any
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.repairs import RELEASED
-from adapters.service.decide.gangs import REST
+from adapters.service.decide.gang_state import REST
 from adapters.service.reconcile.requeue import WOKEN, PodRequeuer
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod
 from adapters.wire.kube import Pod
