@@ -5,7 +5,7 @@ from collections.abc import Collection, Coroutine, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
-from typing import Any, Protocol
+from typing import Any
 
 from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
@@ -25,48 +25,6 @@ class GrantStatus(Enum):
 
 
 GrantAnswer = Limits | GrantStatus
-
-
-class Grants(Protocol):
-    """The grants of one node."""
-
-    def lookup(self, pod: str, container: str) -> GrantAnswer:
-        """What a container may use.
-
-        Args:
-            pod: uid of its pod.
-            container: its name.
-
-        Raises:
-            GrantError: the grant is invalid on this node, or its pod was deleted.
-        """
-        ...
-
-    def cards(self) -> Mapping[str, Card]:
-        """The node's cards, by uuid."""
-        ...
-
-    def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
-        """The other pods that the ledger gave a part of some cards, by namespace and name.
-
-        Args:
-            cards: uuids; None for all of the node.
-            pod: uid of the pod that does not count.
-        """
-        ...
-
-    @property
-    def known(self) -> bool:
-        """Whether the node's record, or the absence of one, is known."""
-        ...
-
-    async def wait_until_known(self) -> None:
-        """Return when ``known`` is true."""
-        ...
-
-    def next_change(self) -> Coroutine[Any, Any, object]:
-        """Ends when a lookup may answer something else than when this was called."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +78,15 @@ class LedgerGrants:
         self.wake()
 
     def lookup(self, pod: str, container: str) -> GrantAnswer:
-        """Implements ``Grants.lookup``; an allocation that is only reserved does not count yet."""
+        """Look up what a container may use; an allocation that is only reserved does not count yet.
+
+        Args:
+            pod: uid of its pod.
+            container: its name.
+
+        Raises:
+            GrantError: the grant is invalid on this node, or its pod was deleted.
+        """
         record = self._record
         if record.ledger is None:
             return GrantStatus.NOT_RECORDED
@@ -143,11 +109,18 @@ class LedgerGrants:
         return found if found.cards else GrantStatus.NO_SHARE
 
     def cards(self) -> Mapping[str, Card]:
-        """The node's cards, by uuid."""
+        """Return the node's cards, by uuid."""
         return self._record.cards
 
     def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
-        """Implements ``Grants.holders``; what the kubelet gave does not count."""
+        """List the other pods that the ledger gave a part of some cards, by namespace and name.
+
+        What the kubelet gave does not count.
+
+        Args:
+            cards: uuids; None for all of the node.
+            pod: uid of the pod that does not count.
+        """
         ledger = self._record.ledger
         return tuple(
             held.pod
@@ -158,14 +131,14 @@ class LedgerGrants:
 
     @property
     def known(self) -> bool:
-        """Implements ``Grants.known``."""
+        """Whether the node's record, or the absence of one, is known."""
         return self._known
 
     async def wait_until_known(self) -> None:
-        """Implements ``Grants.wait_until_known``."""
+        """Return when ``known`` is true."""
         while not self._known:
             await self.next_change()
 
     def next_change(self) -> Coroutine[Any, Any, object]:
-        """Ends at the next ``replace``, ``clear`` or ``wake``."""
+        """Wait until a lookup may answer something else: ``replace``, ``clear`` or ``wake``."""
         return self._changed.wait()

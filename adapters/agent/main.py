@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -11,18 +12,17 @@ from typing import Any
 
 from adapters.agent.apiserver.credentials import of_kubeconfig, of_pod
 from adapters.agent.apiserver.events import PodEvents
-from adapters.agent.apiserver.ledger_file import LedgerFile
-from adapters.agent.apiserver.ledger_watch import LedgerWatch
+from adapters.agent.apiserver.ledger import LedgerFile, LedgerWatch
 from adapters.agent.apiserver.status import HardwarePublisher, NodeStatusSource, SharingConfig
-from adapters.agent.config import AgentConfig, node_name, profiles
+from adapters.agent.config import AgentConfig, InventorySource, node_name, profiles
 from adapters.agent.grants import LedgerGrants
-from adapters.agent.hardware.health import XidListener
+from adapters.agent.hardware.file import FileInventory
+from adapters.agent.hardware.health import APPLICATION_XIDS, Health, XidListener
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
 from adapters.agent.hardware.model import Hardware, HardwareSource
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hardware.watcher import HardwareWatcher
-from adapters.agent.hardware_source import hardware_source
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import none_assigned
@@ -38,9 +38,20 @@ from adapters.agent.log import log_event
 from adapters.agent.metrics.collect import MetricsCollector
 from adapters.agent.metrics.server import MetricsServer
 from adapters.agent.nri.session import ContainerEvent
-from adapters.agent.supervisor import supervise
 
 Work = list[Coroutine[Any, Any, None]]
+
+
+def hardware_source(inventory: InventorySource, node: str) -> HardwareSource | None:
+    """Return the source of the cards; None where the cards of the ledger are used."""
+    match inventory.source:
+        case "file":
+            return FileInventory(Path(inventory.file), node)
+        case "nvml":
+            ignored = APPLICATION_XIDS.union(inventory.ignore_xids)
+            return NvmlInventory(node, health=Health(ignored))
+        case _:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +182,7 @@ async def run(config: AgentConfig) -> None:
     gc.freeze()  # everything built until now stays: no collection needs to traverse it again
     watchdog.start()
     try:
-        await supervise(work)
+        await _supervise(work)
     finally:
         watchdog.stop()
     log_event("agent.ended")
@@ -259,3 +270,24 @@ def _ledger_client(
         work.append(devices.run())
     watch = LedgerWatch(credentials, node, grants, publisher.on_status)
     return LedgerClient([watch.run(), events.run(), *work], events.emit)
+
+
+async def _supervise(work: Work) -> None:
+    """Run all tasks until SIGTERM or SIGINT, then cancel them.
+
+    A task that ends before is a failure of the whole agent: its exception is raised.
+    """
+    tasks = [asyncio.ensure_future(each) for each in work]
+    loop = asyncio.get_running_loop()
+    stopped = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    signalled = asyncio.ensure_future(stopped.wait())
+    everything: list[asyncio.Future[Any]] = [*tasks, signalled]
+    await asyncio.wait(everything, return_when=asyncio.FIRST_COMPLETED)
+    failed = [task for task in tasks if task.done()]
+    for each in everything:
+        each.cancel()
+    await asyncio.gather(*everything, return_exceptions=True)
+    for task in failed:
+        task.result()

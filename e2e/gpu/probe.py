@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from adapters.agent.config import AgentConfig, ConfigError, node_name, read
-from adapters.agent.hardware_source import hardware_source
+from adapters.agent.main import hardware_source
 from adapters.wire.visible import visible
 from e2e.gpu.comparison import Check, compare
 from e2e.gpu.driver_tool import PROGRAM, Run, read_tool, run

@@ -14,8 +14,7 @@ import msgspec
 
 from adapters.agent.apiserver.api import ApiError, send
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.apiserver.ledger_watch import COLLECTION
-from adapters.agent.apiserver.list_watch import FAILURES
+from adapters.agent.apiserver.ledger import COLLECTION, FAILURES
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.log import log_event

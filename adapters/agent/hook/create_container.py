@@ -13,11 +13,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from threading import Lock
 
-from adapters.agent.hook.audit import Bypass
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import ContainerFacts
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
-from adapters.agent.hook.reporter import ContainerReporter
+from adapters.agent.hook.reporter import Bypass, ContainerReporter
 from adapters.agent.log import log_event
 from adapters.agent.nri import ttrpc
 from adapters.agent.nri.connection import Connection

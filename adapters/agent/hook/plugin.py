@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from adapters.agent.hook.audit import audit_bypasses, audit_shares
 from adapters.agent.hook.create_container import DEFAULT_TIMEOUT, CreateContainerHandler, WaitBudget
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.policy import Policy
-from adapters.agent.hook.reporter import ContainerReporter
+from adapters.agent.hook.reporter import ContainerReporter, audit_bypasses, audit_shares
 from adapters.agent.log import log_event
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import RuntimeInfo

@@ -3,22 +3,20 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
+from itertools import islice
 
-from adapters.agent.grants import Grants, GrantStatus
+from adapters.agent.grants import GrantAnswer, GrantStatus, LedgerGrants
 from adapters.agent.hook.facts import (
     AssignedDevices,
     ContainerFacts,
-    gather,
-    none_assigned,
-)
-from adapters.agent.hook.other_injectors import (
     InjectorConflictError,
+    injected_minors,
+    none_assigned,
     verify_injected,
 )
 from adapters.agent.injection.adjustment import Equipment, PartitioningError, plan_share, plan_void
-from adapters.agent.injection.bypass import bypass_paths
-from adapters.agent.injection.host import HostError, realize
-from adapters.agent.injection.plan import AdjustmentPlan, RepeatedVariableError
+from adapters.agent.injection.plan import AdjustmentPlan, HostError, RepeatedVariableError, realize
 from adapters.agent.nri.model import Adjustment, NriContainer, PodSandbox
 from adapters.dialects import allocation_record
 from core.requests.limits import GrantError, Limits
@@ -26,6 +24,16 @@ from core.requests.limits import GrantError, Limits
 NO_ADJUSTMENT = Adjustment()
 
 _UNCHANGED = AdjustmentPlan()
+
+
+RUNTIME_SOCKETS = frozenset(
+    {"containerd.sock", "cri-dockerd.sock", "crio.sock", "docker.sock", "nri.sock"}
+)
+
+RUNTIME_SOCKET_DIRS = frozenset({"/run", "/run/containerd", "/run/crio", "/run/docker", "/run/nri"})
+"""Folders with these sockets; the same below /var/run, which is a link to /run."""
+
+_MAX_MOUNTS = 4
 
 
 class NoGrantYet(Enum):
@@ -50,17 +58,23 @@ class Policy:
         assigned: what device plugins gave a container, as the kubelet says.
     """
 
-    grants: Grants
+    grants: LedgerGrants
     equipment: Callable[[], Equipment]
     exempt: frozenset[str] = field(default_factory=frozenset[str])
     assigned: AssignedDevices = none_assigned
 
     def facts(self, pod: PodSandbox, container: NriContainer) -> ContainerFacts:
-        """What the other methods need to know about a container."""
-        return gather(self.grants, self.exempt, pod, container, self.assigned)
+        """Gather what the other methods need to know about a container; reads the ledger once."""
+        grant: GrantAnswer | GrantError
+        try:
+            grant = self.grants.lookup(pod.uid, container.name)
+        except GrantError as error:
+            grant = error
+        exempt, injected = pod.namespace in self.exempt, injected_minors(pod, container.env)
+        return ContainerFacts(pod, container, grant, exempt, injected, self.assigned)
 
     def adjust(self, facts: ContainerFacts) -> Adjustment | NoGrantYet:
-        """What a new container gets.
+        """Decide what a new container gets.
 
         Raises:
             RejectError: it must not start.
@@ -73,10 +87,13 @@ class Policy:
         except PartitioningError:
             return NoGrantYet.SLICE
         except (GrantError, InjectorConflictError, HostError, RepeatedVariableError) as error:
-            raise RejectError(f"{_name(facts)}: {error}") from error
+            pod, name = facts.pod, facts.container.name
+            raise RejectError(
+                f"container {name} of pod {pod.namespace}/{pod.name}: {error}"
+            ) from error
 
     def plan(self, facts: ContainerFacts) -> AdjustmentPlan | NoGrantYet:
-        """What a container must have, whatever it has already.
+        """Decide what a container must have, whatever it has already.
 
         The rules are those of docs/reference/node-agent.md, "What a container gets"; the first
         one that applies decides. ``facts`` must be older than this call: a slice that was free may
@@ -103,7 +120,9 @@ class Policy:
             case GrantStatus.NOT_RECORDED if facts.admitted:
                 raise _unanswered(grant)
             # The same, and a device plugin gave cards, of which nothing is known yet: wait.
-            case GrantStatus.NOT_RECORDED if not self.grants.known and _has_plugins_cards(facts):
+            case GrantStatus.NOT_RECORDED if not self.grants.known and (
+                facts.device_plugin or facts.given.passed
+            ):
                 return NoGrantYet.GRANT
             # Another component's hook, such as Koordinator's, has acted: it must agree.
             case _ if facts.injected is not None:
@@ -132,7 +151,7 @@ class Policy:
                 return plan_void(equipment)
 
     def _keeps(self, facts: ContainerFacts, equipment: Equipment) -> bool:
-        """Whether a container keeps the names of cards that it has: a device plugin wrote them.
+        """Return whether a container keeps the cards that it names: a device plugin wrote them.
 
         The kubelet does not know the ledger. The service lets no such pod on a node where a card
         that it may get is allocated, but a pod can come to a node past the service.
@@ -151,33 +170,44 @@ class Policy:
         return kept
 
     def may_have_share(self, facts: ContainerFacts) -> bool:
-        """Whether the container has, or may have, a share; then a failure must reject it."""
+        """Return whether the container has, or may have, a share; then a failure must reject it."""
         return isinstance(facts.grant, Limits | GrantError) or facts.requests_share
 
     def bypass_of(self, facts: ContainerFacts) -> str:
-        """Paths by which a container can reach cards outside its share; empty where none is seen.
+        """Name the paths by which a container reaches cards outside its share; empty for none.
 
-        The agent does not reject such a container: Pod Security admission decides who may run
-        privileged ones.
+        A privileged container gets every device node of the host (containerd pkg/oci/spec_opts.go,
+        WithHostDevices) and the rule of the device group for all of them. A container with a
+        container runtime's socket can start containers that neither the kubelet nor NRI knows:
+        Docker in a container does that with the host's daemon, or with one of its own in a
+        privileged container. The agent does not reject such a container: Pod Security admission
+        decides who may run privileged ones.
         """
         grant = facts.grant
         if facts.exempt or grant is GrantStatus.OTHER_COMPONENT or isinstance(grant, GrantError):
             return ""
-        own = {limit.uuid for limit in grant.cards} if isinstance(grant, Limits) else set[str]()
-        return bypass_paths(facts.container, own, self.equipment())
+        container, equipment = facts.container, self.equipment()
+        sockets = (mount.source for mount in container.mounts if _has_socket(mount.source))
+        found = list(islice(sockets, _MAX_MOUNTS))
+        if container.devices:
+            own = {limit.uuid for limit in grant.cards} if isinstance(grant, Limits) else set[str]()
+            nodes = {uuid: equipment.device_nodes(uuid) for uuid in equipment.cards}
+            own_nodes = {node for uuid in own & nodes.keys() for node in nodes[uuid]}
+            others = {device.path for device in container.devices} - own_nodes
+            foreign = sum(not others.isdisjoint(nodes[uuid]) for uuid in nodes.keys() - own)
+            if foreign:
+                found.insert(0, f"device nodes of other cards ({foreign})")
+        return ", ".join(found)
 
 
 def _unanswered(status: GrantStatus) -> GrantError:
-    """A container has admission's mark and no share."""
+    """Make the error of a container with admission's mark and without a share."""
     return GrantError(
         f"admission saw a request for a share ({allocation_record.MARK}), but {status.value}"
     )
 
 
-def _has_plugins_cards(facts: ContainerFacts) -> bool:
-    return facts.device_plugin or bool(facts.given.passed)
-
-
-def _name(facts: ContainerFacts) -> str:
-    pod = facts.pod
-    return f"container {facts.container.name} of pod {pod.namespace}/{pod.name}"
+@lru_cache(256)
+def _has_socket(source: str) -> bool:
+    path = source.removeprefix("/var") if source.startswith("/var/run") else source
+    return path.rpartition("/")[2] in RUNTIME_SOCKETS or path.rstrip("/") in RUNTIME_SOCKET_DIRS

@@ -14,8 +14,7 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.agent.hook.facts import GivenDevices
-from adapters.agent.hook.other_injectors import VISIBLE_DEVICES, names_card
+from adapters.agent.hook.facts import VISIBLE_DEVICES, GivenDevices, names_card
 from adapters.agent.log import log_event
 from adapters.agent.nri.protobuf import ProtobufError, entry, nested
 from adapters.wire.decode.decoder import Decoder, UnreadableError

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware
-from adapters.agent.hook.other_injectors import UUID_PREFIXES, names_card
+from adapters.agent.hook.facts import UUID_PREFIXES, names_card
 from adapters.agent.kubelet.checkpoint import DeviceAssignment, KubeletAssignments
 from adapters.wire.records.hardware import DeviceHolding, is_reported
 from core.requests.grant import KUBELET

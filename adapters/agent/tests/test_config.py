@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from adapters.agent.__main__ import BAD_INPUT, main
-from adapters.agent.apiserver.ledger_file import LedgerFile
+from adapters.agent.apiserver.ledger import LedgerFile
 from adapters.agent.config import AgentConfig, ConfigError, node_name, profiles, read
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from adapters.agent.hardware.file import FileInventory

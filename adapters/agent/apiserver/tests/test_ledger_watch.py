@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from adapters.agent.apiserver import list_watch
+from adapters.agent.apiserver import ledger as ledger_watch
 from adapters.agent.apiserver.credentials import (
     AgentCredentials,
     CredentialsError,
     of_kubeconfig,
     of_pod,
 )
-from adapters.agent.apiserver.ledger_watch import LedgerWatch, StatusHandler
+from adapters.agent.apiserver.ledger import LedgerWatch, StatusHandler
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from adapters.agent.tests.builders import ledger
 from adapters.tests import waiting
@@ -93,7 +93,7 @@ async def hold(_: asyncio.StreamWriter, __: str) -> None:
 
 @pytest.fixture(autouse=True)
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(list_watch, "MIN_RETRY_DELAY", 0.01)
+    monkeypatch.setattr(ledger_watch, "MIN_RETRY_DELAY", 0.01)
 
 
 def knows(uid: str) -> Callable[[LedgerGrants], bool]:

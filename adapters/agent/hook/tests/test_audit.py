@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as changed
 
-from adapters.agent.hook.audit import audit_bypasses, audit_shares
+from adapters.agent.hook.reporter import audit_bypasses, audit_shares
 from adapters.agent.hook.tests.policies import AUTHORS, HALF, adjust, policy
 from adapters.agent.injection.profiles import VendorProfile
 from adapters.agent.nri.model import (

@@ -1,15 +1,13 @@
 """The table of the policy against its rules as an ordered list of conditions."""
 
-from collections.abc import Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Mapping
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.grants import GrantAnswer, GrantStatus
-from adapters.agent.hook.facts import GivenDevices
-from adapters.agent.hook.other_injectors import (
+from adapters.agent.grants import GrantAnswer, GrantStatus, LedgerGrants
+from adapters.agent.hook.facts import (
+    GivenDevices,
     InjectorConflictError,
     injected_minors,
     verify_injected,
@@ -63,13 +61,14 @@ assignments = st.builds(
 )
 
 
-@dataclass
-class FixedGrants:
+class FixedGrants(LedgerGrants):
     """Grants that answer every lookup in the same way, and keep the lookups."""
 
-    answer: GrantAnswer | GrantError
-    known: bool = True
-    lookups: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+    def __init__(self, answer: GrantAnswer | GrantError, known: bool = True) -> None:  # noqa: FBT002
+        super().__init__()
+        self._known = known
+        self.answer = answer
+        self.lookups: list[tuple[str, str]] = []
 
     def lookup(self, pod: str, container: str) -> GrantAnswer:
         self.lookups.append((pod, container))
@@ -79,14 +78,6 @@ class FixedGrants:
 
     def cards(self) -> Mapping[str, Card]:
         return EQUIPMENT.cards
-
-    def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:  # noqa: ARG002
-        return ()
-
-    async def wait_until_known(self) -> None: ...
-
-    def next_change(self) -> Coroutine[Any, Any, object]:
-        return self.wait_until_known()
 
 
 def ordered(

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace as changed
 
-from adapters.agent.hook.audit import audit_shares
-from adapters.agent.hook.other_injectors import LIST_FOLDER
+from adapters.agent.hook.facts import LIST_FOLDER
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
+from adapters.agent.hook.reporter import audit_shares
 from adapters.agent.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import VendorProfile

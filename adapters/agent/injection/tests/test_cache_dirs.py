@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from adapters.agent.injection.cache_dirs import FLAT, CacheCleaner, create_empty, put_aside
-from adapters.agent.injection.host import realize
-from adapters.agent.injection.plan import AdjustmentPlan
+from adapters.agent.injection.plan import AdjustmentPlan, realize
 
 
 def cleaned(root: Path, steps: int = 1_000_000) -> list[str]:

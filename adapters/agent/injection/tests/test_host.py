@@ -3,9 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.agent.injection import host
-from adapters.agent.injection.host import HostError, realize
-from adapters.agent.injection.plan import AdjustmentPlan
+from adapters.agent.injection import plan
+from adapters.agent.injection.plan import AdjustmentPlan, HostError, realize
 from adapters.agent.nri.model import LinuxDevice, Mount
 
 WITHOUT_NODE = "/dev/nvidia-caps/nvidia-cap9999999"
@@ -21,7 +20,7 @@ def test_a_capability_without_a_device_node_is_given_by_its_numbers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = "Character devices:\n  1 mem\n195 nvidia\n237 nvidia-caps\n\nBlock devices:\n  7 loop\n"
-    monkeypatch.setattr(host, "PROC_DEVICES", drivers(tmp_path, text))
+    monkeypatch.setattr(plan, "PROC_DEVICES", drivers(tmp_path, text))
 
     made = realize(AdjustmentPlan(devices=(WITHOUT_NODE,)))
 
@@ -32,7 +31,7 @@ def test_a_capability_without_a_device_node_is_given_by_its_numbers(
 def test_a_path_that_is_no_device_of_this_node_is_rejected(
     path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "PROC_DEVICES", drivers(tmp_path, "195 nvidia\n"))
+    monkeypatch.setattr(plan, "PROC_DEVICES", drivers(tmp_path, "195 nvidia\n"))
 
     with pytest.raises(HostError, match="No such file"):
         realize(AdjustmentPlan(devices=(path,)))
@@ -41,7 +40,7 @@ def test_a_path_that_is_no_device_of_this_node_is_rejected(
 def test_a_node_that_lists_no_drivers_has_no_capabilities(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(host, "PROC_DEVICES", tmp_path / "nowhere")
+    monkeypatch.setattr(plan, "PROC_DEVICES", tmp_path / "nowhere")
 
     with pytest.raises(HostError, match="No such file"):
         realize(AdjustmentPlan(devices=(WITHOUT_NODE,)))

@@ -3,8 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from adapters.agent.hook.facts import GivenDevices
-from adapters.agent.hook.other_injectors import LIST_FOLDER
+from adapters.agent.hook.facts import LIST_FOLDER, GivenDevices
 from adapters.agent.kubelet.checkpoint import KubeletAssignments
 from adapters.agent.kubelet.tests.test_checkpoint import answer, file, row
 
