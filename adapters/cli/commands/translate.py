@@ -27,7 +27,7 @@ class TranslationFormat(Enum):
 def translate(
     target: Annotated[
         str,
-        typer.Option("--to", metavar="DIALECT", help="Such as volcano; dra for ResourceClaims."),
+        typer.Option("--to", metavar="DIALECT", help="Such as volcano."),
     ],
     filename: Annotated[
         str, typer.Option("-f", "--filename", metavar="FILE", help="Or - for standard input.")
@@ -49,7 +49,7 @@ def translate(
         ),
     ] = TranslationFormat.TEXT,
 ) -> None:
-    """Translate pods and pod templates of a manifest to another dialect, or to claims.
+    """Translate pods and pod templates of a manifest to another dialect.
 
     Prints the manifest, and on standard error what the translation does not keep. Everything else
     of the manifest stays as it is.

@@ -2,7 +2,6 @@
 
 from adapters.cli.input.source import InputError
 from adapters.dialects import registry
-from adapters.dialects.dra import DRA
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.request_writer import RequestWriter
 
@@ -11,8 +10,8 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def targets() -> list[str]:
-    """The dialects that requests can be written in, and claims."""
-    return [*(info.name for info in registry.DIALECTS if info.writer is not None), DRA]
+    """The dialects that requests can be written in."""
+    return [info.name for info in registry.DIALECTS if info.writer is not None]
 
 
 def writer_of(name: str) -> RequestWriter:
@@ -28,19 +27,18 @@ def writer_of(name: str) -> RequestWriter:
 
 
 def texts_of(name: str) -> frozenset[str]:
-    """Annotations and labels that state a request or a result of a dialect; claims have none."""
-    return frozenset() if name == DRA else _info(name).texts(writer_of(name))
+    """Annotations and labels that state a request or a result of a dialect."""
+    return _info(name).texts(writer_of(name))
 
 
 def vendor_of(name: str) -> str | None:
     """The vendor of the only cards that a dialect can describe; None where it has no such one."""
-    return None if name == DRA else _info(name).vendor
+    return _info(name).vendor
 
 
 def is_foreign_scheduler(name: str, target: str) -> bool:
     """Whether a ``spec.schedulerName`` names another scheduler than the target's users run."""
-    own = None if target == DRA else _info(target).scheduler
-    return name not in (own, DEFAULT_SCHEDULER)
+    return name not in (_info(target).scheduler, DEFAULT_SCHEDULER)
 
 
 def _info(name: str) -> DialectInfo:

@@ -1,13 +1,11 @@
 """The documents of a text: parsed, and written back where they changed.
 
-Documents without a resource of a dialect and without a claim are not parsed and stay as they are,
-byte by byte.
+Documents without a resource of a dialect are not parsed and stay as they are, byte by byte.
 """
 
 import json
 import re
-from collections.abc import Iterator, Sequence
-from enum import Enum
+from collections.abc import Iterator
 from typing import Any, Protocol
 
 from adapters.cli.input.document import check_json, check_yaml
@@ -16,19 +14,11 @@ from adapters.cli.input.yaml_text import dump, load, split
 from adapters.dialects import registry
 
 
-class DocumentFate(Enum):
-    """What became of a document."""
-
-    KEPT = "kept"
-    CHANGED = "changed"
-    REMOVED = "removed"
-
-
 class DocumentChange(Protocol):
     """What is done with each document."""
 
-    def apply(self, content: Any, place: str) -> DocumentFate:
-        """Change a document; what became of it.
+    def apply(self, content: Any, place: str) -> bool:
+        """Change a document; whether it differs.
 
         Args:
             content: the document.
@@ -40,15 +30,8 @@ class DocumentChange(Protocol):
         """Check a changed document, as it reads from its text."""
         ...
 
-    def added(self) -> Sequence[object]:
-        """Documents that belong behind the one that was checked last."""
-        ...
-
 
 _SPACE = re.compile(r"\s*")
-_OF_CLAIMS = ("resourceClaim", "ResourceClaim")
-"""What a document with a claim, or of a pod with one, contains."""
-
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
@@ -56,8 +39,8 @@ def changed(source: Source, change: DocumentChange) -> str:
     """The text of a source with changed documents.
 
     Raises:
-        InputError: a document with a resource of a dialect or a claim is neither YAML nor JSON, or
-            exceeds a limit; or ``change`` raises it.
+        InputError: a document with a resource of a dialect is neither YAML nor JSON, or exceeds a
+            limit; or ``change`` raises it.
     """
     try:
         parts = _json(source.text, change, source.name) or _yaml(source, change)
@@ -75,15 +58,12 @@ def changed(source: Source, change: DocumentChange) -> str:
 def _yaml(source: Source, change: DocumentChange) -> Iterator[str]:
     end = 0
     for before, text, _ in split(source.text):
-        found = _yaml_document(text, source.name, before.count("\n"), change)
-        if found is not None:
-            yield source.text[end : len(before)]
-            yield found
+        yield source.text[end : len(before)]
+        yield _yaml_document(text, source.name, before.count("\n"), change)
         end = len(before) + len(text)
 
 
-def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str | None:
-    """The text of a document; None where it was removed."""
+def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str:
     if not _concerned(text):
         return text
 
@@ -91,12 +71,11 @@ def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> s
         return InputLocation(name, line + row)
 
     content, layout = load(text, location)
-    outcome = change.apply(content, str(location(1)))
-    if outcome is not DocumentFate.CHANGED:
-        return text if outcome is DocumentFate.KEPT else None
+    if not change.apply(content, str(location(1))):
+        return text
     after = dump(content, layout)
     change.check(load(after, location)[0])
-    return "---\n".join((after, *(dump(each, layout) for each in change.added())))
+    return after
 
 
 def _json(text: str, change: DocumentChange, name: str) -> list[str]:
@@ -122,16 +101,12 @@ def _json(text: str, change: DocumentChange, name: str) -> list[str]:
     for (space, content, start), end in zip(documents, ends, strict=True):
         original = text[start:end]
         location = InputLocation(name, text.count("\n", 0, start) + 1)
-        outcome = DocumentFate.KEPT
         if _concerned(original):
             check_json(original.encode(errors="surrogatepass"), location)
-            outcome = change.apply(content, str(location))
-        if outcome is DocumentFate.CHANGED:
-            change.check(content)
-            texts = (_json_text(each, original) for each in (content, *change.added()))
-            original = "\n".join(texts)
-        if outcome is not DocumentFate.REMOVED:
-            parts += [space, original]
+            if change.apply(content, str(location)):
+                change.check(content)
+                original = _json_text(content, original)
+        parts += [space, original]
     return [*parts, text[place:]]
 
 
@@ -147,4 +122,4 @@ def _after_space(text: str, start: int) -> int:
 
 
 def _concerned(text: str) -> bool:
-    return any(word in text for word in (*registry.resources(), *_OF_CLAIMS))
+    return any(word in text for word in registry.resources())

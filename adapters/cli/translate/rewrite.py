@@ -29,23 +29,6 @@ def rewrite_resources(
                     del resources[section]
 
 
-def add_limits(pod: dict[str, Any], wanted: Mapping[str, Mapping[str, int | str]]) -> None:
-    """Write limits of containers that have no word for a share.
-
-    Args:
-        pod: or a template.
-        wanted: resources to write, by name of the container.
-    """
-    spec = pod["spec"]
-    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
-        amounts = wanted.get(str(container.get("name")))
-        if amounts:
-            resources = container.setdefault("resources", Body())
-            if resources.get("limits") is None:
-                resources["limits"] = Body()
-            resources["limits"].update(amounts)
-
-
 def rewrite_texts(pod: dict[str, Any], gone: Collection[str], wanted: Mapping[str, str]) -> None:
     """Remove annotations and labels, and write annotations.
 

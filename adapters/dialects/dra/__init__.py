@@ -7,6 +7,3 @@ slices become cards (``devices``, ``inventory``) and allocated claims become hol
 
 DRA = "dra"
 """The dialect of an allocation that a claim has; its uid and its name are the claim's."""
-
-DRIVER = "gpu.dragoman.dev"
-"""Our own driver's name, in ResourceSlices, claims, and the kubelet's folders."""

@@ -11,7 +11,7 @@ from adapters.cli.translate.tests.builders import HAMI, SHARE, report, run, tran
 from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, any_gang_of, task_of
 from adapters.wire.kube import Pod, annotations
 
-TARGETS = ("hami", "koordinator", "dra")
+TARGETS = ("hami", "koordinator")
 
 KOORDINATOR = {
     "gang.scheduling.koordinator.sh/name": "g",
