@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from adapters.agent.injection.host import realize
 
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.injection.adjustment import Equipment, plan_share
+from adapters.agent.injection.plan import realize
 from adapters.agent.injection.profiles import NVIDIA, HamiCore
 from adapters.agent.nri.model import NriContainer, PodSandbox
 from core.hardware.card import Mode

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapters.agent.hook.other_injectors import VISIBLE_DEVICES
 
+from adapters.agent.hook.facts import VISIBLE_DEVICES
 from adapters.agent.kubelet.checkpoint import CHECKPOINT, read
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from adapters.agent.apiserver.ledger_watch import LedgerWatch
 
 from adapters.agent.apiserver.credentials import of_kubeconfig
+from adapters.agent.apiserver.ledger import LedgerWatch
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from e2e.harness.cluster.accounts import account
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
