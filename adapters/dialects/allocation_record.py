@@ -15,7 +15,7 @@ import msgspec
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, annotations
-from adapters.wire.records.grant import GrantRecord, grant_record, read_grant
+from adapters.wire.records.allocation import GrantRecord, grant_record, read_grant
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node

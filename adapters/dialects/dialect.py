@@ -11,7 +11,8 @@ from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node, Partition
 from core.requests.grant import Grant, Placement
-from core.requests.request import Request, TaskClass
+from core.requests.request import Request
+from core.requests.sharing import ANY_TERMS, SharingTerms
 
 SHOWN = 200
 """Characters of a value that an error quotes."""
@@ -167,19 +168,11 @@ class AdoptedAllocation:
 
     Attributes:
         grants: in start order of the containers; empty where that scheduler allocated nothing.
-        task_class: as in ``Request``.
-        qos: as in ``Request``.
-        group: as in ``Request``.
-        member_of: as in ``Request``.
-        exclusions: as in ``Request``.
+        terms: on which the pod shares its cards.
     """
 
     grants: tuple[Grant, ...]
-    task_class: TaskClass = TaskClass.NORMAL
-    qos: str | None = None
-    group: str | None = None
-    member_of: str | None = None
-    exclusions: frozenset[str] = frozenset()
+    terms: SharingTerms = ANY_TERMS
 
 
 NO_ALLOCATION = AdoptedAllocation(())

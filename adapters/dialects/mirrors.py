@@ -17,7 +17,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardShare, shares_of
 from core.requests.grant import Allocation
-from core.requests.request import TaskClass
+from core.requests.sharing import TaskClass
 
 
 def mirrors(
@@ -76,8 +76,8 @@ def _takes_all(share: CardShare) -> bool:
     return (
         share.exclusive
         or share.blocked
-        or share.task_class is not TaskClass.NORMAL
-        or share.qos not in (None, BEST_EFFORT)
+        or share.terms.task_class is not TaskClass.NORMAL
+        or share.terms.qos not in (None, BEST_EFFORT)
     )
 
 

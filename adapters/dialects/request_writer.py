@@ -253,10 +253,7 @@ def _constraints(request: Request, cards: CardFacts) -> dict[str, str]:
         "allowed types": _listed(request.allow_types or ()),
         "denied types": _listed(request.deny_types),
         "isolation": request.isolation or "any",
-        "group that shares no card": request.group or "none",
-        "rules of exclusion": _listed(request.exclusions),
-        "task class": request.task_class.value,
-        "QoS policy": request.qos or "any",
+        **request.terms.demands(),
     }
 
 

@@ -57,4 +57,4 @@ class FeasibilityCache:
 
 def request_signature(request: Request) -> Hashable:
     """What a request asks for, without the pod that asks: equal where every result is equal."""
-    return replace(request, uid="", pod="", member_of=None, notes=(), priority=0)
+    return replace(request, uid="", pod="", terms=request.terms.of_any_member, notes=(), priority=0)

@@ -57,10 +57,7 @@ def _shares(use: CardUsage) -> tuple[Hashable, ...]:
             share.exclusive,
             share.blocked,
             share.by_kubelet,
-            share.task_class,
-            share.qos,
-            share.group,
-            share.exclusions,
+            share.terms.of_any_member,
             share.slices,
             share.unreadable_slices,
         )

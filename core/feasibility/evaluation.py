@@ -83,7 +83,7 @@ class NodeEvaluation:
         self._table = table
         self._unreadable = unreadable
         self._own = frozenset(inventory.nodes_of(request.uid)) | inventory.nodes_of_group(
-            request.group
+            request.terms.group
         )
         self._by_uuid = request.allow_uuids is not None or bool(request.deny_uuids)
         self._alone_results: dict[str, tuple[NodeLedger, NodeResult]] = {}
@@ -505,9 +505,7 @@ def _columns_are_exact(request: Request, inventory: Inventory) -> bool:
         and not any(container.linked for container in request.containers)
         and (Mode.MIG not in request.modes or not inventory.has_mig_cards())
         and request.plugin is None
-        and request.qos is None
-        and request.group is None
-        and not request.exclusions
+        and not request.terms.has_demands
         and request.allow_uuids is None
         and not request.deny_uuids
     )

@@ -12,7 +12,8 @@ from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardUsage
-from core.requests.request import ContainerRequest, Request, TaskClass, required_memory
+from core.requests.request import ContainerRequest, Request, required_memory
+from core.requests.sharing import TaskClass
 
 FreeCapacity = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the shares; of a card in MIG mode the most
@@ -60,9 +61,11 @@ def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
     for share in use.shares:
         if share.blocked or (share.unreadable_slices and card.mode is Mode.MIG):
             return NO_CAPACITY
-        tags |= NORMAL if share.task_class is TaskClass.NORMAL else _CLASS[share.task_class]
+        tags |= (
+            NORMAL if share.terms.task_class is TaskClass.NORMAL else _CLASS[share.terms.task_class]
+        )
         if share.exclusive:
-            tags |= EXCLUSIVE | (0 if share.task_class is TaskClass.OFFLINE else UNDISTURBED)
+            tags |= EXCLUSIVE | (0 if share.terms.task_class is TaskClass.OFFLINE else UNDISTURBED)
     if card.mode is not Mode.MIG:
         compute = card.compute - use.compute if card.compute else 1 - use.compute
         return max(card.memory - use.memory, -1), min(max(compute, -1), FULL), tags
@@ -105,11 +108,13 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
 def _compute(request: Request, container: ContainerRequest) -> int:
     """A container that reserves none needs a card with 1 % free, unless its task is online."""
     return (
-        container.compute if request.task_class is TaskClass.ONLINE else max(container.compute, 1)
+        container.compute
+        if request.terms.task_class is TaskClass.ONLINE
+        else max(container.compute, 1)
     )
 
 
 def _forbidden(request: Request, container: ContainerRequest, card: Card) -> int:
     if container.exclusive_on(card):
         return NORMAL | ONLINE | OFFLINE
-    return _REJECTING[request.task_class]
+    return _REJECTING[request.terms.task_class]

@@ -271,7 +271,7 @@ class Inventory:
 
 
 def _group(allocation: Allocation) -> str | None:
-    return allocation.member_of
+    return allocation.terms.member_of
 
 
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:

@@ -104,8 +104,8 @@ def _unconstrained(request: Request) -> Iterator[tuple[ChangeKind, Request]]:
     yield ChangeKind.TYPES, replace(request, allow_types=None, deny_types=())
     yield ChangeKind.UUIDS, replace(request, allow_uuids=None, deny_uuids=frozenset())
     yield ChangeKind.ISOLATION, replace(request, isolation=None)
-    yield ChangeKind.QOS, replace(request, qos=None)
-    yield ChangeKind.SHARING, replace(request, group=None, exclusions=frozenset())
+    yield ChangeKind.QOS, replace(request, terms=replace(request.terms, qos=None))
+    yield ChangeKind.SHARING, replace(request, terms=request.terms.without_rules)
     yield (
         ChangeKind.TOPOLOGY,
         replace(

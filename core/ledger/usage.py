@@ -8,7 +8,8 @@ from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
-from core.requests.request import Phase, Request, TaskClass
+from core.requests.request import Phase, Request
+from core.requests.sharing import SharingTerms, TaskClass
 from core.value import value
 
 
@@ -24,11 +25,7 @@ class CardShare:
         exclusive: no other pod may have a share of the card.
         blocked: it may hold any part of the card (its record could not be read).
         by_kubelet: a device plugin serves the pod, and the kubelet chose the card.
-        task_class: of the pod.
-        qos: of the pod.
-        group: of the pod.
-        member_of: of the pod.
-        exclusions: of the pod.
+        terms: of the pod.
         slices: MIG slices, each once.
         unreadable_slices: it has a grant of the card without a slice, so that on a card in MIG
             mode nothing says which slices it has.
@@ -41,11 +38,7 @@ class CardShare:
     exclusive: bool
     blocked: bool
     by_kubelet: bool
-    task_class: TaskClass
-    qos: str | None
-    group: str | None
-    member_of: str | None
-    exclusions: frozenset[str]
+    terms: SharingTerms
     slices: tuple[Slice, ...]
     unreadable_slices: bool
 
@@ -95,13 +88,6 @@ class CardUsage:
 
 IDLE = CardUsage()
 
-_MIXES = {
-    TaskClass.NORMAL: (TaskClass.NORMAL,),
-    TaskClass.OFFLINE: (TaskClass.OFFLINE,),
-    TaskClass.ONLINE: (TaskClass.ONLINE, TaskClass.OFFLINE),
-}
-"""The task classes with which a new share can have a card, by the class of the share."""
-
 
 def shares_by_card(
     owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False
@@ -135,11 +121,7 @@ def shares_by_card(
         exclusive,
         blocked,
         isinstance(owner, Allocation) and owner.dialect == KUBELET,
-        owner.task_class,
-        owner.qos,
-        owner.group,
-        owner.member_of,
-        owner.exclusions,
+        owner.terms,
         slices,
         unreadable_slices,
     )
@@ -220,7 +202,7 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     if use.compute + new.compute > card.compute:
         return Obstacle(Cause.COMPUTE, use.compute + new.compute - card.compute)
     is_full = 0 < card.compute <= use.compute
-    if new.compute == 0 and is_full and new.task_class is not TaskClass.ONLINE:
+    if new.compute == 0 and is_full and new.terms.task_class is not TaskClass.ONLINE:
         return Obstacle(Cause.COMPUTE_FULL)
     return None
 
@@ -285,25 +267,21 @@ def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
         return Cause.HELD_BY_KUBELET
     if resident.blocked or new.blocked:
         return Cause.BLOCKED
-    if resident.task_class not in _MIXES[new.task_class]:
-        return Cause.CLASS
-    if new.group is not None and new.group in (resident.group, resident.member_of):
-        return Cause.GROUP
-    if new.exclusions & resident.exclusions:
-        return Cause.EXCLUSION
+    cause = new.terms.conflict_with(resident.terms)
+    if cause is not None:
+        return cause
     if new.exclusive:
         return Cause.IN_USE
-    if new.task_class is TaskClass.ONLINE:
+    if new.terms.task_class is TaskClass.ONLINE:
         return Cause.HELD_EXCLUSIVELY if _excludes_online_tasks(resident) else None
     if resident.exclusive:
         return Cause.HELD_EXCLUSIVELY
-    if None not in (new.qos, resident.qos) and new.qos != resident.qos:
-        return Cause.QOS
-    return None
+    qos = (new.terms.qos, resident.terms.qos)
+    return Cause.QOS if None not in qos and qos[0] != qos[1] else None
 
 
 def _excludes_online_tasks(resident: CardShare) -> bool:
-    return resident.exclusive and resident.task_class is not TaskClass.OFFLINE
+    return resident.exclusive and resident.terms.task_class is not TaskClass.OFFLINE
 
 
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from core.feasibility.inventory import Inventory
-from core.requests.request import Request, TaskClass
+from core.requests.request import Request
+from core.requests.sharing import TaskClass
 
 Amounts = Mapping[str, int]
 """Amounts of a node's other resources, such as CPU, by name; each resource in its own unit."""
@@ -51,7 +52,7 @@ def comparable(wanted: Iterable[PlannedPod], situation: Situation) -> bool:
     Which of an online and an offline task may join the other depends on which came first.
     """
     every = (*wanted, *situation.movable.values())
-    return all(pod.request.task_class is TaskClass.NORMAL for pod in every)
+    return all(pod.request.terms.task_class is TaskClass.NORMAL for pod in every)
 
 
 def shortage(needs: Amounts, room: Amounts) -> dict[str, int]:

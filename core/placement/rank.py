@@ -12,7 +12,8 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage, shares_by_card
 from core.placement.topology import linked_pairs
 from core.requests.grant import Grant, Placement
-from core.requests.request import CardKey, ContainerRequest, NodeKey, Request, TaskClass, Weights
+from core.requests.request import CardKey, ContainerRequest, NodeKey, Request, Weights
+from core.requests.sharing import TaskClass
 
 PPM = 1_000_000
 """Weighted use is counted in parts per million."""
@@ -186,7 +187,7 @@ def _load_after(request: Request, container: ContainerRequest, candidate: CardCa
 
 
 def _tasks(use: CardUsage, task_class: TaskClass) -> int:
-    return sum(holder.task_class is task_class for holder in use.shares)
+    return sum(holder.terms.task_class is task_class for holder in use.shares)
 
 
 def _online_order(use: CardUsage) -> int:

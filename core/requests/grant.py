@@ -5,7 +5,8 @@ from enum import Enum
 
 from core.hardware.mig import Slice
 from core.requests.pod_ref import PodRef
-from core.requests.request import Phase, Request, TaskClass
+from core.requests.request import Phase, Request
+from core.requests.sharing import ANY_TERMS, SharingTerms
 from core.value import value
 
 
@@ -76,11 +77,7 @@ class Allocation:
         dialect: of its request.
         node: the node's name.
         grants: in start order of the containers.
-        task_class: of its request.
-        qos: of its request.
-        group: of its request.
-        member_of: of its request.
-        exclusions: of its request.
+        terms: of its request.
         priority: of its request.
         state: whether it is a reservation or committed.
         expires: when a reservation expires, in the caller's clock; None for never.
@@ -102,11 +99,7 @@ class Allocation:
     dialect: str
     node: str
     grants: tuple[Grant, ...]
-    task_class: TaskClass = TaskClass.NORMAL
-    qos: str | None = None
-    group: str | None = None
-    member_of: str | None = None
-    exclusions: frozenset[str] = frozenset()
+    terms: SharingTerms = ANY_TERMS
     priority: int = 0
     state: AllocationState = AllocationState.COMMITTED
     expires: int | None = None
@@ -140,11 +133,7 @@ class Allocation:
             dialect=KUBELET if placement.blocked else request.dialect,
             node=placement.node,
             grants=placement.grants,
-            task_class=request.task_class,
-            qos=request.qos,
-            group=request.group,
-            member_of=request.member_of,
-            exclusions=request.exclusions,
+            terms=request.terms,
             priority=request.priority,
             unread=KUBELET_CHOOSES if placement.blocked else None,
             blocked=placement.blocked,

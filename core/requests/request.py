@@ -7,6 +7,7 @@ from enum import Enum
 from core.hardware import mig
 from core.hardware.card import Card, Level, Mode
 from core.hardware.quantity import FULL, bytes_of_percent
+from core.requests.sharing import ANY_TERMS, SharingTerms
 
 
 class Phase(Enum):
@@ -18,17 +19,6 @@ class Phase(Enum):
     """It runs from its start to the pod's end (a restartable init container)."""
     MAIN = "main"
     """It runs together with all other main containers and all sidecars."""
-
-
-class TaskClass(Enum):
-    """Which tasks may share a card, and which of them yield compute to others."""
-
-    NORMAL = "normal"
-    """Shares cards with normal tasks only."""
-    ONLINE = "online"
-    """Latency-bound: takes the compute of offline tasks on its cards, never their memory."""
-    OFFLINE = "offline"
-    """Yields its compute to online tasks that come later."""
 
 
 class PluginShare(Enum):
@@ -192,13 +182,7 @@ class Request:
         deny_types: a card's name must contain none of these, in any case, even where
             ``allow_types`` has one that it contains.
         isolation: the isolation provider that the node must have; None for no demand.
-        group: the pod shares no card with a member of this group; None for no demand.
-        member_of: the group that the pod is a member of, whether it has such a demand or not; None
-            where it is in none.
-        exclusions: rules under which this pod shares no card with another pod of the same rule.
-        task_class: which other tasks its cards may have.
-        qos: how the driver shares the card's compute; a card has one policy at a time; None where
-            every policy suits.
+        terms: on which the pod shares its cards.
         ranking: how to choose among the nodes and cards that fit.
         topology: for containers that are ``linked``.
         priority: a higher one may preempt a lower one.
@@ -223,11 +207,7 @@ class Request:
     allow_types: tuple[str, ...] | None = None
     deny_types: tuple[str, ...] = ()
     isolation: str | None = None
-    group: str | None = None
-    member_of: str | None = None
-    exclusions: frozenset[str] = frozenset()
-    task_class: TaskClass = TaskClass.NORMAL
-    qos: str | None = None
+    terms: SharingTerms = ANY_TERMS
     ranking: Ranking = Ranking()
     topology: TopologyConstraint = TopologyConstraint()
     priority: int = 0

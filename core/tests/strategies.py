@@ -5,6 +5,7 @@ Made from one seed each: what hypothesis draws piece by piece is mostly trivial,
 
 from dataclasses import replace
 from random import Random
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -22,14 +23,22 @@ from core.requests.request import (
     Phase,
     Ranking,
     Request,
-    TaskClass,
     TopologyConstraint,
     Weights,
 )
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import A30ISH, DIALECT, ONE_LAYOUT, placed, unreadable
 
 OTHER = "other"
 CLASSES = (*(TaskClass.NORMAL,) * 4, TaskClass.ONLINE, TaskClass.OFFLINE)
+TERMS: dict[str, tuple[Any, ...]] = {
+    "task_class": CLASSES,
+    "qos": (None, "fixed", "burst"),
+    "group": (None, None, "g"),
+    "member_of": (None, "g", "h"),
+    "exclusions": (frozenset(), frozenset({"x"})),
+}
+"""By field of ``SharingTerms``, the values that random requests have; the first is its default."""
 LINKINGS = (
     TopologyConstraint(),
     TopologyConstraint((Level.NUMA, Level.LINK)),
@@ -116,7 +125,7 @@ def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5
         modes=frozenset(seed.choice(((Mode.SHARED,), tuple(Mode), tuple(Mode)))),
         ranking=a_random_ranking(seed),
         topology=seed.choice(LINKINGS),
-        task_class=seed.choice(CLASSES),
+        terms=SharingTerms(seed.choice(CLASSES)),
         priority=seed.randint(0, 2),
     )
     if is_plain:
@@ -130,10 +139,7 @@ def a_random_request(seed: Random, uid: str, containers: int, plain: float = 0.5
         allow_types=seed.choice((None, None, ("a100",))),
         deny_types=seed.choice(((), ("H100",))),
         isolation=seed.choice((*(None,) * 5, "core")),
-        group=seed.choice((None, None, "g")),
-        member_of=seed.choice((None, "g", "h")),
-        exclusions=seed.choice((frozenset(), frozenset({"x"}))),
-        qos=seed.choice((None, "fixed", "burst")),
+        terms=SharingTerms(**{name: seed.choice(values) for name, values in TERMS.items()}),
         by_configured_size=seed.random() < 0.3,
         several_slices=seed.random() < 0.3,
     )
@@ -153,7 +159,8 @@ def a_random_ledger(seed: Random, name: str, most: int, pods: int) -> NodeLedger
             uuids = [card.uuid for card in ledger.node.cards]
             ledger = ledger.adopt(unreadable(request.uid, uuids[:1], name))
         elif isinstance(result, Placement):
-            found = replace(Allocation.of(request, result), task_class=TaskClass.NORMAL)
+            found = Allocation.of(request, result)
+            found = replace(found, terms=replace(found.terms, task_class=TaskClass.NORMAL))
             ledger = ledger.adopt(found) if how < 0.2 else placed(ledger, request, result)
     return ledger
 

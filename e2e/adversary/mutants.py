@@ -41,7 +41,8 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
-from core.requests.request import Phase, Request, TaskClass
+from core.requests.request import Phase, Request
+from core.requests.sharing import TaskClass
 
 Case = tuple[Card, CardUsage, CardShare]
 """The arguments of ``first_conflict``."""
@@ -225,9 +226,11 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "slots": _blind(_slots),
     "compute": _blind(_compute),
     "exclusive": _shares(lambda share: replace(share, exclusive=False)),
-    "groups": _shares(lambda share: replace(share, group=None)),
-    "QoS": _shares(lambda share: replace(share, qos=None)),
-    "classes": _shares(lambda share: replace(share, task_class=TaskClass.NORMAL)),
+    "groups": _shares(lambda share: replace(share, terms=replace(share.terms, group=None))),
+    "QoS": _shares(lambda share: replace(share, terms=replace(share.terms, qos=None))),
+    "classes": _shares(
+        lambda share: replace(share, terms=replace(share.terms, task_class=TaskClass.NORMAL))
+    ),
     "unknown": _shares(lambda share: replace(share, blocked=False)),
     "slices": _slices,
     "layouts": _mixed,

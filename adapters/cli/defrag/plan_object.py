@@ -8,7 +8,7 @@ import msgspec
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.defrag.report import cards_of, owner_of
 from adapters.wire.kube import pod_ref
-from adapters.wire.records.grant import grant_record
+from adapters.wire.records.allocation import grant_record
 from adapters.wire.records.move_plan import (
     API_VERSION,
     KIND,

@@ -36,11 +36,7 @@ def adopted_allocation(
         dialect=dialect,
         node=node.name,
         grants=adopted.grants,
-        task_class=adopted.task_class,
-        qos=adopted.qos,
-        group=adopted.group,
-        member_of=adopted.member_of,
-        exclusions=adopted.exclusions,
+        terms=adopted.terms,
         priority=pod.spec.priority or 0,
     )
 

@@ -20,7 +20,7 @@ from core.hardware.card import Card
 from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage, first_conflict
-from core.requests.request import TaskClass
+from core.requests.sharing import ANY_TERMS
 
 _LEAST = CardShare(
     uid="",
@@ -30,11 +30,7 @@ _LEAST = CardShare(
     exclusive=False,
     blocked=False,
     by_kubelet=False,
-    task_class=TaskClass.NORMAL,
-    qos=None,
-    group=None,
-    member_of=None,
-    exclusions=frozenset(),
+    terms=ANY_TERMS,
     slices=(),
     unreadable_slices=True,
 )

@@ -38,6 +38,7 @@ from adapters.wire.quantity import format_binary
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB, format_bytes
 from core.requests.request import ContainerRequest, PluginShare, Ranking, Request
+from core.requests.sharing import SharingTerms
 
 MAX_CARDS = 1024
 """More cards than any node has."""
@@ -233,7 +234,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         ),
         modes=frozenset({Mode.SHARED}) if divided else frozenset({Mode.SHARED, Mode.WHOLE}),
         vendor=vendor,
-        qos=_qos(pod, requests) if vendor == keys.METAX else None,
+        terms=SharingTerms(qos=_qos(pod, requests) if vendor == keys.METAX else None),
         isolation=labels(pod).get(keys.ISOLATION) or None if divided else None,
         ranking=ranking,
         topology=hints.topology,
@@ -324,7 +325,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
         words(
             {
                 keys.ALLOCATE_HINT: _EXCLUSIVE if by_policy else "",
-                METAX_QOS: (request.qos or "") if request.vendor == keys.METAX else "",
+                METAX_QOS: (request.terms.qos or "") if request.vendor == keys.METAX else "",
             }
         ),
     )

@@ -36,6 +36,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
+from core.requests.sharing import SharingTerms
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, node: Node, now: int) -> Result:
@@ -91,7 +92,7 @@ def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
         return NO_ALLOCATION
     if keys.ALLOCATED in annotations(pod):
         grants = read_koordinator(pod, node, requesting)
-        return AdoptedAllocation(grants, qos=_qos(pod, grants, node))
+        return AdoptedAllocation(grants, terms=SharingTerms(qos=_qos(pod, grants, node)))
     grants = read_hami(pod, node)
     return AdoptedAllocation(grants) if grants else None
 

@@ -27,7 +27,8 @@ from adapters.wire.kube import Pod, Text, annotations, full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, GIB, MIB, format_bytes
-from core.requests.request import ContainerRequest, Request, TaskClass, TopologyConstraint
+from core.requests.request import ContainerRequest, Request, TopologyConstraint
+from core.requests.sharing import SharingTerms, TaskClass
 
 
 def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
@@ -127,8 +128,9 @@ def read_share_request(
         containers=requests,
         allow_uuids=names(texts, keys.USE_UUIDS) or None,
         deny_uuids=names(texts, keys.NO_USE_UUIDS),
-        task_class=task_class,
-        qos=(qos or BEST_EFFORT) if limited and not online else None,
+        terms=SharingTerms(
+            task_class=task_class, qos=(qos or BEST_EFFORT) if limited and not online else None
+        ),
         ranking=order.ranking(
             online=online, links=links and any(request.linked for request in requests)
         ),
@@ -144,7 +146,7 @@ def default_annotations(texts: Text, request: Request) -> Text:
     Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
     """
     unset = keys.QOS not in texts and Mode.WHOLE not in request.modes
-    if not unset or request.task_class is TaskClass.ONLINE:
+    if not unset or request.terms.task_class is TaskClass.ONLINE:
         return {}
     return {keys.QOS: BEST_EFFORT}
 
@@ -255,7 +257,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
     """
     if request.modes == frozenset({Mode.WHOLE}):
         return WrittenRequest(tuple({keys.GPU: each.count} for each in request.containers))
-    online = request.task_class is TaskClass.ONLINE
+    online = request.terms.task_class is TaskClass.ONLINE
     mutex = needs_exclusive_policy(
         request, lambda container: container.compute == FULL and not online
     )
@@ -273,8 +275,8 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
             {
                 keys.USE_UUIDS: sorted(request.allow_uuids or ()),
                 keys.NO_USE_UUIDS: sorted(request.deny_uuids),
-                keys.APP_CLASS: names.get(request.task_class, ""),
-                keys.QOS: request.qos or "",
+                keys.APP_CLASS: names.get(request.terms.task_class, ""),
+                keys.QOS: request.terms.qos or "",
                 CARD_POLICY: MUTEX if mutex else "",
             }
         ),

@@ -45,7 +45,8 @@ from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
-from core.requests.request import ContainerRequest, Phase, Request, TaskClass
+from core.requests.request import ContainerRequest, Phase, Request
+from core.requests.sharing import SharingTerms, TaskClass
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +179,9 @@ def read_adopted(pod: Pod, node: Node, config: MetaxConfig) -> AdoptedAllocation
         for listed in devices
     )
     task_class = TASK_CLASSES.get(texts.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
-    return AdoptedAllocation(grants, task_class=task_class, qos=_qos(texts, grants, task_class))
+    return AdoptedAllocation(
+        grants, terms=SharingTerms(task_class=task_class, qos=_qos(texts, grants, task_class))
+    )
 
 
 def _lists(texts: Text, node: Node) -> DeviceLists:

@@ -22,7 +22,8 @@ from core.hardware.quantity import FULL, GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.request import Phase, TaskClass
+from core.requests.request import Phase
+from core.requests.sharing import SharingTerms, TaskClass
 
 VOLCANO = "volcano.sh/vgpu-ids-new"
 KOORDINATOR = "scheduling.koordinator.sh/device-allocated"
@@ -86,8 +87,8 @@ def test_containers_that_run_at_once_take_a_place_each_and_an_init_container_non
     [
         holds(Grant("c", "u0", GIB, 0, exclusive=True)),
         replace(holds(), blocked=frozenset({"u0"})),
-        replace(holds(Grant("c", "u0", GIB, 0)), task_class=TaskClass.OFFLINE),
-        replace(holds(Grant("c", "u0", GIB, 0)), qos="fixed-share"),
+        replace(holds(Grant("c", "u0", GIB, 0)), terms=SharingTerms(task_class=TaskClass.OFFLINE)),
+        replace(holds(Grant("c", "u0", GIB, 0)), terms=SharingTerms(qos="fixed-share")),
     ],
 )
 def test_what_a_peer_cannot_say_takes_the_whole_card(held: Allocation) -> None:

@@ -12,7 +12,8 @@ from adapters.dialects.request_writer import CardFacts, Loss, RequestWriter, los
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, GIB, MIB
-from core.requests.request import ContainerRequest, Request, TaskClass
+from core.requests.request import ContainerRequest, Request
+from core.requests.sharing import SharingTerms, TaskClass
 
 DIALECTS = {dialect.name: dialect for dialect in registry.dialects({}, Defaults())}
 CARD = 80 * GIB
@@ -169,7 +170,7 @@ def test_devices_that_the_kubelet_chooses_are_lost_in_every_other_dialect() -> N
 
 @given(requests(least=1))
 def test_metax_gives_the_same_amounts_on_the_card(request: Request) -> None:
-    share = replace(request, vendor="metax", qos=None)
+    share = replace(request, vendor="metax", terms=replace(request.terms, qos=None))
 
     assert lost("metax", share).keys() <= {"QoS policy"}
 
@@ -228,7 +229,9 @@ def test_whole_cards_of_metax_are_counted() -> None:
 def test_metax_has_classes_of_tasks(task_class: TaskClass) -> None:
     compute = 0 if task_class is TaskClass.ONLINE else 20
     one = ContainerRequest("c", 1, memory=GIB, compute=compute)
-    request = Request("", "default/p", "", (one,), vendor="metax", task_class=task_class)
+    request = Request(
+        "", "default/p", "", (one,), vendor="metax", terms=SharingTerms(task_class=task_class)
+    )
 
     assert lost("metax", request).keys() <= {"QoS policy"}
     assert lost("koordinator", request)["task class"] == (task_class.value, "normal")
@@ -236,7 +239,9 @@ def test_metax_has_classes_of_tasks(task_class: TaskClass) -> None:
 
 def test_koordinator_has_the_qos_policy_of_metax_cards() -> None:
     one = ContainerRequest("c", 1, memory=GIB, compute=20)
-    request = Request("", "default/p", "", (one,), vendor="metax", qos="fixed-share")
+    request = Request(
+        "", "default/p", "", (one,), vendor="metax", terms=SharingTerms(qos="fixed-share")
+    )
 
     assert lost("koordinator", request) == {}
     assert lost("metax", request) == {}

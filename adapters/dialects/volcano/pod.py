@@ -21,6 +21,7 @@ from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, format_bytes
 from core.requests.request import ContainerRequest, Ranking, Request
+from core.requests.sharing import SharingTerms
 
 _MAX = (1 << 31) - 1
 """The largest amount that Volcano can store: int32."""
@@ -70,9 +71,7 @@ class VolcanoPodReader:
             deny_uuids=frozenset(_entries(texts, keys.AVOID_UUID)),
             allow_types=use_types or None,
             deny_types=() if use_types else _entries(texts, keys.AVOID_TYPE),
-            group=group(pod),
-            member_of=pod_group(pod),
-            exclusions=self.exclusions(pod),
+            terms=self.terms(pod, group(pod)),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
             # pkg/scheduler/api/devices/nvidia/vgpu/mig.go:189 compares with the configured table.
@@ -88,14 +87,22 @@ class VolcanoPodReader:
             ),
         )
 
-    def exclusions(self, pod: Pod) -> frozenset[str]:
-        """The scheduler's rules that match the labels of a pod; such pods share no card."""
+    def terms(self, pod: Pod, apart: str | None) -> SharingTerms:
+        """Return on which terms a pod shares its cards.
+
+        The scheduler's rules that match its labels exclude each other's pods from a card.
+
+        Args:
+            pod: the pod.
+            apart: the group whose other pods must share no card with it; None for none.
+        """
         own = labels(pod).items()
-        return frozenset(
+        exclusions = frozenset(
             ",".join(f"{label}={value}" for label, value in rule)
             for rule in self.scheduling.rules
             if all(pair in own for pair in rule)
         )
+        return SharingTerms(group=apart, member_of=pod_group(pod), exclusions=exclusions)
 
     def _ours(self, resource: str) -> bool:
         known = resource in self.config.resources or resource == self.config.priority

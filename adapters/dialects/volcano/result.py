@@ -42,7 +42,7 @@ from adapters.dialects.formats.device_list import (
     read_device_lists,
 )
 from adapters.dialects.volcano import keys
-from adapters.dialects.volcano.pod import VolcanoPodReader, group, pod_group
+from adapters.dialects.volcano.pod import VolcanoPodReader, group
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
 from core.hardware.card import Card, Mode
@@ -255,12 +255,7 @@ def read_adopted(pod: Pod, node: Node, reader: VolcanoPodReader) -> AdoptedAlloc
     except UnclearRecord as error:
         cards = {listed.uuid for devices in lists for listed in devices}
         raise UnclearRecord(error.field, error.value, error.problem, cards) from None
-    return AdoptedAllocation(
-        grants,
-        group=_group(pod),
-        member_of=pod_group(pod),
-        exclusions=reader.exclusions(pod),
-    )
+    return AdoptedAllocation(grants, reader.terms(pod, _group(pod)))
 
 
 def _covered(member: PodContainer, reader: VolcanoPodReader) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Wire
-from adapters.wire.records.grant import Count
+from adapters.wire.records.allocation import Count
 from adapters.wire.records.ledger import card_of, card_record
 from adapters.wire.records.ledger_records import CardRecord
 from core.hardware.card import Card

@@ -13,9 +13,8 @@ from types import MappingProxyType
 import msgspec
 
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.records.grant import grant_record, read_grant
+from adapters.wire.records.allocation import allocation_record, read_allocation
 from adapters.wire.records.ledger_records import (
-    AllocationRecord,
     CardCountRecord,
     CardRecord,
     GeometryRecord,
@@ -40,8 +39,6 @@ from core.requests.grant import Allocation, AllocationState
 class LedgerRecordError(ValueError):
     """A record that cannot be read, or contradicts itself."""
 
-
-_NONE: frozenset[str] = frozenset()
 
 _GEOMETRIES = 64
 """Geometries of which all cards have the same object: a cluster has as many as models of cards."""
@@ -136,28 +133,6 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
         geometries.index(card.geometry) if card.geometry.layouts else None,
         card.compute,
         card.mode is Mode.MPS,
-    )
-
-
-def allocation_record(allocation: Allocation) -> AllocationRecord:
-    """The record of an allocation."""
-    return AllocationRecord(
-        allocation.uid,
-        allocation.pod,
-        allocation.dialect,
-        tuple(map(grant_record, allocation.grants)),
-        allocation.task_class,
-        allocation.qos,
-        allocation.group,
-        allocation.member_of,
-        tuple(sorted(allocation.exclusions)),
-        allocation.priority,
-        allocation.unread,
-        tuple(sorted(allocation.blocked)),
-        allocation.since,
-        allocation.release_by,
-        allocation.devices,
-        allocation.initialized,
     )
 
 
@@ -265,37 +240,4 @@ def read_holds(
             each.taken_by,
         )
         for each in records
-    )
-
-
-def read_allocation(record: AllocationRecord, node: str) -> Allocation:
-    """The allocation of a record, on a node.
-
-    Nothing limits a container that has a share of no memory. So an allocation with such a share
-    has all of its cards.
-    """
-    grants = tuple(map(read_grant, record.grants))
-    unread, blocked = record.unread, frozenset(record.blocked) if record.blocked else _NONE
-    if any(each.memory == 0 and not each.exclusive and each.slice is None for each in grants):
-        unread = unread or "the ledger's record grants it no memory of a card"
-        blocked |= {each.card for each in grants}
-        grants = ()
-    return Allocation(
-        record.uid,
-        record.pod,
-        record.dialect,
-        node,
-        grants,
-        record.task_class,
-        record.qos,
-        record.group,
-        record.member_of,
-        frozenset(record.exclusions) if record.exclusions else _NONE,
-        record.priority,
-        unread=unread,
-        blocked=blocked,
-        since=record.since,
-        release_by=record.release_by,
-        devices=record.devices,
-        initialized=record.initialized,
     )

@@ -13,16 +13,14 @@ import msgspec
 
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
-from adapters.wire.records.grant import Count
+from adapters.wire.records.allocation import AllocationRecord, Count, read_allocation
 from adapters.wire.records.ledger import (
     check_unique,
     decode,
-    read_allocation,
     read_holds,
     read_meter,
 )
 from adapters.wire.records.ledger_records import (
-    AllocationRecord,
     KeptPlaceRecord,
     MeterRecord,
     SummaryRecord,

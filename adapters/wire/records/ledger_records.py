@@ -6,10 +6,16 @@ import msgspec
 
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.grant import Compute, Count, GrantRecord, Memory, Number, SliceRecord
+from adapters.wire.records.allocation import (
+    AllocationRecord,
+    Compute,
+    Count,
+    Memory,
+    Number,
+    SliceRecord,
+)
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MAX_NUMBER
-from core.requests.request import TaskClass
 
 
 class ScopeRecord(Wire, frozen=True, gc=False):
@@ -71,27 +77,6 @@ class CardCountRecord(Wire, frozen=True, gc=False):
 
     cards: Int64
     value: Int64
-
-
-class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A committed ``core.requests.grant.Allocation``."""
-
-    uid: str
-    pod: str
-    dialect: str
-    grants: tuple[GrantRecord, ...] = ()
-    task_class: TaskClass = TaskClass.NORMAL
-    qos: str | None = None
-    group: str | None = None
-    member_of: str | None = None
-    exclusions: tuple[str, ...] = ()
-    priority: Int64 = 0
-    unread: str | None = None
-    blocked: tuple[str, ...] = ()
-    since: Count = 0
-    release_by: Count | None = None
-    devices: str = ""
-    initialized: bool = False
 
 
 class KeptPlaceRecord(Wire, frozen=True, gc=False, omit_defaults=True):

@@ -11,7 +11,7 @@ import msgspec
 
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.grant import GrantRecord
+from adapters.wire.records.allocation import GrantRecord
 
 KIND = "MovePlan"
 API_VERSION = "dragoman.dev/v1alpha1"

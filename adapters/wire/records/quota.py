@@ -12,7 +12,7 @@ import msgspec
 from adapters.wire import quantity
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Amount, Metadata, Wire
-from adapters.wire.records.grant import Count, Number
+from adapters.wire.records.allocation import Count, Number
 from core.hardware.quantity import MIB, format_gib
 from core.quota.amounts import CARD, QuotaAmounts, QuotaLimits, format_cards
 from core.quota.quota import Quota, QuotaHold

@@ -9,7 +9,8 @@ from core.hardware.quantity import GIB
 from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
-from core.requests.request import Phase, TaskClass
+from core.requests.request import Phase
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held
 
 
@@ -40,11 +41,13 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
             Grant("main", "GPU-1", GIB, 25, slice=cut.geometry.layouts[0].slices[1]),
             node=name,
         ),
-        task_class=TaskClass.OFFLINE,
-        qos="burst",
-        group="default/ring",
-        member_of="default/gang",
-        exclusions=frozenset({"b", "a"}),
+        terms=SharingTerms(
+            task_class=TaskClass.OFFLINE,
+            qos="burst",
+            group="default/ring",
+            member_of="default/gang",
+            exclusions=frozenset({"b", "a"}),
+        ),
         priority=-7,
         unread="its record is not readable",
         blocked=frozenset({"GPU-2", "GPU-0"}),

@@ -17,8 +17,9 @@ from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
-from core.requests.request import TaskClass
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import A30ISH, DIALECT, a_card
+from core.tests.strategies import TERMS
 
 SLICE = Slice("1g", 0, 1, GIB, 25, "quarters", 0)
 
@@ -30,16 +31,14 @@ SHARE = CardShare(
     exclusive=False,
     blocked=False,
     by_kubelet=False,
-    task_class=TaskClass.NORMAL,
-    qos=None,
-    group=None,
-    member_of=None,
-    exclusions=frozenset(),
+    terms=SharingTerms(),
     slices=(),
     unreadable_slices=False,
 )
 CARD = a_card("c0")
 NODE = Node("n", (CARD, a_card("c1", 1)))
+
+Thing = CardShare | SharingTerms | Card | Node
 
 CHANGES: dict[type, dict[str, object]] = {
     CardShare: {
@@ -49,13 +48,11 @@ CHANGES: dict[type, dict[str, object]] = {
         "exclusive": True,
         "blocked": True,
         "by_kubelet": True,
-        "task_class": TaskClass.ONLINE,
-        "qos": "best-effort",
-        "group": "gang",
-        "exclusions": frozenset({"rule"}),
+        "terms": SharingTerms(TaskClass.ONLINE),
         "slices": (SLICE,),
         "unreadable_slices": True,
     },
+    SharingTerms: {name: values[-1] for name, values in TERMS.items() if name != "member_of"},
     Card: {
         "index": 7,
         "vendor": "metax",
@@ -86,6 +83,8 @@ CHANGES: dict[type, dict[str, object]] = {
 WITHOUT_MEANING: dict[type, dict[str, tuple[object, str]]] = {
     CardShare: {
         "uid": ("v", "nodes of a pod with cards there are never taken as a class"),
+    },
+    SharingTerms: {
         "member_of": ("gang", "nodes with members of a request's group are never taken as a class"),
     },
     Card: {
@@ -97,9 +96,11 @@ WITHOUT_MEANING: dict[type, dict[str, tuple[object, str]]] = {
 """By field, another value that makes no other class, and the reason."""
 
 
-def ledger_with(thing: CardShare | Card | Node) -> NodeLedger:
+def ledger_with(thing: Thing) -> NodeLedger:
     """A node with two cards and one share on the first one, with this in its place."""
     share = thing if isinstance(thing, CardShare) else SHARE
+    if isinstance(thing, SharingTerms):
+        share = replace(SHARE, terms=thing)
     node = thing if isinstance(thing, Node) else NODE
     if isinstance(thing, Card):
         node = replace(NODE, cards=(thing, *NODE.cards[1:]))
@@ -107,10 +108,15 @@ def ledger_with(thing: CardShare | Card | Node) -> NodeLedger:
     return replace(NodeLedger.of(node), usages=usages)
 
 
-BASES: Mapping[type, CardShare | Card | Node] = {CardShare: SHARE, Card: CARD, Node: NODE}
+BASES: Mapping[type, Thing] = {
+    CardShare: SHARE,
+    SharingTerms: SHARE.terms,
+    Card: CARD,
+    Node: NODE,
+}
 
 
-def with_value(kind: type, name: str, value: object) -> CardShare | Card | Node:
+def with_value(kind: type, name: str, value: object) -> Thing:
     return replace(BASES[kind], **{name: value})  # type: ignore[arg-type]
 
 

@@ -12,7 +12,8 @@ from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
 from core.requests.grant import Placement
-from core.requests.request import NodeKey, Ranking, Request, TaskClass, Weights
+from core.requests.request import NodeKey, Ranking, Request, Weights
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import (
     A30ISH,
     a_card,
@@ -77,10 +78,7 @@ def test_a_plain_request_for_shared_cards_fits_every_candidate(
         modes=frozenset({Mode.SHARED, Mode.WHOLE}),
         allow_uuids=None,
         deny_uuids=frozenset(),
-        group=None,
-        member_of=None,
-        exclusions=frozenset(),
-        qos=None,
+        terms=SharingTerms(request.terms.task_class),
     )
 
     candidates = Inventory(ledgers).candidates(plain)
@@ -235,9 +233,11 @@ def test_a_node_without_the_isolation_asked_for_is_left_out() -> None:
 
 def test_an_online_task_may_share_an_exclusive_offline_card_alone() -> None:
     offline = replace(a_grant("a", GIB, FULL), exclusive=True)
-    ledger = empty(a_card()).adopt(replace(held(offline), task_class=TaskClass.OFFLINE))
-    online = replace(a_request(), task_class=TaskClass.ONLINE)
-    again = replace(a_request(), task_class=TaskClass.OFFLINE)
+    ledger = empty(a_card()).adopt(
+        replace(held(offline), terms=SharingTerms(task_class=TaskClass.OFFLINE))
+    )
+    online = replace(a_request(), terms=SharingTerms(task_class=TaskClass.ONLINE))
+    again = replace(a_request(), terms=SharingTerms(task_class=TaskClass.OFFLINE))
 
     assert Inventory([ledger]).candidates(online) == ["n"]
     assert Inventory([ledger]).candidates(again) == []

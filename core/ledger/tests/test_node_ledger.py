@@ -16,7 +16,8 @@ from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.ledger.usage import IDLE, shares_by_card
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
-from core.requests.request import ContainerRequest, Phase, Request, TaskClass
+from core.requests.request import ContainerRequest, Phase, Request
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import (
     a_card,
     a_grant,
@@ -376,7 +377,7 @@ def a_modest_request(seed: Random, uid: str, containers: int) -> Request:
         allow_types=None,
         isolation=None,
         modes=frozenset(Mode),
-        task_class=seed.choice(CLASSES),
+        terms=SharingTerms(task_class=seed.choice(CLASSES)),
     )
 
 
@@ -544,8 +545,8 @@ class AnyOrder(RuleBasedStateMachine):
                 for holder in use.shares:
                     others = [other for other in use.shares if other is not holder]
                     if holder.exclusive and others:
-                        assert holder.task_class is TaskClass.OFFLINE
-                        assert {other.task_class for other in others} == {TaskClass.ONLINE}
+                        assert holder.terms.task_class is TaskClass.OFFLINE
+                        assert {other.terms.task_class for other in others} == {TaskClass.ONLINE}
 
     def anything(self, seed: Random, uid: str) -> Allocation:
         """An allocation of some shares of some cards, which may fit or not."""

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -17,7 +18,8 @@ from core.ledger.usage import (
 )
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
-from core.requests.request import Phase, Request, TaskClass
+from core.requests.request import Phase, Request
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_request, a_sliced_grant, held
 from core.tests.strategies import requests
 
@@ -31,20 +33,9 @@ def holder(
     *,
     exclusive: bool = False,
     blocked: bool = False,
-    task_class: TaskClass = NORMAL,
-    qos: str | None = None,
-    group: str | None = None,
-    member_of: str | None = None,
-    exclusions: frozenset[str] = frozenset(),
+    **terms: Any,
 ) -> CardShare:
-    allocation = replace(
-        held(uid=uid),
-        task_class=task_class,
-        qos=qos,
-        group=group,
-        member_of=member_of,
-        exclusions=exclusions,
-    )
+    allocation = replace(held(uid=uid), terms=SharingTerms(**terms))
     grant = replace(a_grant(memory=memory, compute=compute), exclusive=exclusive)
     return shares_by_card(allocation, [grant], blocked=blocked)
 
@@ -250,7 +241,7 @@ def test_a_card_takes_no_more_containers_than_it_has_slots() -> None:
 
 def test_who_reserves_no_compute_needs_some_left_unless_online() -> None:
     full = [holder("a", compute=50), holder("b", compute=50)]
-    offline = [replace(each, task_class=OFFLINE) for each in full]
+    offline = [replace(each, terms=SharingTerms(OFFLINE)) for each in full]
 
     assert beside(holder("new"), *full) is Cause.COMPUTE_FULL
     assert beside(holder("new", task_class=OFFLINE), *offline) is Cause.COMPUTE_FULL

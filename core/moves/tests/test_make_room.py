@@ -17,7 +17,7 @@ from core.moves.tests.builders import a_pod, on, places
 from core.moves.tests.oracle import least_cost
 from core.moves.tests.strategies import a_situation
 from core.requests.grant import Allocation, Placement
-from core.requests.request import TaskClass
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_container, a_grant, a_ledger, a_request, held
 
 MOVES = 3
@@ -257,7 +257,7 @@ def test_a_bound_that_the_time_cuts_counts_the_other_pods_as_free() -> None:
 
 def test_online_and_offline_tasks_join_in_one_order_only_so_that_nothing_is_proven() -> None:
     a = a_pod("a", 8, ["n", "m"])
-    task = replace(a, request=replace(a.request, task_class=TaskClass.ONLINE))
+    task = replace(a, request=replace(a.request, terms=SharingTerms(task_class=TaskClass.ONLINE)))
     ledger = on(a_ledger("n", 1), a, "n-0")
 
     wanted = [a_pod("w", 16, ["n"]), a_pod("too large", 17, ["n"])]

@@ -23,15 +23,8 @@ from core.placement.rank import (
     shares,
 )
 from core.requests.grant import Grant, Placement
-from core.requests.request import (
-    CardKey,
-    NodeKey,
-    Ranking,
-    Request,
-    TaskClass,
-    TopologyConstraint,
-    Weights,
-)
+from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_container, a_grant, a_request, empty, held, like_cards
 from core.tests.strategies import ledgers, requests
 
@@ -41,7 +34,7 @@ ONLINE, OFFLINE = TaskClass.ONLINE, TaskClass.OFFLINE
 def use(*classes: TaskClass, memory: int = GIB) -> CardUsage:
     found = IDLE
     for number, task_class in enumerate(classes):
-        owner = replace(held(uid=str(number)), task_class=task_class)
+        owner = replace(held(uid=str(number)), terms=SharingTerms(task_class=task_class))
         found = found.plus(shares_by_card(owner, [a_grant(memory=memory)]))
     return found
 
@@ -250,7 +243,9 @@ def test_what_the_node_states_counts_and_what_it_does_not_state_is_worst(
 def test_online_tasks_cost_as_in_hami(classes: tuple[TaskClass, ...], expected: int) -> None:
     ledger = empty(a_card(), a_card("b", 1))
     for number, task_class in enumerate(classes):
-        ledger = ledger.adopt(replace(held(a_grant(), uid=str(number)), task_class=task_class))
+        ledger = ledger.adopt(
+            replace(held(a_grant(), uid=str(number)), terms=SharingTerms(task_class=task_class))
+        )
 
     assert chosen(NodeKey.ONLINE, ledger, a_grant("a")) == expected
     assert chosen(NodeKey.ONLINE, ledger, a_grant("b")) == 0

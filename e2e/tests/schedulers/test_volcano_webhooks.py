@@ -53,7 +53,9 @@ def template(**annotations: str) -> Object:
 
 def read(pod: Object) -> Request:
     request = Volcano.configured({}, Defaults()).read_request(msgspec.convert(pod, Pod))
-    return replace(request, uid="", pod="", group=None, member_of=None)
+    return replace(
+        request, uid="", pod="", terms=replace(request.terms, group=None, member_of=None)
+    )
 
 
 def test_the_webhook_for_pods_changes_nothing_of_what_a_pod_asks_for(plane: ControlPlane) -> None:

@@ -192,7 +192,7 @@ def test_a_part_of_a_metax_card_that_koordinator_allocated_has_a_qos_policy(
     found = adopted(rejected, {"scheduling.koordinator.sh/device-allocated": record, **policy})
 
     assert found.unread is None
-    assert found.qos == qos
+    assert found.terms.qos == qos
 
 
 MIG = "volcano.sh/vgpu-ids-new"

@@ -26,9 +26,10 @@ def plain(found: Allocation) -> dict[str, object]:
     """The fields that differ from the simplest allocation, as in JSON."""
     plain = Allocation("7", "d/p", found.dialect, "n", ())
     whole, least = msgspec.to_builtins(found, order="sorted"), msgspec.to_builtins(plain)
+    whole, least = ({**each.pop("terms"), **each} for each in (whole, least))
     return {
         key: value
-        for key, value in whole.items()
+        for key, value in sorted(whole.items())
         if value != least[key] or key in ("dialect", "grants")
     }
 

@@ -21,7 +21,7 @@ from core.hardware.card import Card
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
-from core.requests.request import TaskClass
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, a_sliced_grant, held
 
 HAMI = "hami-core-gpu.project-hami.io"
@@ -95,7 +95,7 @@ def test_what_the_card_has_less_than_the_device_is_in_use_too() -> None:
         held(replace(a_grant(memory=GIB), exclusive=True)),
         held(a_grant(memory=80 * GIB)),
         held(a_grant(memory=GIB, compute=100)),
-        replace(held(a_grant(memory=GIB)), task_class=TaskClass.OFFLINE),
+        replace(held(a_grant(memory=GIB)), terms=SharingTerms(task_class=TaskClass.OFFLINE)),
         replace(held(), unread="?", blocked=frozenset("a")),
     ],
 )

@@ -35,6 +35,7 @@ from core.requests.request import (
     TopologyConstraint,
     Weights,
 )
+from core.requests.sharing import SharingTerms
 
 HALF: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER
@@ -244,7 +245,7 @@ def test_a_part_of_a_metax_card_has_the_qos_policy_of_metax(
     pod = a_pod({"gpu": 50, TRIGGER: 1}, annotations=annotations)
     request = KOORDINATOR.read_request(pod)
 
-    assert request.qos == qos
+    assert request.terms.qos == qos
     assert {**KOORDINATOR.admission_defaults(pod, request).annotations, **annotations} == {
         METAX_QOS: qos
     }
@@ -252,7 +253,14 @@ def test_a_part_of_a_metax_card_has_the_qos_policy_of_metax(
 
 def test_it_never_joins_a_card_under_another_policy() -> None:
     ledger = NodeLedger.of(cards(1, "64Gi", "metax")).adopt(
-        Allocation("7", "d/p", "metax", "gpu-a", (Grant("c", "GPU-0", GIB, 10),), qos="fixed-share")
+        Allocation(
+            "7",
+            "d/p",
+            "metax",
+            "gpu-a",
+            (Grant("c", "GPU-0", GIB, 10),),
+            terms=SharingTerms(qos="fixed-share"),
+        )
     )
 
     rejected = rejection(a_pod({"gpu": 50, TRIGGER: 1}), ledger)
@@ -262,7 +270,7 @@ def test_it_never_joins_a_card_under_another_policy() -> None:
 
 @pytest.mark.parametrize("amounts", [{"gpu": 100, TRIGGER: 1}, {"gpu": 50}])
 def test_a_whole_card_and_a_card_of_another_vendor_have_none(amounts: dict[str, int]) -> None:
-    assert KOORDINATOR.read_request(a_pod(amounts)).qos is None
+    assert KOORDINATOR.read_request(a_pod(amounts)).terms.qos is None
 
 
 def test_an_unknown_qos_policy_of_a_metax_card_is_rejected() -> None:

@@ -17,7 +17,8 @@ from adapters.dialects.metax.tests.builders import (
     request_or_error,
 )
 from adapters.wire.kube import Pod
-from core.requests.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
+from core.requests.request import CardKey, NodeKey, Ranking, Request, Weights
+from core.requests.sharing import TaskClass
 
 SLICE = {"sgpu": 1, "vcore": 60, "vmemory": 4}
 
@@ -130,12 +131,12 @@ def test_invalid_weights_are_rejected(value: str) -> None:
 
 @pytest.mark.parametrize("qos", ["best-effort", "fixed-share", "burst-share"])
 def test_the_three_qos_policies_are_accepted(qos: str) -> None:
-    assert read(annotated_pod(QOS=qos)).qos == qos
+    assert read(annotated_pod(QOS=qos)).terms.qos == qos
 
 
 def test_best_effort_is_the_default() -> None:
-    assert read(annotated_pod()).qos == "best-effort"
-    assert read(annotated_pod(APP_CLASS="offline")).qos == "best-effort"
+    assert read(annotated_pod()).terms.qos == "best-effort"
+    assert read(annotated_pod(APP_CLASS="offline")).terms.qos == "best-effort"
 
 
 @pytest.mark.parametrize("qos", ["", "Best-Effort", "guaranteed"])
@@ -147,9 +148,9 @@ def test_an_unknown_qos_is_rejected_for_online_tasks_too(qos: str) -> None:
 def test_full_compute_makes_no_claim_on_the_qos() -> None:
     texts = {keys.QOS: "fixed-share"}
 
-    assert read(a_pod({"sgpu": 1}, annotations=texts)).qos is None
+    assert read(a_pod({"sgpu": 1}, annotations=texts)).terms.qos is None
     mixed = a_pod(a_container(SLICE, "left"), a_container({"sgpu": 1}, "right"), annotations=texts)
-    assert read(mixed).qos == "fixed-share"
+    assert read(mixed).terms.qos == "fixed-share"
 
 
 # --- table 7.11: chosen cards ----------------------------------------------------------------
@@ -223,9 +224,9 @@ def of_class(app_class: str, vcore: int | None = 60) -> Request:
 
 
 def test_a_pod_is_normal_online_or_offline() -> None:
-    assert read(annotated_pod()).task_class is TaskClass.NORMAL
-    assert of_class("online").task_class is TaskClass.ONLINE
-    assert of_class("offline").task_class is TaskClass.OFFLINE
+    assert read(annotated_pod()).terms.task_class is TaskClass.NORMAL
+    assert of_class("online").terms.task_class is TaskClass.ONLINE
+    assert of_class("offline").terms.task_class is TaskClass.OFFLINE
 
 
 @pytest.mark.parametrize("value", ["", "oNLine", "batch"])
@@ -236,7 +237,7 @@ def test_an_unknown_class_is_rejected(value: str) -> None:
 def test_an_online_task_reserves_no_compute_and_has_no_qos() -> None:
     request = of_class("online", vcore=None)
 
-    assert (request.containers[0].compute, request.containers[0].exclusive, request.qos) == (
+    assert (request.containers[0].compute, request.containers[0].exclusive, request.terms.qos) == (
         0,
         False,
         None,
@@ -260,9 +261,9 @@ def test_an_offline_task_follows_the_policies_like_a_normal_one() -> None:
     offline = read(annotated_pod(APP_CLASS="offline", CARD_POLICY="binpack", QOS="fixed-share"))
     normal = read(annotated_pod(CARD_POLICY="binpack", QOS="fixed-share"))
 
-    assert (offline.ranking, offline.qos, offline.containers) == (
+    assert (offline.ranking, offline.terms.qos, offline.containers) == (
         normal.ranking,
-        normal.qos,
+        normal.terms.qos,
         normal.containers,
     )
 

@@ -328,15 +328,18 @@ def test_a_blank_uuid_list_is_not_a_constraint() -> None:
     ],
 )
 def test_podgroup_spread_names_the_group_by_namespace(names: dict[str, str], group: str) -> None:
-    assert read(annotated(**names)).group is None
-    assert read(annotated(**names)).member_of == group
-    assert read(annotated(**names, **{"volcano.sh/vgpu-podgroup-policy": "spread"})).group == group
+    assert read(annotated(**names)).terms.group is None
+    assert read(annotated(**names)).terms.member_of == group
+    assert (
+        read(annotated(**names, **{"volcano.sh/vgpu-podgroup-policy": "spread"})).terms.group
+        == group
+    )
 
 
 def test_podgroup_spread_outside_a_group_is_noted() -> None:
     request = read(annotated(**{"volcano.sh/vgpu-podgroup-policy": "spread"}))
 
-    assert request.group is None
+    assert request.terms.group is None
     assert request.notes == (
         "volcano.sh/vgpu-podgroup-policy has no effect: the pod is in no PodGroup",
     )
@@ -364,7 +367,7 @@ def test_a_pod_is_under_every_exclusive_rule_whose_labels_it_carries() -> None:
         a_pod(a_container(number=1), labels={"app": "a", "tier": "gold"})
     )
 
-    assert request.exclusions == {"app=a,tier=gold", "app=a"}
+    assert request.terms.exclusions == {"app=a,tier=gold", "app=a"}
 
 
 # Any values.

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.wire.records.grant import read_grant
+from adapters.wire.records.allocation import read_grant
 from adapters.wire.records.move_plan import (
     MovePlace,
     MovePlanSpec,

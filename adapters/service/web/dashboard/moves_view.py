@@ -11,7 +11,7 @@ from adapters.accounting.moves_picture import picture
 from adapters.cluster.api import timestamps
 from adapters.service.web.dashboard.query import MAX_DIGITS, Window, number
 from adapters.service.web.dashboard.recent_plans import RecentPlans
-from adapters.wire.records.grant import read_grant
+from adapters.wire.records.allocation import read_grant
 from adapters.wire.records.move_plan import (
     MovePlace,
     MovePlanObject,

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from adapters.wire.records.grant import GrantRecord
+from adapters.wire.records.allocation import GrantRecord
 from adapters.wire.records.move_plan import (
     MoveController,
     MovePhase,

@@ -16,7 +16,7 @@ from adapters.service.reconcile.moves.coordinator import MoveCoordinator
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.kube import KubeNode, OwnerReference, Pod
-from adapters.wire.records.grant import grant_record
+from adapters.wire.records.allocation import grant_record
 from adapters.wire.records.move_plan import (
     MoveController,
     MovePhase,

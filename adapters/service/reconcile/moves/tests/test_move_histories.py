@@ -33,7 +33,7 @@ from adapters.service.tests.builders import (
 from adapters.stores.memory import MemoryTable
 from adapters.stores.store import StoreError
 from adapters.wire.kube import Pod
-from adapters.wire.records.grant import grant_record
+from adapters.wire.records.allocation import grant_record
 from adapters.wire.records.move_plan import (
     MoveController,
     MovePhase,

@@ -14,6 +14,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
+from core.requests.sharing import SharingTerms
 
 CARDS = 8
 MODELS = {"NVIDIA A100-SXM4-80GB": 80, "NVIDIA A10": 24, "MetaX C500": 64}
@@ -99,4 +100,4 @@ CARD = Card("GPU-1", "n1", 0, "nvidia", "NVIDIA A10", 80 * GIB, 1, dialects=froz
 def share(name: str, gib: int, *, compute: int = 0, qos: str | None = None) -> Allocation:
     """A part of ``CARD``."""
     grant = Grant("main", CARD.uuid, gib * GIB, compute)
-    return Allocation(name, f"ns/{name}", "volcano", "n1", (grant,), qos=qos)
+    return Allocation(name, f"ns/{name}", "volcano", "n1", (grant,), terms=SharingTerms(qos=qos))
