@@ -60,24 +60,18 @@ def _of_problem(state: NodeState, problem: Problem) -> Finding:
     if problem.kind is ProblemKind.UNREADABLE and not any(map(_has_record, pods)):
         rule = RULES["share-without-record"]
     text = problem.text.removeprefix(f"card {problem.card}: ")
+    uses = zip(state.node.cards, state.ledger.usages, strict=True)
+    shares = [share for card, use in uses if card.uuid == problem.card for share in use.shares]
+    refs = [state.ledger.allocations[share.uid].pod_ref for share in shares]
+    namespaces = [problem.pod.partition("/")[0]] if problem.pod else [ref.namespace for ref in refs]
     return Finding(
         rule,
         text,
         node=state.node.name,
         card=problem.card,
         pod=problem.pod,
-        namespaces=frozenset(_namespaces(state, problem)),
+        namespaces=frozenset(namespaces),
     )
-
-
-def _namespaces(state: NodeState, problem: Problem) -> Iterator[str]:
-    if problem.pod:
-        yield problem.pod.partition("/")[0]
-        return
-    for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
-        if card.uuid == problem.card:
-            for share in use.shares:
-                yield state.ledger.allocations[share.uid].pod_ref.namespace
 
 
 def _of_repair(node: str, repair: Repair) -> Finding | None:

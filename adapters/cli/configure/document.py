@@ -219,31 +219,30 @@ def _is_plugin_choice(field: Field) -> bool:
 
 
 def _undo(body: Body, row: Change) -> list[str]:
+    """Undo one change; what could not be undone, as sentences."""
     target: Any = body
     for step in row.field[:-1]:
         target = child(target, step)
-    if isinstance(row, ItemRemoved | ItemInserted):
-        return _undo_item(child(target, row.field[-1]), row)
     key = row.field[-1]
+    if isinstance(row, ItemRemoved | ItemInserted):
+        items = child(target, key)
+        if not isinstance(items, list):
+            value = msgspec.json.encode(row.value).decode()
+            problem = f"is no list any more; restore {value} by hand if you need it"
+            return [f"{path(row.field)}: {problem}"]
+        there = [each for each in items if _name(each) == _name(row.value)]
+        if isinstance(row, ItemInserted):
+            for each in there:
+                items.remove(each)
+        elif not there:
+            items.insert(row.at, restored(row.value))
+        return []
     if not isinstance(target, dict) or plain(target.get(key)) != row.value:
         return [f"{path(row.field)}: was changed after Dragoman set it, and stays as it is"]
     if isinstance(row, FieldReplaced):
         target[key] = restored(row.before)
     else:
         del target[key]
-    return []
-
-
-def _undo_item(items: Any, row: ItemRemoved | ItemInserted) -> list[str]:
-    value = msgspec.json.encode(row.value).decode()
-    if not isinstance(items, list):
-        return [f"{path(row.field)}: is no list any more; restore {value} by hand if you need it"]
-    there = [each for each in items if _name(each) == _name(row.value)]
-    if isinstance(row, ItemInserted):
-        for each in there:
-            items.remove(each)
-    elif not there:
-        items.insert(row.at, restored(row.value))
     return []
 
 

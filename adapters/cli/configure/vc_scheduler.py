@@ -56,7 +56,14 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     notes = found.record.rewind(found.body)
     tiers = _tiers(found)
     own = _taken(found, tiers)
-    native = (options.mode or _present_mode(found, own)) is SchedulerMode.NATIVE
+    managed = [] if own is None else _managed(own)
+    asked = [name for name in managed if name in NAMES]
+    if options.mode is not None:
+        native = options.mode is SchedulerMode.NATIVE
+    elif own is None:
+        native = found.is_alone
+    else:  # in native mode there is no extender for Volcano's dialect
+        native = bool(asked) and not any(name.startswith(FAMILY) for name in asked)
     if native and options.ask is Asked.ALL:
         raise InputError(
             "--ask",
@@ -64,7 +71,11 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
             " Volcano's pods; give others or none, or --mode extender",
         )
     if choose_asked(found, options, native=native) is not Asked.NONE:
-        names = _resources(options, own, native=native)
+        asks_plain = options.plain_pods
+        if asks_plain is None:
+            asks_plain = not managed or any(name in _PLAIN for name in managed)
+        asking = RESOURCES if asks_plain else SHARES
+        names = [each.name for each in asking if not (native and each.is_of(FAMILY))]
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
         made = _plugin(service_url(options, PATH, url), names, own)
         tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
@@ -136,25 +147,6 @@ def _taken(found: Configuration, tiers: list[list[Any]]) -> Body | None:
             own = plugin
             tier.remove(plugin)
     return own
-
-
-def _present_mode(found: Configuration, own: Body | None) -> SchedulerMode:
-    """The mode of an earlier run: in native mode there is no extender for Volcano's dialect."""
-    if own is None:
-        return SchedulerMode.NATIVE if found.is_alone else SchedulerMode.EXTENDER
-    asked = [name for name in _managed(own) if name in NAMES]
-    is_native = bool(asked) and not any(name.startswith(FAMILY) for name in asked)
-    return SchedulerMode.NATIVE if is_native else SchedulerMode.EXTENDER
-
-
-def _resources(options: ConfigureOptions, own: Body | None, *, native: bool) -> list[str]:
-    """The names of the resources about which vc-scheduler asks."""
-    asks_plain = options.plain_pods
-    if asks_plain is None:
-        present = [] if own is None else _managed(own)
-        asks_plain = not present or any(name in _PLAIN for name in present)
-    asked = RESOURCES if asks_plain else SHARES
-    return [each.name for each in asked if not (native and each.is_of(FAMILY))]
 
 
 def _share(found: Configuration, tiers: list[list[Any]]) -> None:

@@ -61,12 +61,12 @@ def as_plain(findings: list[CheckResult]) -> dict[str, Any]:
 
 def show(findings: list[CheckResult], page: TextPage) -> None:
     """A line for each finding, with its remedy below it."""
-    page.table((_FIXED, _FIXED, TextColumn()), [_row(each) for each in findings])
+    rows: list[Row] = []
+    for each in findings:
+        remedy = (BREAK, (f"→ {each.remedy}", "grey50")) if each.remedy else ()
+        level = span(each.level.value, _STYLES[each.level])
+        rows.append((level, span(each.check), ((each.text, ""), *remedy)))
+    page.table((_FIXED, _FIXED, TextColumn()), rows)
     errors = sum(each.level is FindingLevel.ERROR for each in findings)
     warnings = sum(each.level is FindingLevel.WARNING for each in findings)
     page.line(span(f"{errors} errors, {warnings} warnings, {len(findings)} findings"))
-
-
-def _row(each: CheckResult) -> Row:
-    remedy = (BREAK, (f"→ {each.remedy}", "grey50")) if each.remedy else ()
-    return span(each.level.value, _STYLES[each.level]), span(each.check), ((each.text, ""), *remedy)

@@ -1,6 +1,7 @@
 """What was read of a cluster, and what it has: installations, schedulers, nodes with cards."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import NamedTuple
@@ -169,16 +170,11 @@ class Observed:
 
     def exempt(self) -> frozenset[str] | None:
         """Namespaces in which the agents hide no card; None where that is not known."""
-        found = [
-            content.get("exempt")
-            for each in self.agents()
-            if (content := self._agent_settings(each.metadata.namespace, each.metadata.name))
-        ]
+        places = [(each.metadata.namespace, each.metadata.name) for each in self.agents()]
+        files = [_settings(self.config_maps.get(place), "node.yaml") for place in places]
+        found = [file.get("exempt") for file in files]
         named = [frozenset(map(str, each)) for each in found if isinstance(each, list)]
         return frozenset.intersection(*named) if named else None
-
-    def _agent_settings(self, namespace: str, name: str) -> Mapping[str, object]:
-        return _settings(self.config_maps.get((namespace, name)), "node.yaml")
 
     def _release(self, deployment: Workload) -> Installation:
         meta = deployment.metadata
@@ -248,15 +244,12 @@ def scheduler_pods(pods: Iterable[ProgramPod]) -> Iterator[SchedulerPod]:
     """The schedulers that run, in the order of the pods."""
     for pod in pods:
         for container in pod.spec.containers:
-            scheduler = _scheduler(container)
+            command = (PurePosixPath(word).name for word in container.words[:1])
+            names = {container.image_name, *command}
+            scheduler = next((each for each in Scheduler if each.value in names), None)
             if scheduler is not None and pod.status.phase not in {"Succeeded", "Failed"}:
                 file = _option(container.words, _FLAGS[scheduler])
                 yield SchedulerPod(scheduler, pod, file, _source(pod, container, file))
-
-
-def _scheduler(container: ProgramContainer) -> Scheduler | None:
-    names = {container.image_name, *(PurePosixPath(word).name for word in container.words[:1])}
-    return next((each for each in Scheduler if each.value in names), None)
 
 
 def _option(words: list[str], flag: str) -> str:
@@ -304,9 +297,11 @@ def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
     """The nodes whose cards an annotation, a Device or an agent describes, by name."""
     dialects = registry.dialects({}, Defaults())
     devices = {each.metadata.name: each for each in seen.devices}
-    reports = {
-        each.metadata.name: _report(each.metadata.name, each.status) for each in seen.ledgers
-    }
+    reports: dict[str, NodeHardware | None] = {}
+    for ledger in seen.ledgers:
+        if isinstance(ledger.status, Raw):
+            with suppress(HardwareRecordError):
+                reports[ledger.metadata.name] = hardware.decode(ledger.status, ledger.metadata.name)
     found: dict[str, DescribedNode] = {}
     for each in seen.nodes:
         name = each.metadata.name
@@ -321,10 +316,3 @@ def kube_node(node: ProgramNode) -> KubeNode:
     """The node as the dialects read it."""
     status = NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable)
     return KubeNode(node.metadata, status=status)
-
-
-def _report(name: str, status: object) -> NodeHardware | None:
-    try:
-        return hardware.decode(status, name) if isinstance(status, Raw) else None
-    except HardwareRecordError:
-        return None

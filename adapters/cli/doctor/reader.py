@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -133,7 +133,11 @@ class _Reader:
         await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if seen.reads_claims:
-            await self._classes()
+            # the server answers 404 where it does not serve their API
+            listing = self._client.find(DEVICE_CLASSES.collection())
+            body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
+            if body is not None:
+                seen.device_classes = read(Decoder(objects.DeviceClassList), body).items
         asked = {*needed(seen), *needed_for_claims(seen)}
         await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
 
@@ -172,14 +176,6 @@ class _Reader:
             if secret is not None:
                 seen.secrets[release.namespace, release.secret] = secret.data
 
-    async def _classes(self) -> None:
-        """Read the classes; the server answers 404 where it does not serve their API."""
-        listing = self._client.find(DEVICE_CLASSES.collection())
-        body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
-        if body is not None:
-            decoder = Decoder(objects.DeviceClassList)
-            self.seen.device_classes = read(decoder, body).items
-
     async def _review(self, account: Account, permission: Permission) -> None:
         plural, _, part = permission.resource.partition("/")
         attributes = {
@@ -187,7 +183,9 @@ class _Reader:
             "subresource": part, "name": permission.name, "namespace": permission.namespace,
         }  # fmt: skip
         user = f"system:serviceaccount:{account.namespace}:{account.name}"
-        groups = ["system:authenticated", *_groups(account)]
+        # kubernetes staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go
+        accounts = "system:serviceaccounts"
+        groups = ["system:authenticated", accounts, f"{accounts}:{account.namespace}"]
         body = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SubjectAccessReview",
@@ -198,14 +196,6 @@ class _Reader:
         if answer is not None:
             review = read(Decoder(objects.Review), answer)
             self.seen.reviews[account, permission] = review.status.allowed
-
-
-def _groups(account: Account) -> Iterable[str]:
-    """Groups that every service account is in.
-
-    Source: kubernetes staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go.
-    """
-    return "system:serviceaccounts", f"system:serviceaccounts:{account.namespace}"
 
 
 async def _answer(work: Coroutine[Any, Any, bytes]) -> HttpAnswer:

@@ -32,27 +32,26 @@ def check(seen: Observed) -> Iterator[CheckResult]:
             )
         return
     for each in agents:
-        yield _daemon_set(each)
+        ready, wanted = each.status.number_ready, each.status.desired_number_scheduled
+        text = f"{ready} of {wanted} agents of {each.metadata.namespace}/{each.metadata.name}"
+        logs = f"kubectl -n {each.metadata.namespace} describe pods, and the log of the agent"
+        nowhere = "see the nodeSelector and the affinity of node in the values"
+        if ready >= wanted > 0:
+            yield ok(CHECK, f"{text} are ready")
+        else:
+            yield warning(CHECK, f"{text} are ready", logs if wanted else nowhere)
     if "pods" in seen.unreadable:
         return
     pods = {pod.spec.node_name: pod for pod in seen.pods if is_agent(pod, agents)}
     reported = {each.metadata.name for each in seen.ledgers if each.status is not UNSET}
     described = nodes_with_cards(seen)
+    # no vendor's device plugin serves these by itself
+    shares = [name for name in NAMES if plugin_share(name) is None]
     for node in seen.nodes:
-        if node.metadata.name in described or _states_shares(node):
+        amounts = node.status.allocatable or {}
+        states_shares = any(str(amounts.get(name, "0")) != "0" for name in shares)
+        if node.metadata.name in described or states_shares:
             yield from _node(node, pods.get(node.metadata.name), reported)
-
-
-def _daemon_set(found: Workload) -> CheckResult:
-    ready, wanted = found.status.number_ready, found.status.desired_number_scheduled
-    name = f"{found.metadata.namespace}/{found.metadata.name}"
-    text = f"{ready} of {wanted} agents of {name} are ready"
-    if wanted == 0:
-        return warning(CHECK, text, "see the nodeSelector and the affinity of node in the values")
-    if ready < wanted:
-        remedy = f"kubectl -n {found.metadata.namespace} describe pods, and the log of the agent"
-        return warning(CHECK, text, remedy)
-    return ok(CHECK, text)
 
 
 def _node(node: ProgramNode, agent: ProgramPod | None, reported: set[str]) -> Iterator[CheckResult]:
@@ -88,13 +87,6 @@ def _nri(runtime: str) -> str:
     if version < NRI_BY_DEFAULT:
         return "NRI is disabled in containerd 1.7 unless its configuration enables it"
     return "See that containerd's configuration does not disable NRI"
-
-
-def _states_shares(node: ProgramNode) -> bool:
-    """Whether a node states a resource that no vendor's device plugin serves by itself."""
-    amounts = node.status.allocatable or {}
-    names = (name for name in NAMES if plugin_share(name) is None)
-    return any(str(amounts.get(name, "0")) != "0" for name in names)
 
 
 def is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:

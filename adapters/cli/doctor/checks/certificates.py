@@ -59,24 +59,21 @@ def _release(
             "the service writes it at its start; see its log",
         )
         return
-    yield _lifetime(seen, release, place, text)
-    for name, encoded in sorted(bundles.items()):
-        yield _bundle(name, encoded, place, text)
-
-
-def _lifetime(seen: Observed, release: Installation, place: str, text: str) -> CheckResult:
     found = facts(text)
     day = datetime.fromtimestamp(found.ends, UTC).date()
     host = f"{release.name}.{release.namespace}.svc"
     renewal = "see the service's log for certificate.failed, or cert-manager's Certificate"
     if host not in found.names:
         names = ", ".join(found.names) or "none"
-        return error(CHECK, f"the certificate in the {place} is for {names}, not {host}", renewal)
-    if found.ends <= seen.now:
-        return error(CHECK, f"the certificate in the {place} ended on {day}", renewal)
-    if found.ends - seen.now < SOON:
-        return warning(CHECK, f"the certificate in the {place} ends on {day}", renewal)
-    return ok(CHECK, f"the certificate in the {place} is valid until {day}")
+        yield error(CHECK, f"the certificate in the {place} is for {names}, not {host}", renewal)
+    elif found.ends <= seen.now:
+        yield error(CHECK, f"the certificate in the {place} ended on {day}", renewal)
+    elif found.ends - seen.now < SOON:
+        yield warning(CHECK, f"the certificate in the {place} ends on {day}", renewal)
+    else:
+        yield ok(CHECK, f"the certificate in the {place} is valid until {day}")
+    for name, encoded in sorted(bundles.items()):
+        yield _bundle(name, encoded, place, text)
 
 
 def _bundle(name: str, encoded: str, place: str, text: str) -> CheckResult:

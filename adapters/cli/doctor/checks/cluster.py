@@ -29,7 +29,24 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         yield error(CHECK, f"the API server is Kubernetes {text}", remedy)
     else:
         yield ok(CHECK, f"the API server is Kubernetes {text}")
-    yield from _definition(seen)
+    definition = seen.definition
+    if definition is not None:
+        served = {each.name for each in definition.spec.versions if each.served}
+        if VERSION not in served:
+            names = ", ".join(sorted(served)) or "none"
+            remedy = "kubectl apply -f configs/crd of this version of Dragoman"
+            yield error(CHECK, f"NodeLedger is served in {names}, not in {VERSION}", remedy)
+        elif not has(definition.status.conditions, "Established"):
+            remedy = "kubectl describe crd nodeledgers.dragoman.dev"
+            yield error(CHECK, "the definition of NodeLedger is not established", remedy)
+        else:
+            yield ok(CHECK, f"NodeLedger is defined; {len(seen.ledgers)} nodes have a ledger")
+    elif "customresourcedefinitions" not in seen.unreadable:
+        yield error(
+            CHECK,
+            "the kind NodeLedger is not defined, so no allocation can be written",
+            "kubectl apply -f configs/crd, or install the chart with crd.install=true",
+        )
     for kind, why in sorted(seen.unreadable.items()):
         yield warning(
             CHECK, f"{kind} cannot be read: {why}", f"run doctor as a user that may read {kind}"
@@ -40,28 +57,6 @@ def kubernetes_version(seen: Observed) -> tuple[int, int] | None:
     """Major and minor version of the API server; None where they are not known."""
     found = re.match(r"v?(\d+)\.(\d+)", seen.version)
     return None if found is None else (int(found[1]), int(found[2]))
-
-
-def _definition(seen: Observed) -> Iterator[CheckResult]:
-    definition = seen.definition
-    if definition is None:
-        if "customresourcedefinitions" not in seen.unreadable:
-            yield error(
-                CHECK,
-                "the kind NodeLedger is not defined, so no allocation can be written",
-                "kubectl apply -f configs/crd, or install the chart with crd.install=true",
-            )
-        return
-    served = {each.name for each in definition.spec.versions if each.served}
-    if VERSION not in served:
-        names = ", ".join(sorted(served)) or "none"
-        remedy = "kubectl apply -f configs/crd of this version of Dragoman"
-        yield error(CHECK, f"NodeLedger is served in {names}, not in {VERSION}", remedy)
-    elif not has(definition.status.conditions, "Established"):
-        remedy = "kubectl describe crd nodeledgers.dragoman.dev"
-        yield error(CHECK, "the definition of NodeLedger is not established", remedy)
-    else:
-        yield ok(CHECK, f"NodeLedger is defined; {len(seen.ledgers)} nodes have a ledger")
 
 
 def check_claims(seen: Observed) -> Iterator[CheckResult]:

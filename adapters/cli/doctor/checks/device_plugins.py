@@ -1,18 +1,19 @@
 """Device plugins and other components that give cards to containers, alone or beside others."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from adapters.accounting.published_resources import written
 from adapters.cli.doctor.checks.agents import is_agent
 from adapters.cli.doctor.finding import CheckResult, ok, warning
-from adapters.cli.doctor.objects import ProgramContainer, ProgramNode, ProgramPod, Workload
+from adapters.cli.doctor.objects import ProgramContainer, ProgramPod
 from adapters.cli.doctor.observed import Observed, kube_node, nodes_with_cards
 from adapters.cli.output.amounts import named
 from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.device_plugins import read_plugin_node
-from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import plain_amounts
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
 
@@ -94,29 +95,35 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     if "nodes" in seen.unreadable:
         return
     described = nodes_with_cards(seen)
-    stated = {each.metadata.name: _stated(each) for each in seen.nodes}
+    stated: dict[str, frozenset[str]] = {}
+    for node in seen.nodes:
+        kube = kube_node(node)
+        plugin = read_plugin_node(kube)
+        if plugin is not None:
+            stated[node.metadata.name] = frozenset(plugin.resources.keys() - written(kube))
     pods = _plain_pods(seen.pods)
     alone = {name: each for name, each in stated.items() if each and name not in described}
     if alone:
         yield _not_ours(alone, pods, readable="pods" not in seen.unreadable)
-    plugins = {pod.spec.node_name for pod in seen.pods if _is_nvidias_plugin(pod)}
+    plugins = {
+        pod.spec.node_name
+        for pod in seen.pods
+        if pod.status.phase not in FINISHED
+        if any(
+            each.image_name == _IMAGE and _OTHER_VENDOR not in each.image
+            for each in pod.spec.containers
+        )
+    }
     beside = [
         name
-        for name, node in described.items()
-        if (stated.get(name) or name in plugins) and node.by_agent and not node.has_dialect(HAMI)
+        for name, cards in described.items()
+        if (stated.get(name) or name in plugins) and cards.by_agent and not cards.has_dialect(HAMI)
     ]
     if beside:
         yield warning(CHECK, f"{_both('the agent', beside)}{_users(beside, pods)}", _REMEDY)
-    twice = [n for n, node in described.items() if node.has_dialect(HAMI) and n in plugins]
+    twice = [n for n, cards in described.items() if cards.has_dialect(HAMI) and n in plugins]
     if twice:
         yield warning(CHECK, f"{_both('the one of HAMi', twice)}{_users(twice, pods)}", _REMEDY)
-
-
-def _stated(node: ProgramNode) -> frozenset[str]:
-    """The resources of device plugins that a node states and the service did not write."""
-    kube = kube_node(node)
-    found = read_plugin_node(kube)
-    return frozenset() if found is None else frozenset(found.resources.keys() - written(kube))
 
 
 def _not_ours(
@@ -148,50 +155,36 @@ def _users(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
 
 
 def _plain_pods(pods: Iterable[ProgramPod]) -> list[Pod]:
-    """The pods that have devices of a plugin, or wait for some, and request nothing else."""
+    """Return the pods that have devices of a plugin or wait for some, and request nothing else."""
     dialects = registry.dialects({}, Defaults())
-    return [pod for pod in map(_as_pod, pods) if _is_plain(pod, dialects)]
-
-
-def _is_plain(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    if pod.status.phase in FINISHED:
-        return False
-    try:
-        return bool(plain_amounts(pod, dialects))
-    except DialectError:
-        return False
-
-
-def _as_pod(pod: ProgramPod) -> Pod:
-    """The pod as the dialects read it."""
-    spec = PodSpec(
-        containers=_containers(pod.spec.containers),
-        init_containers=_containers(pod.spec.init_containers or ()),
-        node_name=pod.spec.node_name,
-    )
-    return Pod(pod.metadata, spec, PodStatus(pod.status.phase))
+    found = []
+    for each in pods:
+        spec = PodSpec(
+            containers=_containers(each.spec.containers),
+            init_containers=_containers(each.spec.init_containers or ()),
+            node_name=each.spec.node_name,
+        )
+        pod = Pod(each.metadata, spec, PodStatus(each.status.phase))
+        with suppress(DialectError):
+            if pod.status.phase not in FINISHED and plain_amounts(pod, dialects):
+                found.append(pod)
+    return found
 
 
 def _containers(containers: Iterable[ProgramContainer]) -> tuple[Container, ...]:
     return tuple(Container(each.name, each.resources, each.restart_policy) for each in containers)
 
 
-def _is_nvidias_plugin(pod: ProgramPod) -> bool:
-    return pod.status.phase not in FINISHED and any(
-        each.image_name == _IMAGE and _OTHER_VENDOR not in each.image
-        for each in pod.spec.containers
-    )
-
-
 def check_components(seen: Observed) -> Iterator[CheckResult]:
     """A finding for each component that is known."""
     if "daemonsets" in seen.unreadable:
         return
-    found = [
-        (known, each)
-        for each in seen.daemon_sets
-        if (known := _known(each)) is not None and each not in seen.agents()
-    ]
+    found = []
+    for each in seen.daemon_sets:
+        names = [one.image_name for one in each.spec.template.spec.containers]
+        known = next((kind for kind in _KNOWN if any(kind.image in name for name in names)), None)
+        if known is not None and each not in seen.agents():
+            found.append((known, each))
     if not found:
         yield ok("injectors", "no device plugin that Dragoman knows; the agents report the cards")
     yield from _without_cards(seen)
@@ -214,7 +207,7 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
         f"{pod.metadata.namespace}/{pod.metadata.name}"
         for pod in seen.pods
         if pod.spec.node_name in nodes and pod.metadata.namespace not in exempt
-        if any(_needs_every_card(each.image_name) for each in pod.spec.containers)
+        if any(part in each.image_name for each in pod.spec.containers for part in _NEED_EVERY_CARD)
     ]
     if pods:
         more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
@@ -226,12 +219,3 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
             f"helm upgrade with --set 'node.exempt={{{spaces}}}'; tenants must not be able to"
             " create pods there",
         )
-
-
-def _needs_every_card(image: str) -> bool:
-    return any(part in image for part in _NEED_EVERY_CARD)
-
-
-def _known(workload: Workload) -> _Known | None:
-    names = [each.image_name for each in workload.spec.template.spec.containers]
-    return next((known for known in _KNOWN if any(known.image in name for name in names)), None)

@@ -9,7 +9,6 @@ from adapters.cli.configure.command import configure, is_alone, own_url
 from adapters.cli.configure.options import ConfigureOptions
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
 from adapters.cli.doctor.objects import (
-    IngressRule,
     KubeService,
     NetworkPolicy,
     Peer,
@@ -251,16 +250,14 @@ def closing(
         and "Ingress" in (each.spec.policy_types or ("Ingress",))
         and _selects(each.spec.pod_selector, called)
     ]
-    rules = [rule for each in selecting for rule in each.spec.ingress or ()]
-    if any(_admits(rule, namespace, frozenset(ports), caller) for rule in rules):
-        return []
+    open_ports = {None, *ports}
+    for rule in (rule for each in selecting for rule in each.spec.ingress or ()):
+        is_open = not rule.ports or any(each.port in open_ports for each in rule.ports)
+        if is_open and (
+            not rule.callers or any(_is_peer(each, namespace, caller) for each in rule.callers)
+        ):
+            return []
     return sorted(each.metadata.name for each in selecting)
-
-
-def _admits(rule: IngressRule, namespace: str, ports: frozenset[int | str], caller: Caller) -> bool:
-    if rule.ports and not any(each.port is None or each.port in ports for each in rule.ports):
-        return False
-    return not rule.callers or any(_is_peer(each, namespace, caller) for each in rule.callers)
 
 
 def _is_peer(peer: Peer, namespace: str, caller: Caller) -> bool:

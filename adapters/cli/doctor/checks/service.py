@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from http import HTTPStatus
 
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod
 from adapters.cli.doctor.observed import SERVICE, HttpAnswer, Installation, Observed
 from adapters.dialects import registry
 from adapters.service.settings.settings import Settings
@@ -20,7 +19,7 @@ Source: kubernetes staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go."
 def check(seen: Observed) -> Iterator[CheckResult]:
     """The Deployment of each installation, and the answer of its ``/readyz``."""
     releases = seen.releases()
-    if not releases and any(map(_is_sidecar, seen.pods)):
+    if not releases and any(each.is_service for pod in seen.pods for each in pod.spec.containers):
         yield ok(CHECK, "no Deployment, but sidecars of schedulers; doctor does not call these")
     elif not releases and "deployments" not in seen.unreadable:
         yield error(
@@ -29,24 +28,17 @@ def check(seen: Observed) -> Iterator[CheckResult]:
             "helm install dragoman charts/dragoman, as docs/guides/install.md says",
         )
     for release in releases:
-        ready, wanted = _replicas(seen, release)
-        yield _stated(release, ready, wanted)
+        own = (release.namespace, release.name)
+        metas = [(each.metadata.namespace, each.metadata.name) for each in seen.deployments]
+        deployment = seen.deployments[metas.index(own)]
+        ready, wanted = deployment.status.ready_replicas, deployment.spec.replicas
+        text = f"{ready} of {wanted} replicas of {release} are ready"
+        remedy = f"kubectl -n {release.namespace} describe pods, and the log of the service"
+        if ready >= wanted > 0:
+            yield ok(CHECK, text)
+        else:
+            yield error(CHECK, text, remedy) if ready == 0 else warning(CHECK, text, remedy)
         yield _readiness(seen, release, runs=ready >= wanted > 0)
-
-
-def _replicas(seen: Observed, release: Installation) -> tuple[int, int]:
-    own = (release.namespace, release.name)
-    metas = ((each.metadata.namespace, each.metadata.name) for each in seen.deployments)
-    found = seen.deployments[list(metas).index(own)]
-    return found.status.ready_replicas, found.spec.replicas
-
-
-def _stated(release: Installation, ready: int, wanted: int) -> CheckResult:
-    text = f"{ready} of {wanted} replicas of {release} are ready"
-    if ready >= wanted > 0:
-        return ok(CHECK, text)
-    remedy = f"kubectl -n {release.namespace} describe pods, and the log of the service"
-    return error(CHECK, text, remedy) if ready == 0 else warning(CHECK, text, remedy)
 
 
 def _readiness(seen: Observed, release: Installation, *, runs: bool) -> CheckResult:
@@ -74,10 +66,6 @@ def _readiness(seen: Observed, release: Installation, *, runs: bool) -> CheckRes
         "see what it waits for; without an answer, check its pods, and that NetworkPolicies let"
         " the API server reach port http",
     )
-
-
-def _is_sidecar(pod: ProgramPod) -> bool:
-    return any(each.is_service for each in pod.spec.containers)
 
 
 def check_device_configuration(seen: Observed) -> Iterator[CheckResult]:

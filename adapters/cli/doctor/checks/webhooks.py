@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod, Webhook, WebhookConfiguration, labels
+from adapters.cli.doctor.objects import ProgramPod, Webhook, labels
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
 from adapters.cli.fleet.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
@@ -53,24 +53,26 @@ def check(seen: Observed) -> Iterator[CheckResult]:
 
 def webhooks_of(seen: Observed, release: Installation) -> dict[str, Webhook]:
     """The webhooks that call a release, by name: its Service, or a URL in its configuration."""
-    return {
-        each.name: each
-        for configuration in seen.webhooks
-        for each in configuration.webhooks or ()
-        if _calls(configuration, each, release)
-    }
-
-
-def _calls(configuration: WebhookConfiguration, found: Webhook, release: Installation) -> bool:
-    service = found.client_config.service
-    if service is None:
-        return configuration.metadata.name == release.name
-    return (service.namespace, service.name) == (release.namespace, release.name)
+    found = {}
+    for configuration in seen.webhooks:
+        for each in configuration.webhooks or ():
+            service = each.client_config.service
+            by_name = service is None and configuration.metadata.name == release.name
+            own = (release.namespace, release.name)
+            if by_name or (service is not None and (service.namespace, service.name) == own):
+                found[each.name] = each
+    return found
 
 
 def _webhook(seen: Observed, found: Webhook) -> Iterator[CheckResult]:
     covered = {each.metadata.name for each in seen.namespaces if _selects(found, labels(each))}
-    missing = sorted(_with_shares(seen) - covered)
+    with_shares = {
+        pod.metadata.namespace
+        for pod in seen.pods
+        if not pod.status.phase or pod.status.phase in {"Pending", "Running"}
+        if not _NAMES.isdisjoint(pod.resources())
+    }
+    missing = sorted(with_shares - covered)
     if found.name == PODS and found.failure_policy != "Fail":
         yield warning(
             CHECK,
@@ -101,33 +103,20 @@ def _selects(found: Webhook, own: dict[str, str]) -> bool:
     return everything or matches(selector, own)
 
 
-def _with_shares(seen: Observed) -> set[str]:
-    return {
-        pod.metadata.namespace
-        for pod in seen.pods
-        if not pod.status.phase or pod.status.phase in {"Pending", "Running"}
-        if not _NAMES.isdisjoint(pod.resources())
-    }
-
-
-def _is_void(text: str) -> bool:
-    """Whether the pod that the API server would create got what our webhook writes."""
-    pod = msgspec.json.decode(text, type=ProgramPod)
-    variables = (each for one in pod.spec.containers for each in one.env or ())
-    return any((each.name, each.value) == (_VARIABLE, _VOID) for each in variables)
-
-
 def _tried(seen: Observed, release: Installation) -> Iterator[CheckResult]:
     status, text = seen.admitted.get(str(release), HttpAnswer(0, "not asked"))
-    if status == HTTPStatus.OK and _is_void(text):
-        yield ok(CHECK, f"the API server calls {release} for a pod with a share (dry run)")
-    elif status == HTTPStatus.OK:
-        yield error(
-            CHECK,
-            "the API server admits a pod with a share in the namespace default without Dragoman"
-            " (dry run)",
-            "see the webhook's namespaceSelector, objectSelector and matchConditions",
-        )
+    if status == HTTPStatus.OK:
+        pod = msgspec.json.decode(text, type=ProgramPod)
+        variables = [each for one in pod.spec.containers for each in one.env or ()]
+        if any((each.name, each.value) == (_VARIABLE, _VOID) for each in variables):
+            yield ok(CHECK, f"the API server calls {release} for a pod with a share (dry run)")
+        else:
+            yield error(
+                CHECK,
+                "the API server admits a pod with a share in the namespace default without"
+                " Dragoman (dry run)",
+                "see the webhook's namespaceSelector, objectSelector and matchConditions",
+            )
     elif "failed calling webhook" in text or PODS in text:
         yield error(
             CHECK,
@@ -170,7 +159,14 @@ def check_resources(seen: Observed) -> Iterator[CheckResult]:
     counted = sorted(name for name in shares if counts(name, dialects))
     for release in seen.releases():
         found = webhooks_of(seen, release).get(PODS)
-        prefixes = () if found is None else _prefixes(found)
+        conditions = () if found is None else found.match_conditions or ()
+        # none where it has other conditions, or none
+        prefixes = tuple(
+            prefix
+            for condition in conditions
+            for written in _PREFIXES.findall(condition.expression)
+            for prefix in _QUOTED.findall(written)
+        )
         for name in counted if prefixes else ():
             if not name.startswith(prefixes):
                 yield warning(
@@ -178,11 +174,3 @@ def check_resources(seen: Observed) -> Iterator[CheckResult]:
                     f"pods that request {name} pass the webhook {PODS} of {release} unchecked",
                     f"add {name} to webhooks.resourcePrefixes",
                 )
-
-
-def _prefixes(found: Webhook) -> tuple[str, ...]:
-    """The prefixes in the webhook's conditions; none where it has other conditions, or none."""
-    conditions = " ".join(each.expression for each in found.match_conditions or ())
-    return tuple(
-        prefix for written in _PREFIXES.findall(conditions) for prefix in _QUOTED.findall(written)
-    )
