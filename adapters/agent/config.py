@@ -147,7 +147,7 @@ class AgentConfig(_Section, frozen=True):
 
 
 def read(path: Path) -> AgentConfig:
-    """The configuration in a file.
+    """Read the configuration in a file.
 
     Raises:
         ConfigError: the file cannot be read, or a value is invalid.
@@ -174,12 +174,12 @@ def read(path: Path) -> AgentConfig:
 
 
 def node_name(config: AgentConfig) -> str:
-    """The node's name."""
+    """Return the node's name."""
     return config.node or os.environ.get("NODE_NAME") or os.uname().nodename
 
 
 def profiles(config: AgentConfig) -> dict[str, VendorProfile]:
-    """The profiles by vendor: the built-in ones with the configuration's changes."""
+    """Return the profiles by vendor: the built-in ones with the configuration's changes."""
     changed = {
         vendor: _profile(section, PROFILES.get(vendor, VendorProfile()))
         for vendor, section in config.profiles.items()

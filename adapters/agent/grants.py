@@ -64,7 +64,7 @@ class LedgerGrants:
         self._set(_Record(ledger, cards))
 
     def clear(self) -> None:
-        """The node has no record: no allocation is recorded. The cards stay."""
+        """Note that the node has no record: no allocation is recorded. The cards stay."""
         self._set(_Record(None, self._record.cards))
 
     def wake(self) -> None:

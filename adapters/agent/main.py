@@ -86,11 +86,11 @@ class LocalCards:
         return cls(source, watcher, partitioner)
 
     def found(self) -> Hardware:
-        """What was read last."""
+        """Return what was read last."""
         return self.watcher.hardware
 
     def work(self) -> Work:
-        """The tasks that read the cards again and cut them."""
+        """Return the tasks that read the cards again and cut them."""
         return [
             self.watcher.run(),
             *(() if self.partitioner is None else (self.partitioner.run(),)),
@@ -111,7 +111,7 @@ class KubeletView:
 
     @classmethod
     def of(cls, config: AgentConfig, grants: LedgerGrants, hardware: LocalCards) -> "KubeletView":
-        """The view of the checkpoint that the configuration names."""
+        """Build the view of the checkpoint that the configuration names."""
         if not config.publish.checkpoint:
             return cls()
         assignments = KubeletAssignments(Path(config.publish.checkpoint))

@@ -96,7 +96,7 @@ class PlanCache:
         self._own: dict[tuple[str, int], PastEviction] = {}
 
     def on_update(self, thing: MovePlanObject) -> None:
-        """A plan was added or changed."""
+        """Take a plan that was added or changed."""
         name = thing.metadata.name
         self.plans.pop(name, None)
         self.changed.set()
@@ -110,20 +110,20 @@ class PlanCache:
             self.plans[name] = plan
 
     def on_delete(self, what: Identity) -> None:
-        """A plan was deleted; its evictions count all the same."""
+        """Drop a plan that was deleted; its evictions count all the same."""
         self.plans.pop(what.name, None)
         self.changed.set()
 
     def on_unreadable(self, what: Unreadable, problem: str) -> None:
-        """A plan has not even metadata that can be read."""
+        """Report a plan without even metadata that can be read."""
         self.plans.pop(what.name, None)
         self._report(what.name, problem)
 
     def on_synced(self) -> None:
-        """A full list was handled."""
+        """Do nothing after a full list."""
 
     def evicted(self, eviction: PastEviction) -> None:
-        """This process evicted a pod; that counts whatever becomes of the plan and its status."""
+        """Count a pod that this process evicted, whatever becomes of the plan and its status."""
         self._own[eviction.plan, eviction.step] = eviction
 
     def evictions(self, now: datetime) -> list[PastEviction]:

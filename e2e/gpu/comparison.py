@@ -31,7 +31,7 @@ class Check(Struct, frozen=True):
 
 
 def compare(before: Reading, tool: ToolReading, after: Reading) -> tuple[Check, ...]:
-    """All comparisons; none where there is no tool.
+    """Return all comparisons; none where there is no tool.
 
     Args:
         before: read before the tool was asked.
@@ -95,7 +95,7 @@ def _processes(name: str, card: ReadCard, said: ToolCard, later: ReadCard) -> Ch
 
 
 def _links(reading: Reading, tool: ToolReading) -> Iterator[Check]:
-    """What the agent says of two cards must be in the matrix; it groups cards, so not the reverse.
+    """Compare links: what the agent says of two cards must be in the matrix, not the reverse.
 
     But a card that the matrix links to another one must be in some group of linked cards.
     """

@@ -121,13 +121,13 @@ def _card(
 
 
 def address(bus: str) -> str:
-    """An address such as ``00000000:3B:00.0`` as the kernel writes it: ``0000:3b:00.0``."""
+    """Return an address such as ``00000000:3B:00.0`` as the kernel writes it: ``0000:3b:00.0``."""
     domain, _, rest = bus.partition(":")
     return f"{int(domain, 16):04x}:{rest.lower()}"
 
 
 def _parts(listing: str) -> dict[str, frozenset[str]]:
-    """The MIG devices of each card, from ``nvidia-smi -L``."""
+    """Return the MIG devices of each card, from ``nvidia-smi -L``."""
     found: dict[str, set[str]] = {}
     card = ""
     for line in listing.splitlines():
@@ -148,7 +148,7 @@ def _processes(apps: str) -> dict[str, frozenset[int]]:
 
 
 def _links(matrix: str) -> dict[tuple[int, int], str]:
-    """The cells of the matrix between two cards; those beside network interfaces are left out."""
+    """Read the cells of the matrix between two cards, without those of network interfaces."""
     head: list[str] = []
     found: dict[tuple[int, int], str] = {}
     for line in _STYLE.sub("", matrix).splitlines():

@@ -69,7 +69,7 @@ def _kernel_driver(root: Path) -> str:
 
 
 def _devices(config: AgentConfig, reading: Reading, root: Path) -> Iterator[Fact]:
-    """The device nodes that containers of each vendor get."""
+    """Yield the device nodes that containers of each vendor get."""
     vendors = {card.vendor for card in reading.cards}
     for vendor, profile in profiles(config).items():
         if vendor not in vendors or not profile.injects:
@@ -103,7 +103,7 @@ def _runtimes(root: Path) -> str:
 
 
 def _nri(config: AgentConfig, root: Path) -> Fact:
-    """The runtime's socket: whether it is there, and whether a process listens."""
+    """Return the runtime's socket: whether it is there, and whether a process listens."""
     path = _below(root, config.socket)
     try:
         is_socket = stat.S_ISSOCK(path.stat().st_mode)
@@ -120,7 +120,7 @@ def _nri(config: AgentConfig, root: Path) -> Fact:
 
 
 def _containerd(root: Path) -> Iterator[Fact]:
-    """NRI in containerd's configuration; nothing where this machine has no such file."""
+    """Read NRI in containerd's configuration; nothing where this machine has no such file."""
     path = root / _CONTAINERD
     if _text(path) is None:
         return
@@ -142,7 +142,7 @@ def _containerd(root: Path) -> Iterator[Fact]:
 
 
 def _nri_table(path: Path, root: Path, seen: set[Path]) -> dict[str, Any]:
-    """NRI's table of a file; an imported table replaces the same one of the importing file."""
+    """Read NRI's table of a file; an imported table replaces the same one of the importing file."""
     seen.add(path)
     text = _text(path)
     content: dict[str, Any] = {} if text is None else tomllib.loads(text)

@@ -85,7 +85,7 @@ def probe(config: AgentConfig, run: Run = run, root: Path = Path("/")) -> Probe:
 
 
 def as_text(found: Probe) -> str:
-    """The whole probe, ending with a newline."""
+    """Return the whole probe, ending with a newline."""
     return "\n".join(line.rstrip() for line in _lines(found)) + "\n"
 
 

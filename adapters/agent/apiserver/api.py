@@ -68,7 +68,7 @@ async def stream(
     body: bytes = b"",
     content_type: str = "application/json",
 ) -> AsyncGenerator[bytes, None]:
-    """The parts of an answer's body, each as soon as it arrives.
+    """Yield the parts of an answer's body, each as soon as it arrives.
 
     Raises:
         OSError: the request was rejected, or the answer is missing or invalid.
@@ -92,7 +92,7 @@ async def stream(
 
 
 async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[bytes, None]:
-    """The lines of an answer to GET, each as soon as it arrives; empty ones are left out.
+    """Yield the lines of an answer to GET, each as soon as it arrives; empty ones are left out.
 
     Raises:
         OSError: as ``stream``, or a line is too long.

@@ -55,7 +55,7 @@ class AgentCredentials:
 
 
 def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCredentials:
-    """The credentials of the pod that this process runs in.
+    """Return the credentials of the pod that this process runs in.
 
     Raises:
         CredentialsError: it runs in no pod, or the pod has no service account.
@@ -72,7 +72,7 @@ def of_pod(environment: Mapping[str, str], account: Path = ACCOUNT) -> AgentCred
 
 
 def of_kubeconfig(path: Path) -> AgentCredentials:
-    """The credentials of a kubeconfig's current context.
+    """Return the credentials of a kubeconfig's current context.
 
     Raises:
         CredentialsError: the file is invalid, or its user needs another program.

@@ -68,7 +68,7 @@ StatusHandler = Callable[[msgspec.Raw | None], None]
 
 
 def _ignore(_: msgspec.Raw | None) -> None:
-    """The default: no handler."""
+    """Do nothing: the default."""
 
 
 @dataclass(slots=True)

@@ -60,7 +60,7 @@ def desired_status(
     holdings: tuple[DeviceHolding, ...] = (),
     stopped: tuple[str, ...] = (),
 ) -> NodeHardware:
-    """What the node's status should be."""
+    """Return what the node's status should be."""
     problems = sorted(hardware.problems.items())
     cards = tuple(_advertised(card, sharing) for card in hardware.cards)
     return NodeHardware(
@@ -74,7 +74,7 @@ def _advertised(card: Card, sharing: SharingConfig) -> Card:
 
 
 def _describes(dialect: str, card: Card) -> bool:
-    """Whether a dialect can describe a card of this vendor."""
+    """Return whether a dialect can describe a card of this vendor."""
     info = registry.named(dialect)
     return info is None or info.vendor in (None, card.vendor)
 
@@ -96,7 +96,7 @@ class NodeStatusSource:
     stopped: Callable[[], tuple[str, ...]]
 
     def desired(self) -> NodeHardware | None:
-        """What the status should be; None as long as hardware or holdings are not known."""
+        """Return what the status should be; None as long as hardware or holdings are not known."""
         holdings = self.holdings()
         if not self.watcher.known or holdings is None:
             return None

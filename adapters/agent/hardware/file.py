@@ -69,7 +69,7 @@ class FileInventory:
     node: str
 
     def read(self) -> Hardware:
-        """The hardware in the file.
+        """Read the hardware in the file.
 
         Raises:
             InventoryError: the file is missing or invalid.

@@ -66,7 +66,7 @@ class Health:
         self._errors.pop(uuid, None)
 
     def problem(self, uuid: str, action: int | None) -> str:
-        """Why a card that answers is unhealthy; empty for a healthy one.
+        """Return why a card that answers is unhealthy; empty for a healthy one.
 
         Args:
             uuid: of the card.

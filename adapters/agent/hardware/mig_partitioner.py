@@ -121,7 +121,7 @@ class MigPartitioner:
         return jobs, problems
 
     def _do(self, job: RepartitionJob) -> dict[MigKey, str]:
-        """Runs on another thread, because it may take seconds."""
+        """Partition one card, on another thread, because it may take seconds."""
         try:
             if job.enable:
                 self.driver.enable(job.uuid)
@@ -143,7 +143,7 @@ def _key(uuid: str, placement: GpuInstancePlacement) -> MigKey:
 
 
 def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
-    """The GPU instances of each card that are granted."""
+    """Return the GPU instances of each card that are granted."""
     found: dict[str, list[GpuInstancePlacement]] = {}
     for allocation in ledger.allocations.values():
         for grant in allocation.grants:
@@ -153,7 +153,7 @@ def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
 
 
 def _uncertain(ledger: NodeLedger) -> frozenset[str]:
-    """Cards of which a pod may use more than the ledger records."""
+    """Return the cards of which a pod may use more than the ledger records."""
     held = ledger.allocations.values()
     blocked = {uuid for allocation in held for uuid in allocation.blocked}
     plain = {g.card for allocation in held for g in allocation.grants if g.slice is None}

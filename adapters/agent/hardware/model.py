@@ -70,7 +70,7 @@ class HardwareSource(Protocol):
     """A source of the node's cards."""
 
     def read(self) -> Hardware:
-        """The hardware as it is now.
+        """Read the hardware as it is now.
 
         Raises:
             InventoryError: the source cannot list the cards.
@@ -78,5 +78,5 @@ class HardwareSource(Protocol):
         ...
 
     def loads(self) -> dict[str, CardLoad]:
-        """How busy the cards are, by uuid; cards that do not answer are missing."""
+        """Return how busy the cards are, by uuid; cards that do not answer are missing."""
         ...

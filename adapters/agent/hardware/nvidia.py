@@ -56,7 +56,7 @@ class NvmlInventory:
     )
 
     def read(self) -> Hardware:
-        """The hardware as NVML reports it.
+        """Read the hardware as NVML reports it.
 
         Raises:
             InventoryError: NVML is missing or fails.
@@ -96,7 +96,7 @@ class NvmlInventory:
         )
 
     def loads(self) -> dict[str, CardLoad]:
-        """The cards' loads; none where NVML is missing or fails."""
+        """Return the cards' loads; none where NVML is missing or fails."""
         try:
             return {
                 use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.readings()
@@ -106,7 +106,7 @@ class NvmlInventory:
             return {}
 
     def _found(self) -> tuple[list[NvidiaCard], GpuInstances]:
-        """The cards that answer, and their GPU instances."""
+        """Return the cards that answer, and their GPU instances."""
         found: list[NvidiaCard] = []
         gpu_instances: GpuInstances = {}
         try:
@@ -128,7 +128,7 @@ class NvmlInventory:
         return found, gpu_instances
 
     def _linked(self, cards: list[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
-        """The groups of connected cards; read again when the set of cards has changed."""
+        """Return the groups of connected cards; read again when the set of cards has changed."""
         key = tuple((card.uuid, card.bus_id) for card in cards)
         if key != self._links[0]:
             numa = {card.uuid: self._numa(card.bus_id) for card in cards}

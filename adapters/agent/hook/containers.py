@@ -80,11 +80,11 @@ class ContainerRegistry:
                     self._remove(container.id)
 
     def present(self) -> Iterator[tuple[ContainerKey, ContainerInfo]]:
-        """The containers that exist."""
+        """Yield the containers that exist."""
         yield from list(self._known.items())
 
     def cache_dirs(self) -> Iterator[tuple[ContainerInfo, Path]]:
-        """The containers that have a HAMi-core folder, with its path."""
+        """Yield the containers that have a HAMi-core folder, with its path."""
         if self.cache_root is None:
             return
         for key, container in list(self._known.items()):
@@ -119,7 +119,7 @@ class ContainerRegistry:
                 self._discard(path)
 
     def _is_old(self, path: Path) -> bool:
-        """Whether nothing has changed a folder for a while.
+        """Return whether nothing has changed a folder for a while.
 
         By the time of its inode's last change: the container can set the other times.
         """
@@ -190,7 +190,7 @@ class StoppedPods:
             return tuple(sorted(deleted - self._containers.keys())) if self._known else ()
 
     def _deleted(self) -> set[str]:
-        """Uids of pods only: which containers use a claim is not known here."""
+        """Return uids of pods only: which containers use a claim is not known here."""
         ledger = self.grants.ledger
         allocations = {} if ledger is None else ledger.allocations
         return {

@@ -57,7 +57,7 @@ class WaitBudget:
             return self._left
 
     def spend(self, seconds: float) -> None:
-        """The agent has waited."""
+        """Note that the agent has waited."""
         with self._lock:
             self._refill()
             self._left -= seconds

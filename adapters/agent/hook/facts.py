@@ -58,7 +58,7 @@ class InjectorConflictError(ValueError):
 
 
 def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | None:
-    """The minor numbers that a runtime hook has set; None where no hook has acted.
+    """Read the minor numbers that a runtime hook has set; None where no hook has acted.
 
     Beside a mirrored record the minors are text of the image or of the pod's author. Where the hook
     acts on it too, the runtime rejects the container, because two plugins set the variable.
@@ -81,7 +81,7 @@ def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | Non
 
 
 def visible_words(env: Sequence[str]) -> frozenset[str]:
-    """How a container names cards to NVIDIA's runtime: uuids, numbers, CDI names, ``all``.
+    """Return how a container names cards to NVIDIA's runtime: uuids, numbers, CDI names, ``all``.
 
     Device plugins, images and the pod's author set the same variable, and the runtime may show both
     a device plugin's value and the author's: the words of all of them count.
@@ -92,12 +92,12 @@ def visible_words(env: Sequence[str]) -> frozenset[str]:
 
 
 def names_card(word: str) -> bool:
-    """Whether an item of the variable names a card, and not none or a folder of mounts."""
+    """Return whether an item of the variable names a card, and not none or a folder of mounts."""
     return word not in _NO_CARD and not word.startswith("/")
 
 
 def mounted_words(mounts: Sequence[Mount]) -> frozenset[str]:
-    """How the mounts of a container name cards to NVIDIA's runtime."""
+    """Return how the mounts of a container name cards to NVIDIA's runtime."""
     return frozenset(
         mount.destination.removeprefix(f"{LIST_FOLDER}/")
         for mount in mounts
@@ -161,7 +161,7 @@ _NOTHING = GivenDevices()
 
 
 def none_assigned(_pod: str, _container: str) -> GivenDevices:
-    """The agent does not know what device plugins gave: nothing counts as given."""
+    """Return nothing: what device plugins gave is not known."""
     return _NOTHING
 
 

@@ -44,7 +44,7 @@ Observer = Callable[[ContainerEvent], None]
 
 
 def ignore(_: object) -> None:
-    """The default: no observer."""
+    """Do nothing: the default, without an observer."""
 
 
 @dataclass(slots=True)

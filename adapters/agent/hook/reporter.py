@@ -47,7 +47,7 @@ class Bypass:
 def audit_shares(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
 ) -> tuple[MissingShare, ...]:
-    """The running containers that lack something of their share."""
+    """Find the running containers that lack something of their share."""
     audited = (
         MissingShare(facts.pod, facts.container, _missing(policy, facts))
         for facts in _running(policy, pods, containers)
@@ -58,7 +58,7 @@ def audit_shares(
 def audit_bypasses(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
 ) -> tuple[Bypass, ...]:
-    """The running containers that can reach cards outside their share."""
+    """Find the running containers that can reach cards outside their share."""
     audited = (
         Bypass(facts.pod, facts.container, _opened(facts) or policy.bypass_of(facts))
         for facts in _running(policy, pods, containers)
@@ -84,7 +84,7 @@ def _missing(policy: Policy, facts: ContainerFacts) -> str:
 
 
 def _opened(facts: ContainerFacts) -> str:
-    """The cards that a container without a share names, which no device plugin gave it.
+    """Return the cards that a container without a share names, which no device plugin gave it.
 
     A new container gets ``void`` instead; one that runs already may have these cards open.
     """
@@ -134,7 +134,7 @@ EmitEvent = Callable[[PodSandbox, str, str, str], None]
 
 
 def without_cluster(_pod: PodSandbox, _reason: str, _note: str, _action: str) -> None:
-    """The agent has no cluster to write Events to."""
+    """Write no Event: the agent has no cluster."""
 
 
 @dataclass(slots=True)

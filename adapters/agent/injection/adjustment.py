@@ -41,7 +41,7 @@ class Equipment(Struct, frozen=True):
     failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
 
     def named_cards(self, words: Collection[str]) -> frozenset[str] | None:
-        """The cards that the items of a runtime's variable name; None where one is not known.
+        """Return the cards that the items of a runtime's variable name; None where one is unknown.
 
         Args:
             words: uuids of cards or of MIG instances, or the driver's numbers of cards.
@@ -52,7 +52,7 @@ class Equipment(Struct, frozen=True):
         return frozenset(map(known.__getitem__, words)) if known.keys() >= set(words) else None
 
     def device_nodes(self, uuid: str) -> Sequence[str]:
-        """The device nodes of a card of this node; none where no profile names them."""
+        """Return the device nodes of a card of this node; none where no profile names them."""
         known = self.devices.get(uuid)
         if known is not None:
             return known
@@ -65,7 +65,7 @@ class Equipment(Struct, frozen=True):
 def plan_share(
     limits: Limits, pod: PodSandbox, container: NriContainer, equipment: Equipment
 ) -> AdjustmentPlan:
-    """What a container with a share gets; cards of other vendors stay invisible.
+    """Plan what a container with a share gets; cards of other vendors stay invisible.
 
     Raises:
         PartitioningError: the agent is still creating a MIG instance.
@@ -88,7 +88,7 @@ def plan_share(
 
 
 def plan_void(equipment: Equipment) -> AdjustmentPlan:
-    """What a container without a share gets: no card is visible, whatever its image sets."""
+    """Plan what a container without a share gets: no card is visible, whatever its image sets."""
     return _void(equipment.profiles, ())
 
 

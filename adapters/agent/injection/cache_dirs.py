@@ -152,7 +152,7 @@ class CacheCleaner:
 
 
 def _inside(folder: Path) -> list[Path]:
-    """What a folder contains; nothing where it does not exist."""
+    """Return what a folder contains; nothing where it does not exist."""
     try:
         return list(folder.iterdir())
     except FileNotFoundError:

@@ -43,7 +43,7 @@ class EquipmentSource:
     )
 
     def equipment(self) -> Equipment:
-        """The equipment as it is now; from any thread."""
+        """Return the equipment as it is now; from any thread."""
         maker = self.partitioner
         # Before the hardware: an instance is withdrawn until the hardware was read again.
         withdrawn = _NONE_WITHDRAWN if maker is None else maker.withdrawn
@@ -80,7 +80,7 @@ def _same(one: object, other: object) -> bool:
 
 
 def supports_cdi(runtime: RuntimeInfo) -> bool:
-    """Whether CDI devices of plugins reach the container; False for unknown runtimes."""
+    """Return whether CDI devices of plugins reach the container; False for unknown runtimes."""
     if runtime.name != "containerd":
         return False
     numbers = runtime.version.removeprefix("v").split(".")

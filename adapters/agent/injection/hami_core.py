@@ -42,7 +42,7 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
-    """The limits of the cards, in the order in which the container numbers them.
+    """Set the limits of the cards, in the order in which the container numbers them.
 
     Where all cards have the same limits, they are set with and without the card's number: Volcano's
     device plugin sets the former (volcano-vgpu-device-plugin pkg/plugin/server.go:438-451),
@@ -75,7 +75,7 @@ def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
 
 
 def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> AdjustmentPlan:
-    """The mounts and variables that load the library.
+    """Return the mounts and variables that load the library.
 
     Args:
         hami: its paths on this node.
@@ -102,7 +102,7 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
 
 
 def cache_dir_name(pod: str, container: str) -> str:
-    """The name of a container's own folder, from which the monitor reads pod and container.
+    """Return the name of a container's own folder, from which the monitor reads pod and container.
 
     Raises:
         GrantError: a name is not usable in a path.

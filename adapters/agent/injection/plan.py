@@ -54,7 +54,7 @@ class AdjustmentPlan(Struct, frozen=True):
     scratch_dir: str | None = None
 
     def merged_with(self, *others: "AdjustmentPlan") -> "AdjustmentPlan":
-        """The union of the plans; where several set the same variable, the first one counts."""
+        """Unite the plans; where several set the same variable, the first one counts."""
         env, mounts, devices, optional = self.env, self.mounts, self.devices, self.optional_devices
         cdi, folders, scratch = self.cdi, self.shared_dirs, self.scratch_dir
         for other in others:
@@ -68,7 +68,7 @@ class AdjustmentPlan(Struct, frozen=True):
         return AdjustmentPlan(env, mounts, devices, optional, cdi, folders, scratch)
 
     def minus_present(self, container: NriContainer) -> "AdjustmentPlan":
-        """The rest of the plan that the container does not have yet.
+        """Return the rest of the plan that the container does not have yet.
 
         The runtime rejects a container when two plugins set the same thing, even to the same value.
         So a second copy of this agent adds nothing.
@@ -116,7 +116,7 @@ class AdjustmentPlan(Struct, frozen=True):
 
 
 def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
-    """The union, in order."""
+    """Return the union, in order."""
     return tuple(dict.fromkeys((*first, *second))) if first and second else first or second
 
 
@@ -173,7 +173,7 @@ def _device(path: str) -> LinuxDevice:
 
 
 def _capability(path: str) -> LinuxDevice | None:
-    """The device of a capability of NVIDIA's driver that has no node; None for other paths.
+    """Return the device of a capability of NVIDIA's driver that has no node; None for other paths.
 
     The driver creates no node for a new MIG instance. The node's name contains its minor number,
     and runtimes need no more. Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and

@@ -100,6 +100,6 @@ PROFILES: Mapping[str, VendorProfile] = MappingProxyType({"nvidia": NVIDIA, "met
 
 
 def cache_root(profiles: Mapping[str, VendorProfile]) -> Path | None:
-    """The folder with a folder for each container that HAMi-core limits; None without HAMi-core."""
+    """Return the folder of the folders of limited containers; None without HAMi-core."""
     found = (profile.hami for profile in profiles.values())
     return next((Path(hami.caches) for hami in found if hami is not None), None)

@@ -81,7 +81,7 @@ _decoder = Decoder(_File)
 
 
 def read(data: bytes) -> tuple[DeviceAssignment, ...]:
-    """All device assignments in a checkpoint.
+    """Read all device assignments in a checkpoint.
 
     Raises:
         CheckpointError: any part of the file is invalid.
@@ -122,7 +122,7 @@ class KubeletAssignments:
     _problem: str = field(default="")
 
     def read(self) -> tuple[DeviceAssignment, ...]:
-        """All assignments.
+        """Return all assignments.
 
         An invalid file leaves the known ones: they are by uid, and a pod keeps its devices.
         """
@@ -142,7 +142,7 @@ class KubeletAssignments:
         return self._known
 
     def given(self, pod: str, container: str) -> GivenDevices:
-        """What device plugins gave a container.
+        """Return what device plugins gave a container.
 
         The kubelet writes the file before it creates the container.
 

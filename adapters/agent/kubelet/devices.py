@@ -23,7 +23,7 @@ INTERVAL = 2.0
 def holdings(
     assignments: Sequence[DeviceAssignment], hardware: Hardware, pods: Collection[str]
 ) -> tuple[DeviceHolding, ...]:
-    """The cards of some pods; none of a container whose cards are unknown or ambiguous.
+    """Return the cards of some pods; none of a container whose cards are unknown or ambiguous.
 
     The cards that the plugin made visible by uuid count, or else by number, as NVML numbers them:
     the devices of HAMi's and Volcano's plugins are interchangeable for the kubelet, and the plugin
@@ -72,7 +72,7 @@ class _Cards:
         )
 
     def of(self, one: DeviceAssignment) -> set[str]:
-        """The cards of a container; none where any of them is unknown or ambiguous."""
+        """Return the cards of a container; none where any of them is unknown or ambiguous."""
         visible = one.visible
         devices = _all(one.without_replicas, self.names)
         if not any(map(names_card, visible)):
@@ -127,7 +127,7 @@ class KubeletDevices:
                 notify()
 
     def _pods(self) -> frozenset[str]:
-        """The pods whose cards the ledger does not know, or knows from this agent's report."""
+        """List the pods whose cards the ledger does not know, or knows from this agent."""
         ledger = self.grants.ledger
         allocations = {} if ledger is None else ledger.allocations
         return frozenset(

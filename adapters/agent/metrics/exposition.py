@@ -33,7 +33,7 @@ class Family:
 
 
 def render(families: Iterable[Family]) -> str:
-    """The text of all families; one without samples is left out."""
+    """Write the text of all families; one without samples is left out."""
     lines: list[str] = []
     for family in families:
         if not family.samples:

@@ -80,7 +80,7 @@ class MetricsServer:
         self._open.pop(writer, None)
 
     async def _collect(self) -> list[Family]:
-        """The metrics; requests at the same time share them."""
+        """Collect the metrics; requests at the same time share them."""
         if self._collecting is None or self._collecting.done():
             self._collecting = asyncio.create_task(asyncio.to_thread(self.families))
         return await asyncio.shield(self._collecting)

@@ -31,12 +31,12 @@ _CACHED = 256
 
 
 def encode_register(name: str, index: str) -> bytes:
-    """RegisterPluginRequest."""
+    """Encode a RegisterPluginRequest."""
     return text(1, name) + text(2, index)
 
 
 def decode_configure(data: bytes) -> RuntimeInfo:
-    """The runtime in ConfigureRequest."""
+    """Read the runtime in a ConfigureRequest."""
     name = version = ""
     timeout = 0
     for number, value in fields(data):
@@ -53,12 +53,12 @@ def decode_configure(data: bytes) -> RuntimeInfo:
 
 
 def encode_configure_response(events: int) -> bytes:
-    """ConfigureResponse."""
+    """Encode a ConfigureResponse."""
     return integer(2, events)
 
 
 def decode_synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer], bool]:
-    """Pods and containers of SynchronizeRequest, and whether more requests follow."""
+    """Read the pods and containers of a SynchronizeRequest, and whether more requests follow."""
     pods: list[PodSandbox] = []
     containers: list[NriContainer] = []
     more = False
@@ -76,7 +76,7 @@ def decode_synchronize(data: bytes) -> tuple[list[PodSandbox], list[NriContainer
 
 
 def encode_synchronize_response(*, more: bool) -> bytes:
-    """SynchronizeResponse without updates."""
+    """Encode a SynchronizeResponse without updates."""
     return integer(2, int(more))
 
 
@@ -111,7 +111,7 @@ def decode_state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
 
 
 def encode_create_container_response(adjustment: Adjustment) -> bytes:
-    """CreateContainerResponse."""
+    """Encode a CreateContainerResponse."""
     body = devices = b""
     for mount in adjustment.mounts:
         body += message(3, _encode_mount(mount))

@@ -131,5 +131,5 @@ class Adjustment(Struct, frozen=True):
 
 
 def names_and_values(env: Sequence[str]) -> dict[str, str]:
-    """A container's environment by name; of a repeated name, the last value."""
+    """Return a container's environment by name; of a repeated name, the last value."""
     return {name: value for name, _, value in (line.partition("=") for line in env)}

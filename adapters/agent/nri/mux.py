@@ -31,7 +31,7 @@ class FrameSplitter:
         self._what, self._error = what, error
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The frames that are complete now, in order, headers included.
+        """Return the frames that are complete now, in order, headers included.
 
         Raises:
             Exception: the ``error``, where a header announces more than the limit.
@@ -89,7 +89,7 @@ class Mux:
         self._splitter = FrameSplitter(_HEADER, 4, MAX_FRAME, "a frame", MuxError)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """The frames that are complete now, in order.
+        """Return the frames that are complete now, in order.
 
         Raises:
             MuxError: a frame announces more than ``LIMIT``.

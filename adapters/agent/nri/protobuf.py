@@ -25,7 +25,7 @@ class ProtobufError(ValueError):
 
 
 def fields(data: bytes) -> list[Field]:
-    """The fields of a message, in the order of its bytes.
+    """Return the fields of a message, in the order of its bytes.
 
     Nearly all varints have one byte; these are read inline, because every container's creation
     waits for this function.
@@ -68,12 +68,12 @@ def fields(data: bytes) -> list[Field]:
 
 
 def nested(data: bytes) -> list[tuple[int, bytes]]:
-    """The fields of a message that are strings, bytes or messages."""
+    """Return the fields of a message that are strings, bytes or messages."""
     return [(number, value) for number, value in fields(data) if isinstance(value, bytes)]
 
 
 def string(value: bytes) -> str:
-    """The value of a string field.
+    """Return the value of a string field.
 
     Raises:
         ProtobufError: the value is not UTF-8.
@@ -85,7 +85,7 @@ def string(value: bytes) -> str:
 
 
 def strings(values: Iterable[bytes]) -> tuple[str, ...]:
-    """The values of many string fields at once.
+    """Return the values of many string fields at once.
 
     Raises:
         ProtobufError: a value is not UTF-8.
@@ -97,7 +97,7 @@ def strings(values: Iterable[bytes]) -> tuple[str, ...]:
 
 
 def signed(value: int) -> int:
-    """The value of an int32 or int64 field, which is sent as a 64-bit two's complement."""
+    """Return the value of an int32 or int64 field, which is sent as a 64-bit two's complement."""
     return value - _WORD if value >= _WORD // 2 else value
 
 
@@ -111,7 +111,7 @@ def entry(data: bytes) -> tuple[str, str]:
 
 
 def key(data: bytes) -> str:
-    """The key of one entry of a map whose keys are strings."""
+    """Return the key of one entry of a map whose keys are strings."""
     found = b""
     for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):
@@ -120,14 +120,14 @@ def key(data: bytes) -> str:
 
 
 def integer(number: int, value: int) -> bytes:
-    """A varint field; empty for 0, as in every proto3 encoder."""
+    """Encode a varint field; empty for 0, as in every proto3 encoder."""
     if value == 0:
         return b""
     return _encode_varint(number << 3 | VARINT) + _encode_varint(value % _WORD)
 
 
 def message(number: int, value: bytes) -> bytes:
-    """A bytes or message field; written also where the value is empty."""
+    """Encode a bytes or message field; written also where the value is empty."""
     tag, size = number << 3 | BYTES, len(value)
     if tag < _MORE and size < _MORE:
         return bytes((tag, size)) + value
@@ -135,7 +135,7 @@ def message(number: int, value: bytes) -> bytes:
 
 
 def text(number: int, value: str) -> bytes:
-    """A string field; empty for an empty string, as in every proto3 encoder."""
+    """Encode a string field; empty for an empty string, as in every proto3 encoder."""
     return message(number, value.encode()) if value else b""
 
 

@@ -133,7 +133,7 @@ class Session:
     _unanswered: set[int] = field(default_factory=set[int])
 
     def register(self) -> bytes:
-        """The first bytes to send.
+        """Return the first bytes to send.
 
         Raises:
             OutOfOrderError: this connection is registered already.
@@ -170,7 +170,7 @@ class Session:
         return FeedResult(b"".join(out), tuple(events))
 
     def reply(self, stream: int, adjustment: Adjustment) -> bytes:
-        """The answer to ``Creating``; empty where the stream is answered already.
+        """Return the answer to ``Creating``; empty where the stream is answered already.
 
         An adjustment that is too large for the runtime is answered as an error.
         """
@@ -180,7 +180,7 @@ class Session:
         return self._answer_once(stream, ttrpc.RpcResponse(payload))
 
     def reply_error(self, stream: int, code: int, problem: str) -> bytes:
-        """The answer to ``Creating`` that keeps the container from starting."""
+        """Return the answer to ``Creating`` that keeps the container from starting."""
         return self._answer_once(stream, ttrpc.RpcResponse(code=code, message=problem))
 
     def _answer_once(self, stream: int, response: ttrpc.RpcResponse) -> bytes:

@@ -61,7 +61,7 @@ class OutOfOrderError(RuntimeError):
 
 
 def next_stage(stage: Stage, call: str) -> Stage:
-    """The stage after a call.
+    """Return the stage after a call.
 
     Raises:
         OutOfOrderError: the call is not allowed in this stage.

@@ -87,7 +87,7 @@ class MessageReader:
         self._splitter = FrameSplitter(_HEADER, 0, MAX_RECEIVED, "a message", TtrpcError)
 
     def feed(self, data: bytes) -> list[RpcMessage]:
-        """The messages that are complete now, in order.
+        """Return the messages that are complete now, in order.
 
         Raises:
             TtrpcError: a message announces more than ``LIMIT``.
@@ -99,12 +99,12 @@ class MessageReader:
 
 
 def encode(sent: RpcMessage) -> bytes:
-    """A message as bytes of the stream."""
+    """Encode a message as bytes of the stream."""
     return len(sent.data).to_bytes(4) + sent.stream.to_bytes(4) + bytes((sent.kind, 0)) + sent.data
 
 
 def encode_request(request: RpcRequest) -> bytes:
-    """A call as a message's data."""
+    """Encode a call as a message's data."""
     return (
         text(1, request.service)
         + text(2, request.method)
@@ -114,7 +114,7 @@ def encode_request(request: RpcRequest) -> bytes:
 
 
 def decode_request(data: bytes) -> RpcRequest:
-    """The call in a message's data.
+    """Decode the call in a message's data.
 
     Raises:
         ProtobufError: the data is no such message.
@@ -137,7 +137,7 @@ def decode_request(data: bytes) -> RpcRequest:
 
 
 def encode_response(response: RpcResponse) -> bytes:
-    """An answer as a message's data."""
+    """Encode an answer as a message's data."""
     status = integer(1, response.code) + text(2, response.message)
     return (message(1, status) if status else b"") + (
         message(2, response.payload) if response.payload else b""
@@ -145,7 +145,7 @@ def encode_response(response: RpcResponse) -> bytes:
 
 
 def decode_response(data: bytes) -> RpcResponse:
-    """The answer in a message's data.
+    """Decode the answer in a message's data.
 
     Raises:
         ProtobufError: the data is no such message.
