@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from msgspec import UNSET, Raw, UnsetType, field
 
 from adapters.wire.budget import Selector
+from adapters.wire.decode.decoder import Int64
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
 
@@ -95,6 +96,7 @@ class ProgramSpec(Wire, frozen=True, gc=False):
     dns_policy: str = "ClusterFirst"
     node_name: str = ""
     service_account_name: str = ""
+    priority: Int64 | None = None
 
 
 class Condition(Wire, frozen=True, gc=False):

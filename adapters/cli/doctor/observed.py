@@ -109,6 +109,12 @@ class Installation:
         found = self.settings.get("dra")
         return found.get(name) if isinstance(found, Mapping) else None
 
+    @property
+    def evicts(self) -> bool:
+        """Whether the service evicts pods of lower priority for others."""
+        preemption = self.settings.get("preemption")
+        return isinstance(preemption, Mapping) and bool(preemption.get("enabled"))
+
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
 

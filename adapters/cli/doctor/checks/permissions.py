@@ -89,8 +89,7 @@ def _of_service(release: Installation) -> Iterator[Permission]:
         yield Permission("patch", "", "nodes")
     if release.settings.get("publish"):
         yield Permission("patch", "", "nodes/status")
-    preemption = release.settings.get("preemption")
-    if isinstance(preemption, Mapping) and preemption.get("enabled"):
+    if release.evicts:
         yield Permission("create", "", "pods/eviction")
     yield from _of_claims(release)
     tls = release.settings.get("tls")

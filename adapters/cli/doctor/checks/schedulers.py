@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.configure.command import configure, is_alone, own_url
-from adapters.cli.configure.options import ConfigureOptions
+from adapters.cli.configure.options import SHARES, ConfigureOptions
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
 from adapters.cli.doctor.objects import (
     KubeService,
@@ -20,6 +20,8 @@ from adapters.cli.input.source import InputError, Source
 from adapters.wire.budget import Selector, matches
 
 CHECK = "schedulers"
+
+_SHARES = frozenset(each.name for each in SHARES)
 
 _NOT_SURE = FindingLevel.WARNING
 """The level of a finding about an address that may be reached all the same."""
@@ -45,11 +47,32 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         distinct.setdefault(key, one)
     findings = [each for one in distinct.values() for each in _scheduler(seen, one)]
     yield from findings
+    yield from _priorities(seen, findings)
     if not any(each.level is FindingLevel.OK or "not known" in each.text for each in findings):
         yield error(
             CHECK,
             "no scheduler asks Dragoman as it must",
             "dragoman configure kube-scheduler, koord-scheduler or vc-scheduler",
+        )
+
+
+def _priorities(seen: Observed, findings: list[CheckResult]) -> Iterator[CheckResult]:
+    """Warn where pods with shares have priorities and no pod is evicted for another.
+
+    A scheduler that asks Dragoman finds no victim on a node whose sums are enough.
+    """
+    asked = any(each.level is FindingLevel.OK and "asks Dragoman" in each.text for each in findings)
+    priorities = {
+        pod.spec.priority or 0
+        for pod in seen.pods
+        if any(_SHARES.intersection(each.resources.limits or ()) for each in pod.spec.containers)
+    }
+    if asked and len(priorities) > 1 and not any(each.evicts for each in seen.releases()):
+        yield warning(
+            CHECK,
+            f"pods with shares have {len(priorities)} different priorities, and none is evicted for"
+            " another: one of high priority waits in a full cluster",
+            "helm upgrade with preemption.enabled=true, if the service may evict them",
         )
 
 

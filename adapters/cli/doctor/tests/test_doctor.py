@@ -338,13 +338,35 @@ def test_the_right_to_evict_is_asked_for_where_preemption_is_enabled() -> None:
     cluster = a_sound_cluster()
     cluster.forbidden.add(("create", "pods/eviction"))
     assert cluster.problems() == []
-    data = cluster.find("configmaps")["data"]
-    (file,) = (name for name in data if name.endswith("sidecar.yaml"))
-    data[file] = yaml.safe_dump({**yaml.safe_load(data[file]), "preemption": {"enabled": True}})
+    evict(cluster)
 
     (found,) = cluster.problems()
 
     assert "may not create pods/eviction" in found.text
+
+
+def evict(cluster: SoundCluster) -> None:
+    data = cluster.find("configmaps")["data"]
+    (file,) = (name for name in data if name.endswith("sidecar.yaml"))
+    data[file] = yaml.safe_dump({**yaml.safe_load(data[file]), "preemption": {"enabled": True}})
+
+
+def test_priorities_of_pods_with_shares_are_a_finding_where_none_is_evicted() -> None:
+    cluster = a_sound_cluster()
+    cluster.add(a_pod("low", "default", SHARE))
+    cluster.add(a_pod("plain", "team", {"name": "main"}, priority=7))
+    assert cluster.problems() == []
+    cluster.add(a_pod("high", "default", SHARE, priority=1000))
+
+    (found,) = cluster.problems()
+    evict(cluster)
+
+    assert (found.check, found.level) == ("schedulers", WARNING)
+    assert found.text.startswith(
+        "pods with shares have 2 different priorities, and none is evicted"
+    )
+    assert "preemption.enabled=true" in found.remedy
+    assert cluster.problems() == []
 
 
 def test_without_an_installation_the_remedy_is_to_install() -> None:
