@@ -95,6 +95,12 @@ def configure(
             help="In native mode: others (of the other dialects), none, or all.",
         ),
     ] = None,
+    kubernetes_version: Annotated[
+        str | None,
+        typer.Option(
+            metavar="VERSION", help="Of kube-scheduler; from 1.38 on it evicts for shares itself."
+        ),
+    ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print what changes.")] = False,
     undo: Annotated[bool, typer.Option("--undo", help="Take Dragoman out again.")] = False,
 ) -> None:
@@ -107,7 +113,7 @@ def configure(
     Exit status: 0, or 2 for input that is no such configuration.
     """
     from adapters.cli.configure import command
-    from adapters.cli.configure.options import ConfigureOptions, read_authorities
+    from adapters.cli.configure.options import ConfigureOptions, read_authorities, read_version
     from adapters.cli.output.terminal import message, write_file
 
     with bad_input():
@@ -119,6 +125,7 @@ def configure(
             options = ConfigureOptions(
                 url, namespace, ca_file, authorities, kubeconfig, scheduler_name, preemption,
                 mode, keep_deviceshare, plain_pods, ask,
+                None if kubernetes_version is None else read_version(kubernetes_version),
             )  # fmt: skip
             outcome = command.configure(scheduler, source, options, key)
     for note in outcome.notes:

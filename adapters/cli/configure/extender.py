@@ -38,6 +38,14 @@ _OURS = frozenset({"urlPrefix", "nodeCacheCapable", "ignorable", "managedResourc
 
 _SHARES = frozenset(each.name for each in SHARES)
 _ASKS = "filterVerb: filter\nprioritizeVerb: prioritize\npreemptVerb: preempt\n"
+PROPOSES_NONE = (1, 38)
+"""The version from which kube-scheduler asks an extender for victims also on nodes where it has
+found none. Source: kubernetes/kubernetes#135486."""
+
+FILTER_1_38 = "filter/1.38"
+"""The verb whose answer says to such a scheduler on which nodes evictions may help. One up to 1.37
+would try a pod again at once, and again, for each of them."""
+
 _LIMITS = (
     "weight: 5\n"
     "nodeCacheCapable: true # names of nodes, not whole nodes\n"
@@ -355,6 +363,12 @@ def set_extenders(
             made["managedResources"].extend(theirs)
         if each is not Role.UNCOUNTED:
             _set_authority(made, options)
+            if options.version is not None:
+                proposes_none = options.version >= PROPOSES_NONE
+            else:
+                proposes_none = chosen is not None and chosen.get("filterVerb") == FILTER_1_38
+            if proposes_none:
+                made["filterVerb"] = FILTER_1_38
     _place(found, wanted)
 
 

@@ -65,6 +65,8 @@ def add_to_koord(found: Configuration, options: ConfigureOptions) -> list[str]:
     Raises:
         InputError: the configuration or an option does not allow it.
     """
+    if options.version is not None:
+        raise InputError("--kubernetes-version", "is only for kube-scheduler; leave it out")
     own = extender.own_extenders(found).get(Role.SHARES)
     mode = _mode(options)
     if mode is None:

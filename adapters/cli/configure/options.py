@@ -110,6 +110,8 @@ class ConfigureOptions:
         keep_deviceshare: the same of koord-scheduler by an older name: true for native mode.
         plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
         ask: about which pods a scheduler in native mode asks.
+        version: major and minor of kube-scheduler: from 1.38 on it asks for victims also where it
+            has found none.
     """
 
     url: str | None = None
@@ -123,6 +125,7 @@ class ConfigureOptions:
     keep_deviceshare: bool | None = None
     plain_pods: bool | None = None
     ask: Asked | None = None
+    version: tuple[int, int] | None = None
 
     @property
     def has_ca(self) -> bool:
@@ -177,3 +180,15 @@ def read_authorities(file: Path) -> bytes:
 def base64_text(content: bytes) -> str:
     """Bytes as a KubeSchedulerConfiguration has them."""
     return base64.b64encode(content).decode()
+
+
+def read_version(text: str) -> tuple[int, int]:
+    """Read the version of kube-scheduler, such as ``1.38`` or ``v1.38.2``.
+
+    Raises:
+        InputError: it is none.
+    """
+    found = re.fullmatch(r"v?(\d{1,3})\.(\d{1,3})(?:\.\S*)?", text)
+    if found is None:
+        raise InputError("--kubernetes-version", f"{text!r} is no version; give one such as 1.37")
+    return int(found[1]), int(found[2])

@@ -117,6 +117,7 @@ def _refuse_options(options: ConfigureOptions) -> None:
         ("--scheduler-name", options.scheduler_name, same_flag),
         ("--preemption", options.preemption, "Volcano asks for victims in preempt and reclaim"),
         ("--keep-deviceshare", options.keep_deviceshare, keeps),
+        ("--kubernetes-version", options.version, "it is for kube-scheduler"),
     ):
         if value is not None:
             raise InputError(flag, f"is not for vc-scheduler: {problem}; leave it out")

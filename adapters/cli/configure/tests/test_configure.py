@@ -112,6 +112,20 @@ def test_without_authorities_https_is_verified_by_the_machines_own() -> None:
     assert not any({"enableHTTPS", "tlsConfig"} & entry.keys() for entry in found)
 
 
+def test_kube_scheduler_asks_as_its_version_needs_it() -> None:
+    """Up to 1.37 its preemption finds no victim where its own sums are enough."""
+
+    def verbs(*options: str, stdin: str = KUBE) -> set[str]:
+        rows = made("kube-scheduler", *options, stdin=stdin)["extenders"]
+        return {row["filterVerb"] for row in rows}
+
+    later = run("kube-scheduler", "--kubernetes-version", "v1.38.1", stdin=KUBE).stdout
+
+    assert verbs() == verbs("--kubernetes-version", "1.37") == {"filter"}
+    assert verbs(stdin=later) == verbs("--kubernetes-version", "2.0") == {"filter/1.38"}
+    assert verbs("--kubernetes-version", "1.37", stdin=later) == {"filter"}
+
+
 def test_what_the_user_chose_in_our_entries_stays() -> None:
     given = made("kube-scheduler", stdin=KUBE)
     shares, plain = given["extenders"]
@@ -268,6 +282,9 @@ def test_bad_input_is_refused_with_field_value_and_remedy(
         ("vc-scheduler", ["--url", "https://h:1"], "cannot verify TLS"),
         ("vc-scheduler", ["--kubeconfig", "/x"], "a flag of the same name"),
         ("vc-scheduler", ["--preemption"], "is not for vc-scheduler"),
+        ("vc-scheduler", ["--kubernetes-version", "1.38"], "is not for vc-scheduler"),
+        ("koord-scheduler", ["--kubernetes-version", "1.38"], "is only for kube-scheduler"),
+        ("kube-scheduler", ["--kubernetes-version", "new"], "'new' is no version"),
         ("kube-scheduler", ["-f", "/tmp"], "is a folder"),
     ],
 )
