@@ -120,7 +120,7 @@ def drift(
         Problem(full_name(pod), text, ProblemKind.EDITED)
         for pod in pods
         if (allocation := ledger.allocations.get(pod.metadata.uid)) is not None
-        and allocation.since == 0
+        and allocation.attempt == 0
         and allocation.unread is None
         for text in compare(pod, ledger.node, dialects)
     )
@@ -192,7 +192,7 @@ def _missing(
     allocation = view.read(pod, node, dialects)
     if allocation is not None:
         allocation = adopt_from_kubelet(allocation, pod, node, dialects, view.holdings)
-    if allocation is None or (earlier is not None and allocation == replace(earlier, since=0)):
+    if allocation is None or (earlier is not None and allocation == replace(earlier, attempt=0)):
         return None
     return allocation
 
@@ -208,7 +208,7 @@ def _of_claim(held: Allocation, view: NodeView) -> Adopt | Keep | None:
         return Adopt(held)
     until = view.lingering.get(held.uid) if earlier.release_by is None else earlier.release_by
     if until is None or (earlier.release_by is not None and _is_over(earlier, view)):
-        return None if held == replace(earlier, since=0) else Adopt(held)
+        return None if held == replace(earlier, attempt=0) else Adopt(held)
     grants = enlarged(earlier.grants, held.grants)
     kept = replace(earlier, grants=grants, devices="", release_by=until)
     return None if kept == earlier else Keep(kept)

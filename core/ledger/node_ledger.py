@@ -133,13 +133,13 @@ class NodeLedger:
     def allocate(self, allocation: Allocation) -> "NodeLedger":
         """Reserve and commit in one change, in place of what the pod had here before.
 
-        An attempt to bind the pod begins with it: its ``since`` is new, as after ``renew``.
+        An attempt to bind the pod begins with it: its ``attempt`` is new, as after ``renew``.
 
         Raises:
             LedgerError: as ``reserve``.
         """
         version = self.version + 1
-        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, since=version)
+        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, attempt=version)
         return replace(self.release(final.uid).reserve(final), version=version)
 
     def commit(self, uid: str) -> "NodeLedger":
@@ -156,7 +156,7 @@ class NodeLedger:
     def renew(self, uid: str) -> "NodeLedger":
         """Commit an allocation, because an attempt to bind its pod begins now.
 
-        A committed one gets a new ``since``, so that a reconciler that found it to be an orphan
+        A committed one gets a new ``attempt``, so that a reconciler that found it to be an orphan
         before does not release it.
 
         Raises:
@@ -166,7 +166,7 @@ class NodeLedger:
         if allocation is None:
             raise LedgerError(f"pod {uid} holds nothing on {self.node.name}")
         version = self.version + 1
-        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, since=version)
+        final = replace(allocation, state=AllocationState.COMMITTED, expires=None, attempt=version)
         allocations = MappingProxyType({**self.allocations, uid: final})
         return replace(self, allocations=allocations, version=version)
 

@@ -83,7 +83,7 @@ class Allocation:
         expires: when a reservation expires, in the caller's clock; None for never.
         unread: why its record cannot be read; None where it can. It then has all of ``blocked``.
         blocked: uuids of cards of which it may have any part, so that no other pod gets any.
-        since: the ledger's version when the newest attempt to bind its pod began; 0 where there
+        attempt: the ledger's version when the newest attempt to bind its pod began; 0 where there
             was none.
         release_by: None while the pod exists. Once the pod was deleted past its kubelet: seconds
             since 1970 at which its cards are free even if no agent has reported that its
@@ -105,7 +105,7 @@ class Allocation:
     expires: int | None = None
     unread: str | None = None
     blocked: frozenset[str] = frozenset()
-    since: int = 0
+    attempt: int = 0
     release_by: int | None = None
     devices: str = ""
     initialized: bool = False

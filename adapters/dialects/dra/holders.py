@@ -59,7 +59,7 @@ def holding(
         return found
     if claim.unread is None and earlier.devices not in ("", claim.devices):
         return found
-    kept = replace(earlier, since=0, release_by=None)
+    kept = replace(earlier, attempt=0, release_by=None)
     if found is None:
         may_be_here = claim.nodes is None or node.name in claim.nodes
         return kept if may_be_here else None

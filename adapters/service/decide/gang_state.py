@@ -48,7 +48,7 @@ class Hold:
     Attributes:
         since: when the oldest of them were committed, in nanoseconds of the clock.
         asked: by uid of a pod, how often its scheduler was answered since.
-        written: by uid and node, ``since`` of the allocation, of which it is sure that no Binding
+        written: by uid and node, ``attempt`` of the allocation, of which it is sure that no Binding
             is on its way. Each attempt to bind the pod, in any replica, gives it another one.
     """
 
@@ -59,15 +59,15 @@ class Hold:
     def forget_except(self, uids: Collection[str]) -> None:
         """Forget the pods that are no more."""
         self.asked = Counter({uid: times for uid, times in self.asked.items() if uid in uids})
-        self.written = {key: since for key, since in self.written.items() if key[0] in uids}
+        self.written = {key: attempt for key, attempt in self.written.items() if key[0] in uids}
 
     def note_change(self, uid: str, node: str, change: tuple[int, int]) -> None:
-        """Note that an allocation that this process has written has another ``since`` now.
+        """Note that an allocation that this process has written has another ``attempt`` now.
 
         Args:
             uid: of the pod.
             node: of the allocation.
-            change: ``since`` before and after.
+            change: ``attempt`` before and after.
         """
         before, after = change
         if self.written.get((uid, node)) == before:

@@ -185,7 +185,7 @@ class Gangs:
         finally:
             state.binding -= 1
 
-    def not_bound(self, pod_request: PodRequest, node: str, attempt: Committed) -> None:
+    def not_bound(self, pod_request: PodRequest, node: str, committed: Committed) -> None:
         """Note that a Binding was refused for good: what its gang holds can be given back.
 
         Not where an earlier Binding may be on its way.
@@ -193,7 +193,7 @@ class Gangs:
         gang = self._gang(pod_request)
         state = None if gang is None else self._states.get(gang.key)
         if state is not None and state.hold is not None:
-            change = attempt.earlier, attempt.since
+            change = committed.earlier_attempt, committed.attempt
             state.hold.note_change(pod_request.request.uid, node, change)
 
     def fits(self, pod_request: PodRequest) -> bool:
@@ -332,7 +332,7 @@ class Gangs:
         finally:
             state.committing = frozenset()
         new = {
-            (uid, planned[uid].node): answer.since
+            (uid, planned[uid].node): answer.attempt
             for uid, answer in zip(planned, committed, strict=True)
             if isinstance(answer, Committed) and answer.new
         }
@@ -341,8 +341,8 @@ class Gangs:
             uid for uid, each in zip(planned, committed, strict=True) if isinstance(each, Committed)
         ]
         if self._members(gang, moving).lacks(answered):
-            for (uid, node), since in new.items():
-                await self._release(uid, node, since)
+            for (uid, node), attempt in new.items():
+                await self._release(uid, node, attempt)
             return GangRefusal(f"{named(gang)}: try again: {[*refused, 'ledgers changed'][0]}")
         uids = {pod.metadata.uid for pod in gang.pods}
         is_first = not any(self._ledgers.has_committed(uid) for uid in uids.difference(answered))
@@ -506,13 +506,13 @@ class Gangs:
 
         A Binding may be on its way then, and the pod have the cards; the reconciler finds out.
         """
-        since = None if state.hold is None else state.hold.written.pop((uid, node), None)
-        if since is not None:
-            await self._release(uid, node, since)
+        attempt = None if state.hold is None else state.hold.written.pop((uid, node), None)
+        if attempt is not None:
+            await self._release(uid, node, attempt)
 
-    async def _release(self, uid: str, node: str, since: int) -> None:
+    async def _release(self, uid: str, node: str, attempt: int) -> None:
         try:
-            await self._committer.release(uid, node, since)
+            await self._committer.release(uid, node, attempt)
         except (LedgerContended, OSError):
             return  # the reconciler will
 

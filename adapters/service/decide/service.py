@@ -303,7 +303,7 @@ class Service:
                 await self._send_binding(pod, node, result, pod.metadata.resource_version)
         except BindError as error:
             if error.definite and committed.new:
-                await self._release_unbound(pod_request, node, committed.since)
+                await self._release_unbound(pod_request, node, committed.attempt)
             elif error.definite:
                 self.gangs.not_bound(pod_request, node, committed)
             if error.definite and locked:
@@ -402,10 +402,10 @@ class Service:
         binder, pods = self.ports.binder, self.ports.pods
         await binding.bind(binder, pods, pod_ref(pod), node, result, version)
 
-    async def _release_unbound(self, pod_request: PodRequest, node: str, since: int) -> None:
+    async def _release_unbound(self, pod_request: PodRequest, node: str, attempt: int) -> None:
         """Release after a rejected Binding; what cannot be released now, the reconciler will."""
         try:
-            await self.committer.release(pod_request.request.uid, node, since)
+            await self.committer.release(pod_request.request.uid, node, attempt)
         except (LedgerContended, OSError) as error:
             text = f"cards of {node} stay allocated until the next reconciliation: {error}"
             self.ports.events.emit(pod_request.pod, "ReleaseFailed", text, warning=True)

@@ -82,7 +82,7 @@ class Calls:
                     grants=messages.grants(committed.placement.grants),
                     annotations=dict(result.annotations),
                     labels=dict(result.labels),
-                    attempt=committed.since,
+                    attempt=committed.attempt,
                     bound=request.bind,
                 )
         raise LedgerContended("other pods took the cards each time")

@@ -51,7 +51,7 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         priority=-7,
         unread="its record is not readable",
         blocked=frozenset({"GPU-2", "GPU-0"}),
-        since=4,
+        attempt=4,
         release_by=1_800_000_000,
         initialized=True,
     )

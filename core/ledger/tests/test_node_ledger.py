@@ -38,7 +38,7 @@ def test_other_allocations_give_the_ledger_that_they_give_alone(
     seed: Random, ledger: NodeLedger
 ) -> None:
     rows = [one for one in ledger.allocations.values() if seed.random() < 0.7]
-    rows = [replace(one, since=9) if seed.random() < 0.2 else one for one in rows]
+    rows = [replace(one, attempt=9) if seed.random() < 0.2 else one for one in rows]
     rows += [
         held(a_grant("a", GIB, 1), uid=f"new-{number}") for number in range(seed.randint(0, 2))
     ]
@@ -184,7 +184,7 @@ def test_every_attempt_to_bind_a_pod_has_its_own_version() -> None:
 
     again = ledger.renew("old")
 
-    assert [ledger.allocations["old"].since, again.allocations["old"].since] == [2, 3]
+    assert [ledger.allocations["old"].attempt, again.allocations["old"].attempt] == [2, 3]
     assert (again.version, again.usages) == (3, ledger.usages)
     assert refusal(lambda: ledger.renew("p")) == "pod p holds nothing on n"
 
@@ -196,7 +196,7 @@ def test_allocating_is_one_change_with_a_number_of_its_own() -> None:
     second = first.allocate(held(a_grant()))
 
     assert [ledger.version, first.version, second.version] == [1, 2, 3]
-    assert [one.allocations["old"].since for one in (first, second)] == [2, 3]
+    assert [one.allocations["old"].attempt for one in (first, second)] == [2, 3]
     assert first.allocations["old"].state is AllocationState.COMMITTED
     assert first.expire(10) is first
     assert first.usages == second.usages == ledger.usages

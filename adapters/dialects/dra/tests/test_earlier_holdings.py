@@ -41,7 +41,7 @@ def known(claim: ResourceClaim = WHOLE, *slices: ResourceSlice) -> Allocation:
     """What the ledger has of the claim since it was committed."""
     found = held(claim, None, *(slices or (FIRST,)))
     assert found is not None
-    return replace(found, since=7)
+    return replace(found, attempt=7)
 
 
 @pytest.mark.parametrize("claim", [WHOLE, with_status({"allocation": 7})])
@@ -51,7 +51,7 @@ def test_what_is_known_stays_with_and_without_slices_and_with_an_unreadable_stat
 ) -> None:
     earlier = known()
 
-    assert held(claim, earlier, *slices) == replace(earlier, since=0)
+    assert held(claim, earlier, *slices) == replace(earlier, attempt=0)
 
 
 def test_a_device_that_is_another_card_now_is_held_beside_the_earlier_one() -> None:
@@ -88,11 +88,11 @@ def test_where_it_is_not_certain_which_allocation_is_known_slices_decide() -> No
 
     assert found is not None
     assert [grant.card for grant in found.grants] == ["GPU-1"]
-    assert held(WHOLE, uncertain) == replace(uncertain, since=0)
+    assert held(WHOLE, uncertain) == replace(uncertain, attempt=0)
     nothing_here = a_claim(a_result("nic", "nic.example.com"), node="elsewhere")
     assert held(nothing_here, uncertain) is None
     anywhere = a_claim(a_result("nic", "nic.example.com"), node=None)
-    assert held(anywhere, uncertain) == replace(uncertain, since=0)
+    assert held(anywhere, uncertain) == replace(uncertain, attempt=0)
 
 
 def test_what_is_in_use_as_unknown_becomes_known_and_never_less_before() -> None:
@@ -107,7 +107,7 @@ def test_what_is_in_use_as_unknown_becomes_known_and_never_less_before() -> None
     undescribed = known(WHOLE, a_slice())
     clear = held(WHOLE, undescribed, FIRST)
     assert undescribed.blocked == {"GPU-0", "GPU-1"}
-    assert clear == replace(known(), since=0)
+    assert clear == replace(known(), attempt=0)
 
 
 grants = st.lists(

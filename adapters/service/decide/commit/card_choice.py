@@ -25,8 +25,8 @@ class Committed:
         node: as the ledger that was written describes it.
         new: False where the store had the allocation before.
         choice_accepted: it is the choice of cards that came with the request.
-        since: of the allocation: it identifies this attempt to bind.
-        earlier: of the attempt before; 0 where there was none.
+        attempt: of the allocation: it identifies this attempt to bind.
+        earlier_attempt: of the attempt before; 0 where there was none.
         hold: the place that a plan of moves kept for the pod, and that it gets; None where it gets
             none.
     """
@@ -35,8 +35,8 @@ class Committed:
     node: Node
     new: bool
     choice_accepted: bool = False
-    since: int = 0
-    earlier: int = 0
+    attempt: int = 0
+    earlier_attempt: int = 0
     hold: Hold | None = None
 
     @property
@@ -81,8 +81,8 @@ class PodAttempt:
         before = stored.allocations.get(request.uid)
         answer = replace(
             answer,
-            since=after.allocations[request.uid].since,
-            earlier=0 if before is None else before.since,
+            attempt=after.allocations[request.uid].attempt,
+            earlier_attempt=0 if before is None else before.attempt,
         )
         return Decided(view, answer, after, allocation)
 

@@ -298,13 +298,13 @@ class Committer:
             return found
         return frozenset(uid for uid, amounts in expected.items() if amounts == NOTHING)
 
-    async def release(self, uid: str, node: str, since: int | None = None) -> bool:
+    async def release(self, uid: str, node: str, attempt: int | None = None) -> bool:
         """Release what a pod has on a node; what closes a deleted ledger's cards stays.
 
         Args:
             uid: of the pod.
             node: the node.
-            since: release only the allocation of this attempt to bind. If a later attempt has
+            attempt: release only the allocation of this attempt to bind. If a later attempt has
                 begun, here or in another replica, it relies on the same cards. None for any.
 
         Returns:
@@ -318,7 +318,7 @@ class Committer:
 
         def without(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
             found = ledger.allocations.get(uid)
-            if found is None or uid == lost_ledger.UID or since not in (None, found.since):
+            if found is None or uid == lost_ledger.UID or attempt not in (None, found.attempt):
                 return ledger, False
             return ledger.release(uid), True
 
@@ -328,7 +328,7 @@ class Committer:
         """Keep what a pod has on a node for as long as after a commit.
 
         Returns:
-            ``since`` of the allocation before and after; None where the store has it no more.
+            ``attempt`` of the allocation before and after; None where the store has it no more.
 
         Raises:
             LedgerContended: as ``commit``.
@@ -340,7 +340,7 @@ class Committer:
             if found is None:
                 return ledger, None
             after = ledger.renew(uid)
-            return after, (found.since, after.allocations[uid].since)
+            return after, (found.attempt, after.allocations[uid].attempt)
 
         return await self._writer.change(node, renewed)
 

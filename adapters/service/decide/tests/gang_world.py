@@ -366,7 +366,7 @@ class World:
         bound = {pod.metadata.uid for pod in self.cluster.pods() if pod.spec.node_name}
         for name, ledger in (await self.ledgers()).items():
             for uid in ledger.allocations.keys() - bound:
-                key = name, uid, ledger.allocations[uid].since
+                key = name, uid, ledger.allocations[uid].attempt
                 seen[key] = self.seen.get(key, now)
                 assert now - seen[key] < GRACE * SECOND, f"{uid} holds cards past its time"
         self.seen = seen

@@ -324,7 +324,7 @@ def test_before_the_first_bind_cards_that_are_held_for_long_are_committed_again(
 def since(this: Lab, name: str) -> int:
     """The version of the ledger at the newest attempt to bind a pod."""
     ledger = this.bench.service.ledgers.inventory.ledger("n1")
-    return ledger.allocations[f"uid-{name}"].since
+    return ledger.allocations[f"uid-{name}"].attempt
 
 
 def test_pods_that_need_no_card_of_ours_count_and_invalid_ones_do_not() -> None:

@@ -61,7 +61,7 @@ def test_a_sound_allocation_is_committed_before_the_claim_is_written() -> None:
     assert rig.held() == {"u1": 2 * GIB}
     stored = run(rig.bench.store.read("n1"))
     assert stored is not None
-    assert stored.ledger.allocations["u1"].since > 0
+    assert stored.ledger.allocations["u1"].attempt > 0
     assert rig.outcomes == [Outcome.ADOPTED]
 
 

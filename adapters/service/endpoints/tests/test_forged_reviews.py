@@ -237,7 +237,7 @@ def test_a_review_changes_no_card_of_a_pod_that_has_some() -> None:
     run(bind(rig.bench, "p", "n1", chosen))
 
     (after,) = rig.ledger().allocations.values()
-    assert replace(after, since=before.since) == before
+    assert replace(after, attempt=before.attempt) == before
 
 
 def test_a_review_holds_cards_of_few_nodes_for_a_pod_that_waits() -> None:

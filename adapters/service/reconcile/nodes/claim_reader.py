@@ -52,7 +52,7 @@ class _Seen(NamedTuple):
     """Which allocation of a claim, counted, stands for which attempt."""
 
     number: int
-    since: int
+    attempt: int
 
 
 class ClaimReader:
@@ -106,7 +106,7 @@ class ClaimReader:
             return
         if claim is None:
             seen = self._seen.get(node.name, {}).get(entry.uid)
-            if entry.since == 0 or (seen is not None and seen.since == entry.since):
+            if entry.attempt == 0 or (seen is not None and seen.attempt == entry.attempt):
                 found.gone.append(entry.uid)
             else:
                 found.bound[entry.uid] = ""
@@ -149,7 +149,7 @@ class ClaimReader:
             if entry is None or entry.devices != each.devices:
                 continue
             if uid not in seen or seen[uid].number != number:
-                seen[uid] = _Seen(number, entry.since)
+                seen[uid] = _Seen(number, entry.attempt)
         if seen:
             self._seen[name] = seen
 
@@ -215,7 +215,7 @@ def _newer(ledger: NodeLedger, held: Allocation) -> bool:
     entry = ledger.allocations.get(held.uid)
     return (
         entry is not None
-        and entry.since > 0
+        and entry.attempt > 0
         and held.unread is None
         and entry.devices != held.devices
     )

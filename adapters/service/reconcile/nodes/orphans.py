@@ -44,7 +44,7 @@ class OrphanTracker:
             where = bound.get(uid)
             if where == name:
                 continue
-            attempt = (uid, allocation.since)
+            attempt = (uid, allocation.attempt)
             unbound_since[attempt] = earlier.get(attempt, now)
             if where != "" or now - unbound_since[attempt] >= self._grace:
                 abandoned.append(uid)

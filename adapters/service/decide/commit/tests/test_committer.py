@@ -67,7 +67,7 @@ def test_each_attempt_to_bind_has_a_number_of_its_own_also_after_a_release() -> 
             committed = await committer.commit(pod_request, "n1")
             assert isinstance(committed, Committed)
             assert committed.new
-            attempts.append(committed.since)
+            attempts.append(committed.attempt)
         return attempts
 
     attempts = run(work())

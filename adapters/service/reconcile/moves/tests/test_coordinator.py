@@ -343,7 +343,7 @@ def test_a_pod_for_which_room_was_made_keeps_its_cards_while_it_is_not_bound() -
         await moved.rig.bench.service.release("uid-web-1")
         await moved.look(3)
         ledger = moved.rig.bench.service.ledgers.record("n1")
-        first = ledger.allocations["uid-big"].since
+        first = ledger.allocations["uid-big"].attempt
         coordinator = moved.a_coordinator()
         await coordinator.look()
         await coordinator.look()
@@ -352,7 +352,7 @@ def test_a_pod_for_which_room_was_made_keeps_its_cards_while_it_is_not_bound() -
         await coordinator.look()
 
         ledger = moved.rig.bench.service.ledgers.record("n1")
-        assert ledger.allocations["uid-big"].since > first
+        assert ledger.allocations["uid-big"].attempt > first
         moved.rig.sleep(601)
         await coordinator.look()
         assert moved.plans.status().reason == (
