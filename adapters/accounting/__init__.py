@@ -1,4 +1,4 @@
-"""What pods and ResourceClaims have of the cards, worked out from objects and ledgers. No I/O.
+"""What pods, gangs and ResourceClaims have of the cards, worked out from objects. No I/O.
 
-The service keeps its ledgers by it; the command works out the same from a dump of a cluster.
+The service keeps its caches by it; the command works out the same from a dump of a cluster.
 """

@@ -4,13 +4,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypedDict, Unpack
 
-from adapters.accounting.answer.answer import NodeGroup, PodAnswer
-from adapters.accounting.answer.device_plugins import devices_text
-from adapters.accounting.answer.gang_answer import GangAnswer
-from adapters.accounting.answer.judge import Judge
-from adapters.accounting.answer.standing import standing
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
+from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer
+from adapters.answer.cluster_facts import standing
+from adapters.answer.device_plugins import devices_text
+from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
 from adapters.cli.input.manifests import Manifests

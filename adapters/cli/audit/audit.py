@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from adapters.accounting.gang_texts import named
+from adapters.accounting.gang_members import named
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.audit.node_rules import container_findings, node_findings
 from adapters.cli.fleet.facts import counted, plugin_devices

@@ -3,8 +3,14 @@
 from collections.abc import Iterator, Sequence
 
 from adapters.accounting.published_resources import written
-from adapters.accounting.repair_plan import drift
-from adapters.accounting.repairs import (
+from adapters.cli.audit.finding import RULES, Finding
+from adapters.cli.fleet.fleet import Fleet, NodeState
+from adapters.dialects import registry
+from adapters.dialects.adoption.adopt import disagreements
+from adapters.dialects.dialect import Dialect, DialectError
+from adapters.dialects.matching import dialect_of
+from adapters.repairs.plan import drift
+from adapters.repairs.repairs import (
     Adopt,
     Allocate,
     Annotate,
@@ -15,12 +21,6 @@ from adapters.accounting.repairs import (
     Release,
     Repair,
 )
-from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import disagreements
-from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.matching import dialect_of
 from adapters.wire.agent_report import ContainerReport, NodeReport, short
 from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.quantity import QuantityError, parse

@@ -5,9 +5,9 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import assert_never
 
-from adapters.accounting.answer.answer import PodAnswer
-from adapters.accounting.answer.judge import Judge, finished
-from adapters.accounting.answer.node_choice import NodeChooser
+from adapters.answer.answer import PodAnswer
+from adapters.answer.judge import Judge, finished
+from adapters.answer.node_rules import NodeChooser
 from adapters.cli.defrag.gain import Gain, gain
 from adapters.cli.defrag.goal import (
     FOR,

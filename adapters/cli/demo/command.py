@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from adapters.accounting.answer.judge import finished
-from adapters.accounting.answer.node_choice import NodeChooser
+from adapters.answer.judge import finished
+from adapters.answer.node_rules import NodeChooser
 from adapters.cli.demo.schedulers import (
     Json,
     RejectionError,

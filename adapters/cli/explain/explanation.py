@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from adapters.accounting.answer.answer import PodAnswer
-from adapters.accounting.answer.eviction import HIGHEST, NodeEviction, evicting, evictions
-from adapters.accounting.answer.judge import Judge
-from adapters.accounting.answer.standing import held_devices
 from adapters.accounting.gang_cache import Gang
+from adapters.answer.answer import PodAnswer
+from adapters.answer.cluster_facts import held_devices
+from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions
+from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects.adoption.adopt import FINISHED

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from adapters.accounting.answer.answer import EXAMPLES, PodAnswer
-from adapters.accounting.answer.device_plugins import devices_text
-from adapters.accounting.answer.eviction import NodeEviction
+from adapters.answer.answer import EXAMPLES, PodAnswer
+from adapters.answer.device_plugins import devices_text
+from adapters.answer.eviction import NodeEviction
 from adapters.cli.explain.explanation import PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text

@@ -3,9 +3,9 @@
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import partial
 
-from adapters.accounting.answer.device_plugins import DeviceNode, PluginDevices
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, read
+from adapters.answer.device_plugins import DeviceNode, PluginDevices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of

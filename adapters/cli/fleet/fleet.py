@@ -12,9 +12,6 @@ import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import GangCache
-from adapters.accounting.node_view import NodeView
-from adapters.accounting.repair_plan import reconcile
-from adapters.accounting.repairs import Repair, repaired
 from adapters.cli.fleet.settings import configured_dialects, read_host_quotas
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
@@ -23,6 +20,8 @@ from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect
 from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.merge import read_node
+from adapters.repairs.plan import reconcile
+from adapters.repairs.repairs import NodeView, Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim

@@ -5,8 +5,8 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from adapters.accounting.answer.answer import NodeGroup
 from adapters.accounting.gang_cache import Gang
+from adapters.answer.answer import NodeGroup
 from adapters.cli.output.rows import Row
 from core.hardware.card import Card
 from core.hardware.mig import Slice

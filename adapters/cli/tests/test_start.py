@@ -47,8 +47,8 @@ PARSED = SIGNATURES | {"pydantic"}
 """Also what typer imports when it parses a command's own arguments."""
 
 READING = PARSED | {
-    "adapters.accounting", "adapters.cli.fleet", "adapters.dialects", "adapters.stores",
-    "adapters.wire", "core", "msgspec", "numpy", "yaml",
+    "adapters.accounting", "adapters.answer", "adapters.cli.fleet", "adapters.dialects",
+    "adapters.repairs", "adapters.stores", "adapters.wire", "core", "msgspec", "numpy", "yaml",
 }  # fmt: skip
 """Also what reads a cluster from files."""
 

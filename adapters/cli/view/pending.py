@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 
-from adapters.accounting.answer.answer import PodAnswer, uncounted_text
-from adapters.accounting.answer.device_plugins import devices_text
-from adapters.accounting.answer.eviction import cost, evicting, evictions
-from adapters.accounting.answer.judge import Judge
+from adapters.answer.answer import PodAnswer, uncounted_text
+from adapters.answer.device_plugins import devices_text
+from adapters.answer.eviction import cost, evicting, evictions
+from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import request_text

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from adapters.accounting.answer.device_plugins import DeviceUser, devices_text
 from adapters.accounting.pod_requests import dialect_name
+from adapters.answer.device_plugins import DeviceUser, devices_text
 from adapters.cli.fleet.facts import plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import gib

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
-from adapters.accounting.answer.device_plugins import DeviceUser, devices_text
+from adapters.answer.device_plugins import DeviceUser, devices_text
 from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.source import InputError

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import GangMembers
-from adapters.accounting.gang_texts import named
-from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
+from adapters.accounting.gang_members import GangMembers, named
+from adapters.repairs.repairs import RELEASED, RELEASED_LABEL
 from adapters.wire.kube import Pod, annotations, labels
 from core.durations import SECOND
 from core.requests.gang import GangRef

@@ -21,8 +21,17 @@ from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import NONE, GangMembers, members_of
-from adapters.accounting.gang_texts import KINDS, incomplete, named, together, too_few, too_many
+from adapters.accounting.gang_members import (
+    KINDS,
+    NONE,
+    GangMembers,
+    incomplete,
+    members_of,
+    named,
+    together,
+    too_few,
+    too_many,
+)
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.commit.card_choice import Committed

@@ -7,8 +7,8 @@ from itertools import compress, repeat
 
 import numpy as np
 
-from adapters.accounting.answer.scheduler_message import OTHER_REASONS
 from adapters.accounting.pod_requests import PodRequest
+from adapters.answer.scheduler_message import OTHER_REASONS
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.rejections import NodeRejections
 from adapters.service.decide.advice.scores import spread

@@ -5,8 +5,8 @@ from functools import cache
 
 from prometheus_client import CollectorRegistry, Counter
 
-from adapters.accounting.repairs import ReleaseCause
 from adapters.cluster.objects.events import EventRecorder, EventSubject
+from adapters.repairs.repairs import ReleaseCause
 from adapters.service.observe.decision_log import Logger
 from adapters.wire.kube import Pod, full_name
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from adapters.accounting.node_view import NodeView
-from adapters.accounting.repair_plan import drift, reconcile
-from adapters.accounting.repairs import Adopt, repaired
 from adapters.dialects.tests.builders import ALL, GOLDEN, NODE
+from adapters.repairs.plan import drift, reconcile
+from adapters.repairs.repairs import Adopt, NodeView, repaired
 from adapters.wire.kube import Pod, PodStatus
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger

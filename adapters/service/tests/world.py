@@ -16,11 +16,11 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.accounting import lost_ledger
-from adapters.accounting.repairs import RELEASED
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
+from adapters.repairs import lost_ledger
+from adapters.repairs.repairs import RELEASED
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.commit.ledger_writer import LedgerContended

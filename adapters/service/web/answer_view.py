@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from adapters.accounting.answer.answer import NodeGroup
+from adapters.answer.answer import NodeGroup
 
 
 def groups(found: Iterable[NodeGroup]) -> list[dict[str, object]]:

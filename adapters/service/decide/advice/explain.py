@@ -5,9 +5,9 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import TypeVar
 
-from adapters.accounting.answer.answer import PodAnswer
-from adapters.accounting.answer.eviction import NodeEviction, cost, evicting, evictions
-from adapters.accounting.answer.judge import Judge
+from adapters.answer.answer import PodAnswer
+from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
+from adapters.answer.judge import Judge
 from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.wire.kube import Pod
 

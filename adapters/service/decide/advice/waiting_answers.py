@@ -10,11 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from adapters.accounting.answer.answer import NodeGroup, PodAnswer, joined
-from adapters.accounting.answer.gang_answer import GangAnswer
-from adapters.accounting.answer.judge import Judge
-from adapters.accounting.answer.scheduler_message import scheduler_message
 from adapters.accounting.pod_requests import template_of
+from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined
+from adapters.answer.judge import Judge
+from adapters.answer.scheduler_message import scheduler_message
 from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.readiness import Readiness

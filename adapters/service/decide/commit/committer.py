@@ -20,8 +20,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from adapters.accounting import lost_ledger
 from adapters.accounting.pod_requests import PodRequest
+from adapters.repairs import lost_ledger
 from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
 from adapters.service.decide.commit.card_choice import Committed, PodAttempt
 from adapters.service.decide.commit.claim_choice import (

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.accounting.repairs import RELEASED
+from adapters.repairs.repairs import RELEASED
 from adapters.service.decide import gangs
 from adapters.service.decide.gang_state import REST, ROUNDS
 from adapters.service.decide.gangs import FRESH

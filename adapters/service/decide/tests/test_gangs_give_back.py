@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from adapters.accounting.repairs import RELEASED, RELEASED_LABEL
+from adapters.repairs.repairs import RELEASED, RELEASED_LABEL
 from adapters.service.decide import gangs
 from adapters.service.decide.gang_state import LEFT, REST, ROUNDS
 from adapters.service.decide.ports import BindError

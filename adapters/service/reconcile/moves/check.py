@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from adapters.accounting.answer.node_rules import node_rule
 from adapters.accounting.movable import controller, hindrance
+from adapters.answer.node_rules import node_rule
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.validate import are_linked, is_asked
 from adapters.service.decide.service import Service

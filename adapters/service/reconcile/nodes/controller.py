@@ -10,11 +10,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from http import HTTPStatus
 
-from adapters.accounting import lost_ledger
-from adapters.accounting.bound_without_service import late_pods
-from adapters.accounting.node_view import NodeView
-from adapters.accounting.repair_plan import drift, reconcile
-from adapters.accounting.repairs import (
+from adapters.dialects.dra import DRA
+from adapters.repairs import lost_ledger
+from adapters.repairs.bound_without_service import late_pods
+from adapters.repairs.plan import drift, reconcile
+from adapters.repairs.repairs import (
     RELEASED,
     RELEASED_LABEL,
     Adopt,
@@ -23,13 +23,13 @@ from adapters.accounting.repairs import (
     Describe,
     Keep,
     Mirror,
+    NodeView,
     Recount,
     Release,
     ReleaseCause,
     Repair,
     repaired,
 )
-from adapters.dialects.dra import DRA
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionLog, LiveClaims

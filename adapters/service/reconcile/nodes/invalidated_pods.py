@@ -6,8 +6,8 @@ commit may send its Binding at any time; it names the version of the pod that it
 
 from collections.abc import Awaitable, Callable, Sequence
 
-from adapters.accounting.node_view import NodeView
 from adapters.dialects.dialect import Dialect
+from adapters.repairs.repairs import NodeView
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import Clock
 from adapters.wire.kube import Pod, pod_ref

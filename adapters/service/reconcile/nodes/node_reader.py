@@ -4,12 +4,12 @@ from asyncio import gather
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from adapters.accounting import lost_ledger
-from adapters.accounting.node_view import NodeView
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
+from adapters.repairs import lost_ledger
+from adapters.repairs.repairs import NodeView
 from adapters.service.cluster_state.adoption_cache import AdoptionCache
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import release_by

@@ -1,8 +1,8 @@
 """Writes on a bound pod which cards it has, where its annotations do not say so."""
 
-from adapters.accounting.mirrored_records import mirror_of
-from adapters.accounting.repair_plan import rewrite
-from adapters.accounting.repairs import Annotate, Mirror
+from adapters.repairs.mirrored_records import mirror_of
+from adapters.repairs.plan import rewrite
+from adapters.repairs.repairs import Annotate, Mirror
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.nodes.node_reader import has_finished
 from adapters.service.reconcile.ports import LivePods

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.accounting.repairs import RELEASED
+from adapters.repairs.repairs import RELEASED
 from adapters.service.decide.gang_state import REST
 from adapters.service.reconcile.requeue import WOKEN, PodRequeuer
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from adapters.accounting.answer.judge import CLASSES
 from adapters.accounting.gang_cache import GangCache
+from adapters.answer.judge import CLASSES
 from adapters.dialects.gangs import MIN_AVAILABLE
 from adapters.service.decide.advice.explain import Explanation
 from adapters.service.endpoints.kube_extender import KubeExtender

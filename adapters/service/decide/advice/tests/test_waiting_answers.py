@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.accounting.answer.judge import CLASSES, Judge
+from adapters.answer.judge import CLASSES, Judge
 from adapters.service.decide.advice import waiting_answers as module
 from adapters.service.decide.advice.waiting_answers import (
     AT_ONCE,

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.accounting import lost_ledger
+from adapters.repairs import lost_ledger
 from adapters.service.decide.state.ledger_cache import REMEMBERED, LedgerCache
 from adapters.service.reconcile.nodes.controller import GRACE
 from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed, written

@@ -4,9 +4,9 @@ import asyncio
 
 import msgspec
 
-from adapters.accounting.mirrored_records import unmirrored
 from adapters.dialects import registry
 from adapters.dialects.dra.tests.builders import a_claim, a_share
+from adapters.repairs.mirrored_records import unmirrored
 from adapters.service.reconcile.nodes.tests.pods import NODE, bound
 from adapters.service.reconcile.nodes.tests.test_claims import slices
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig

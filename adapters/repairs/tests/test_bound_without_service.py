@@ -6,9 +6,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.accounting.bound_without_service import late_pods
 from adapters.dialects.allocation_record import MARK
 from adapters.dialects.registry import mirror_mark
+from adapters.repairs.bound_without_service import late_pods
 from adapters.service.reconcile.nodes.controller import unadopted
 from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, bound
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig

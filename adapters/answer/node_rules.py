@@ -7,7 +7,9 @@ nodeunschedulable/node_unschedulable.go (who tolerates the cordon's taint may ru
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
 
 from adapters.wire.kube import (
     KubeNode,
@@ -19,6 +21,8 @@ from adapters.wire.kube import (
     Toleration,
     labels,
 )
+from core.feasibility.node_names import NodeNames
+from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason
 
 CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
@@ -152,3 +156,140 @@ def _number(text: str | None) -> int | None:
         return None
     number = int(text)
     return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+STEP = 500
+"""Nodes that are compared before other calls run: about two milliseconds."""
+
+KEPT = 128
+"""Choices that are kept; a cluster has few node selectors that differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChoice:
+    """The candidate nodes of one pod.
+
+    Attributes:
+        selection: the candidates, in order of the nodes.
+        excluded: why each of the other nodes is none.
+    """
+
+    selection: NodeNames
+    excluded: NodeReasons
+
+
+class NodeChooser:
+    """Finds the candidates of each pod; pods with the same constraints are compared once."""
+
+    def __init__(self, nodes: Mapping[str, KubeNode]) -> None:
+        self._nodes = nodes
+        self._known: dict[Hashable, NodeChoice] = {}
+
+    def steps(self, pod: Pod) -> Generator[None, None, NodeChoice]:
+        """The candidates of a pod; it pauses after every ``STEP`` nodes."""
+        spec = pod.spec
+        selector = tuple(sorted((spec.node_selector or {}).items()))
+        key = (selector, required_affinity(pod), spec.tolerations)
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        excluded: dict[str, Reason] = {}
+        asks = bool(selector) or key[1] is not None
+        for number, (name, node) in enumerate(self._nodes.items(), start=1):
+            if asks or node.spec.unschedulable or node.spec.taints:
+                reason = node_rule(pod, node)
+                if reason is not None:
+                    excluded[name] = reason
+            if number % STEP == 0:
+                yield
+        names = NodeNames(name for name in self._nodes if name not in excluded)
+        choice = NodeChoice(names, NodeReasons.of(excluded))
+        if len(self._known) >= KEPT:
+            self._known.clear()
+        self._known[key] = choice
+        return choice
+
+
+MOST = 8
+"""Sentences about one pod, at most."""
+
+VALUES = 1000
+"""Values of one label that are compared; a label of the host's name has one for each node."""
+
+CLOSE = 0.75
+"""How alike two words are; 1 for the same."""
+
+
+class NodeLabels:
+    """The labels and taints of all nodes.
+
+    Attributes:
+        values: by key of a label, its values, ``VALUES`` at most; one is enough to know the key.
+        taints: that keep pods away, each once.
+    """
+
+    def __init__(self) -> None:
+        self.values: dict[str, dict[str, None]] = {}
+        self.taints: dict[Taint, None] = {}
+
+    def add(self, node: KubeNode) -> None:
+        """Know the labels and taints of one more node."""
+        for key, value in labels(node).items():
+            known = self.values.setdefault(key, {})
+            if len(known) < VALUES:
+                known[value] = None
+        for taint in node.spec.taints or ():
+            self.taints[taint] = None
+
+
+def label_advice(pod: Pod, known: NodeLabels) -> tuple[str, ...]:
+    """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none."""
+    found = dict.fromkeys((*_selector(pod, known), *_affinity(pod, known), *_taints(pod, known)))
+    return tuple(found)[:MOST]
+
+
+def _selector(pod: Pod, known: NodeLabels) -> Iterator[str]:
+    for key, value in sorted((pod.spec.node_selector or {}).items()):
+        yield from _label("spec.nodeSelector", key, (value,), known)
+
+
+def _affinity(pod: Pod, known: NodeLabels) -> Iterator[str]:
+    required = required_affinity(pod)
+    for term in (required.node_selector_terms or ()) if required else ():
+        for each in term.match_expressions or ():
+            yield from _expression(each, known)
+
+
+def _expression(each: SelectorRequirement, known: NodeLabels) -> Iterator[str]:
+    where = "spec.affinity.nodeAffinity"
+    if each.operator == "In":
+        yield from _label(where, each.key, each.values or (), known)
+    elif each.operator in ("Exists", "Gt", "Lt"):
+        yield from _label(where, each.key, (), known)
+
+
+def _label(where: str, key: str, wanted: tuple[str, ...], known: NodeLabels) -> Iterator[str]:
+    """Advice where no node has the key, or none of the values."""
+    values = known.values.get(key)
+    if values is None:
+        yield f"{where}[{key}]: no node has this label{_closest(key, known.values)}"
+    elif wanted and len(values) < VALUES and not any(value in values for value in wanted):
+        for value in wanted:
+            yield f"{where}[{key}]: no node has the value {value!r}{_closest(value, values)}"
+
+
+def _taints(pod: Pod, known: NodeLabels) -> Iterator[str]:
+    """Advice about tolerations of no node's taint, where a similar taint keeps the pod away."""
+    tolerations = pod.spec.tolerations or ()
+    away = {taint.key for taint in known.taints if not tolerated(taint, tolerations)}
+    existing = {taint.key for taint in known.taints}
+    for toleration in tolerations:
+        if toleration.key and toleration.key not in existing:
+            close = _closest(toleration.key, away)
+            if close:
+                yield f"spec.tolerations[{toleration.key}]: no node has this taint{close}"
+
+
+def _closest(word: str, known: Iterable[str]) -> str:
+    found = get_close_matches(word, sorted(known), 1, CLOSE)
+    return f"; did you mean {found[0]}?" if found else ""

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.accounting.answer.label_advice import MOST, NodeLabels, label_advice
+from adapters.answer.node_rules import MOST, NodeLabels, label_advice
 from adapters.wire.kube import KubeNode, Pod
 
 

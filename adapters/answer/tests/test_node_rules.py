@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.accounting.answer.node_rules import node_rule
+from adapters.answer.node_rules import node_rule
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.reason import Cause
 

@@ -10,18 +10,21 @@ from dataclasses import replace
 from functools import partial
 from typing import TypeVar
 
-from adapters.accounting.answer.answer import NO_REASONS, PodAnswer, uncounted_text
-from adapters.accounting.answer.cluster_facts import ClusterFacts
-from adapters.accounting.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
-from adapters.accounting.answer.gang_answer import GangAnswer
-from adapters.accounting.answer.label_advice import NodeLabels, label_advice
-from adapters.accounting.answer.node_choice import STEP, NodeChooser
-from adapters.accounting.answer.scheduler_message import scheduler_message
-from adapters.accounting.answer.standing import committed, standing
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import GangMembers, members_of
-from adapters.accounting.gang_texts import KINDS, together, too_few, too_many
+from adapters.accounting.gang_members import (
+    KINDS,
+    GangMembers,
+    members_of,
+    together,
+    too_few,
+    too_many,
+)
 from adapters.accounting.pod_requests import PodRequest, dialect_name, template_of
+from adapters.answer.answer import NO_REASONS, GangAnswer, PodAnswer, uncounted_text
+from adapters.answer.cluster_facts import ClusterFacts, committed, standing
+from adapters.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
+from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advice
+from adapters.answer.scheduler_message import scheduler_message
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import amounts_of

@@ -5,10 +5,6 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.accounting.initialized_pods import is_initialized, recounted
-from adapters.accounting.node_view import NodeView
-from adapters.accounting.repair_plan import reconcile
-from adapters.accounting.repairs import Recount, repaired
 from adapters.dialects.hami.tests.builders import (
     HAMI,
     a_container,
@@ -21,6 +17,8 @@ from adapters.dialects.hami.tests.builders import (
 )
 from adapters.dialects.metax.dialect import Metax
 from adapters.dialects.tests.builders import ALL
+from adapters.repairs.plan import is_initialized, reconcile, recounted
+from adapters.repairs.repairs import NodeView, Recount, repaired
 from adapters.wire.kube import (
     InitContainerState,
     InitContainerStatus,

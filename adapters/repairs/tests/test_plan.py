@@ -7,19 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.accounting.node_view import NodeView
-from adapters.accounting.repair_plan import drift, reconcile
-from adapters.accounting.repairs import (
+from adapters.dialects.adoption.adopt import adopt
+from adapters.repairs.plan import drift, reconcile
+from adapters.repairs.repairs import (
     Adopt,
     Annotate,
     Describe,
     Keep,
+    NodeView,
     Release,
     ReleaseCause,
     Repair,
     repaired,
 )
-from adapters.dialects.adoption.adopt import adopt
 from adapters.service.reconcile.nodes.tests.pods import (
     GARBLED,
     NODE,

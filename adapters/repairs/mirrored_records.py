@@ -7,13 +7,13 @@ ledger does not ask for is removed: its claim is shown by another pod, or anothe
 
 from collections.abc import Iterator, Sequence
 
-from adapters.accounting.repairs import Mirror
 from adapters.dialects import registry
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import claims_of
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.mirrors import mirrors
+from adapters.repairs.repairs import Mirror
 from adapters.wire.kube import Pod, UnreadPod, annotations
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

@@ -9,35 +9,40 @@ from dataclasses import replace
 
 import msgspec
 
-from adapters.accounting import lost_ledger
-from adapters.accounting.bound_without_service import Late, allocate_late, late_pods, waiting_pods
-from adapters.accounting.initialized_pods import recounted
-from adapters.accounting.mirrored_records import unmirrored
-from adapters.accounting.node_view import NOT_REFUSED, Compare, NodeView, Read
-from adapters.accounting.repairs import (
+from adapters.dialects import allocation_record
+from adapters.dialects.adoption.adopt import adopt, disagreements, unclear_cards
+from adapters.dialects.adoption.kubelet import adopt_from_kubelet
+from adapters.dialects.containers import pod_containers
+from adapters.dialects.dialect import Dialect, DialectError, Result
+from adapters.dialects.dra import DRA
+from adapters.dialects.dra.holders import enlarged
+from adapters.dialects.matching import dialect_of
+from adapters.repairs import lost_ledger
+from adapters.repairs.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.repairs.mirrored_records import unmirrored
+from adapters.repairs.repairs import (
+    NOT_REFUSED,
     Adopt,
     Allocate,
     Annotate,
+    Compare,
     Describe,
     Keep,
+    NodeView,
+    Read,
+    Recount,
     Release,
     ReleaseCause,
     Repair,
     repaired,
 )
-from adapters.dialects import allocation_record
-from adapters.dialects.adoption.adopt import adopt, disagreements, unclear_cards
-from adapters.dialects.adoption.kubelet import adopt_from_kubelet
-from adapters.dialects.dialect import Dialect, DialectError, Result
-from adapters.dialects.dra import DRA
-from adapters.dialects.dra.holders import enlarged
-from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name, labels
 from core.durations import SECOND
 from core.hardware.node import Node
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import KUBELET, Allocation, Grant, Placement
+from core.requests.request import Phase
 
 
 def reconcile(
@@ -319,3 +324,51 @@ def _with(pod: Pod, result: Result) -> Pod:
 
 def _without(values: Mapping[str, str], key: str) -> dict[str, str]:
     return {name: value for name, value in values.items() if name != key}
+
+
+def recounted(
+    ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect]
+) -> tuple[Recount, ...]:
+    """The allocations that count otherwise than the state of their init containers says.
+
+    Args:
+        ledger: of a node, after the other repairs.
+        pods: that are bound to it.
+        dialects: all dialects.
+    """
+    freeing = {dialect.name for dialect in dialects if dialect.frees_init_shares}
+    changes: list[Recount] = []
+    for pod in pods:
+        allocation = ledger.allocations.get(pod.metadata.uid)
+        if allocation is None or allocation.dialect not in freeing:
+            continue
+        if not any(grant.phase is Phase.INIT for grant in allocation.grants):
+            continue
+        changed = replace(allocation, initialized=is_initialized(pod))
+        if changed != allocation and (changed.initialized or _has_room(ledger, changed)):
+            ledger = ledger.adopt(changed)
+            changes.append(Recount(changed))
+    return tuple(changes)
+
+
+def is_initialized(pod: Pod) -> bool:
+    """Whether all init containers of a pod have succeeded; those that run to its end do not count.
+
+    The kubelet writes the status, and no author can.
+    """
+    states = {status.name: status.state for status in pod.status.init_container_statuses or ()}
+    ended = [
+        state is not None and state.terminated is not None and state.terminated.exit_code == 0
+        for member in pod_containers(pod)
+        if member.phase is Phase.INIT
+        for state in (states.get(member.container.name),)
+    ]
+    return bool(ended) and all(ended)
+
+
+def _has_room(ledger: NodeLedger, allocation: Allocation) -> bool:
+    try:
+        ledger.release(allocation.uid).reserve(allocation)
+    except LedgerError:
+        return False
+    return True

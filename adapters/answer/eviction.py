@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from adapters.accounting.answer.answer import PodAnswer
+from adapters.answer.answer import PodAnswer
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
