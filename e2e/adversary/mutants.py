@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from adapters.repairs import plan as repair_plan
 from adapters.dialects import allocation_record
 from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Dialect, Result
@@ -16,6 +15,7 @@ from adapters.dialects.dra.claims import Claim
 from adapters.dialects.registry import mirror_mark
 from adapters.dialects.volcano.keys import ASSIGNED
 from adapters.dialects.volcano.keys import NAME as VOLCANO
+from adapters.repairs import plan as repair_plan
 from adapters.repairs.repairs import NodeView
 from adapters.service.cluster_state import adoption_cache
 from adapters.service.decide.commit import validate
