@@ -34,14 +34,13 @@ def doctor(
 
     Exit status: 0 no findings, 1 warnings or errors, 2 bad input or no answer.
     """
-    from adapters.cli.doctor import command
+    from adapters.cli.doctor.command import examine, exit_status, observe
     from adapters.cli.doctor.finding import as_plain, show
-    from adapters.cli.doctor.reader import observe
     from adapters.cli.input.cluster import call, context_of
     from adapters.cli.output.rows import as_json, as_yaml
 
     with bad_input():
-        findings = command.examine(call(context_of(kubeconfig, context), observe))
+        findings = examine(call(context_of(kubeconfig, context), observe))
     match output:
         case DoctorFormat.TABLE:
             from adapters.cli.output.terminal import standard_output
@@ -52,4 +51,4 @@ def doctor(
             typer.echo(as_json(as_plain(findings)), nl=False)
         case DoctorFormat.YAML:
             typer.echo(as_yaml(as_plain(findings)), nl=False)
-    raise typer.Exit(command.exit_status(findings))
+    raise typer.Exit(exit_status(findings))

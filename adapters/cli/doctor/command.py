@@ -1,7 +1,15 @@
-"""``dragoman doctor``: all checks, and what their findings mean for the exit status."""
+"""``dragoman doctor``: all requests, and all checks of what was read.
 
-from collections.abc import Callable, Iterator
+The requests read, or ask the API server to try something without doing it.
+"""
 
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+from adapters.cli.doctor import objects
 from adapters.cli.doctor.checks import (
     agents,
     certificates,
@@ -13,7 +21,73 @@ from adapters.cli.doctor.checks import (
     webhooks,
 )
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
-from adapters.cli.doctor.observed import Observed
+from adapters.cli.doctor.objects import NetworkPolicy
+from adapters.cli.doctor.observed import (
+    Account,
+    HttpAnswer,
+    Installation,
+    Observed,
+    Permission,
+    scheduler_pods,
+)
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError, read
+from adapters.cluster.api.paths import (
+    CONFIG_MAPS,
+    DEVICE_CLASSES,
+    DEVICES,
+    MUTATING_WEBHOOKS,
+    NODE_LEDGERS,
+    NODES,
+    PODS,
+    Resource,
+    segment,
+)
+from adapters.cluster.objects.lists import list_all
+from adapters.cluster.objects.secret import SecretClient
+from adapters.cluster.watch.selection import Selection
+from adapters.dialects import registry
+from adapters.wire.decode.decoder import Decoder
+from adapters.wire.kube import ConfigMap, DeviceObject
+
+T = TypeVar("T")
+
+_NAMESPACES = Resource("", "v1", "namespaces", namespaced=False)
+_SERVICES = Resource("", "v1", "services")
+_DEPLOYMENTS = Resource("apps", "v1", "deployments")
+_DAEMON_SETS = Resource("apps", "v1", "daemonsets")
+_NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
+_DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
+_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+
+_NO_ANSWER = frozenset({"Unreachable", "Silent", "Broken"})
+
+TRIED_IN = "default"
+"""The namespace of the pod that is created as a dry run."""
+
+_TRIED: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "dragoman-doctor"},
+    "spec": {
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [
+            {
+                "name": "main",
+                "image": "dragoman.invalid/doctor",
+                "resources": {
+                    "limits": {"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-memory": "1"}
+                },
+                "securityContext": {
+                    "allowPrivilegeEscalation": False,
+                    "capabilities": {"drop": ["ALL"]},
+                },
+            }
+        ],
+    },
+}
+
 
 CLEAN, FOUND = 0, 1
 """Exit status: all is as it must be; or there is a warning or an error."""
@@ -33,6 +107,135 @@ CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
     cluster.check_claims,
     permissions.check_claim_schedulers,
 )
+
+
+async def observe(client: KubeClient) -> Observed:
+    """Read a cluster.
+
+    What the user may not read is noted in ``unreadable``; the checks then say what they lack.
+
+    Raises:
+        ClusterError: the API server does not answer, or does not know the user.
+    """
+    reader = _Reader(client)
+    await reader.lists()
+    await reader.details()
+    return reader.seen
+
+
+class _Reader:
+    def __init__(self, client: KubeClient) -> None:
+        self._client = client
+        self.seen = Observed(int(time.time()))
+
+    async def lists(self) -> None:
+        """Read what does not depend on an installation."""
+        seen = self.seen
+        decoder = Decoder(objects.Version)
+        seen.version = read(decoder, await self._client.get("/version")).git_version
+        seen.pods = await self._list(PODS, objects.ProgramPod)
+        seen.nodes = await self._list(NODES, objects.ProgramNode)
+        seen.namespaces = await self._list(_NAMESPACES, objects.Named)
+        seen.services = await self._list(_SERVICES, objects.KubeService)
+        seen.deployments = await self._list(_DEPLOYMENTS, objects.Workload)
+        seen.daemon_sets = await self._list(_DAEMON_SETS, objects.Workload)
+        seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
+        seen.network_policies = await self._list(_NETWORK_POLICIES, NetworkPolicy)
+        seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
+        seen.devices = await self._list(DEVICES, DeviceObject)
+        for name in sorted({name for name, _ in registry.documents()}):
+            selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+            seen.settings += await self._selected(selection, ConfigMap)
+        for label in registry.document_labels():
+            selection = Selection(CONFIG_MAPS, labels=label)
+            seen.labelled += await self._selected(selection, ConfigMap)
+        path = _DEFINITIONS.path("nodeledgers.dragoman.dev")
+        body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
+        seen.definition = read(Decoder(objects.Definition), body) if body else None
+
+    async def details(self) -> None:
+        """Read what belongs to installations and schedulers."""
+        seen = self.seen
+        wanted = {
+            (found.pod.metadata.namespace, found.source.config_map)
+            for found in scheduler_pods(seen.pods)
+            if found.source is not None
+        }
+        wanted |= {(release.namespace, release.name) for release in seen.releases()}
+        wanted |= {(each.metadata.namespace, each.metadata.name) for each in seen.agents()}
+        await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
+        await asyncio.gather(*(self._release(release) for release in seen.releases()))
+        if seen.reads_claims:
+            # the server answers 404 where it does not serve their API
+            listing = self._client.find(DEVICE_CLASSES.collection())
+            body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
+            if body is not None:
+                seen.device_classes = read(Decoder(objects.DeviceClassList), body).items
+        asked = {*permissions.needed(seen), *permissions.needed_for_claims(seen)}
+        await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
+
+    async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:
+        return await self._selected(Selection(resource, optional=True), kind)
+
+    async def _selected(self, selection: Selection, kind: type[T]) -> tuple[T, ...]:
+        listing = list_all(self._client, selection, kind)
+        return tuple(await self._unless_refused(selection.resource.plural, listing) or ())
+
+    async def _unless_refused(self, kind: str, work: Coroutine[Any, Any, T]) -> T | None:
+        try:
+            return await work
+        except ClusterError as error:
+            if error.status == HTTPStatus.UNAUTHORIZED or error.reason in _NO_ANSWER:
+                raise
+            self.seen.unreadable[kind] = error.message
+            return None
+
+    async def _config_map(self, namespace: str, name: str) -> None:
+        path = CONFIG_MAPS.path(name, namespace)
+        body = await self._unless_refused("configmaps", self._client.find(path))
+        if body is not None:
+            found = read(Decoder(ConfigMap), body)
+            self.seen.config_maps[namespace, name] = found
+
+    async def _release(self, release: Installation) -> None:
+        seen, place = self.seen, f"/api/v1/namespaces/{segment(release.namespace)}"
+        ready = self._client.get(f"{place}/services/http:{segment(release.name)}:http/proxy/readyz")
+        seen.ready[str(release)] = await _answer(ready)
+        tried = self._client.create(PODS.collection(TRIED_IN), _TRIED, {"dryRun": "All"})
+        seen.admitted[str(release)] = await _answer(tried)
+        if release.secret:
+            reading = SecretClient(self._client).get(release.namespace, release.secret)
+            secret = await self._unless_refused("secrets", reading)
+            if secret is not None:
+                seen.secrets[release.namespace, release.secret] = secret.data
+
+    async def _review(self, account: Account, permission: Permission) -> None:
+        plural, _, part = permission.resource.partition("/")
+        attributes = {
+            "verb": permission.verb, "group": permission.group, "resource": plural,
+            "subresource": part, "name": permission.name, "namespace": permission.namespace,
+        }  # fmt: skip
+        user = f"system:serviceaccount:{account.namespace}:{account.name}"
+        # kubernetes staging/src/k8s.io/apiserver/pkg/authentication/serviceaccount/util.go
+        accounts = "system:serviceaccounts"
+        groups = ["system:authenticated", accounts, f"{accounts}:{account.namespace}"]
+        body = {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SubjectAccessReview",
+            "spec": {"user": user, "groups": groups, "resourceAttributes": attributes},
+        }
+        asking = self._client.create(_REVIEWS.collection(), body)
+        answer = await self._unless_refused(_REVIEWS.plural, asking)
+        if answer is not None:
+            review = read(Decoder(objects.Review), answer)
+            self.seen.reviews[account, permission] = review.status.allowed
+
+
+async def _answer(work: Coroutine[Any, Any, bytes]) -> HttpAnswer:
+    try:
+        return HttpAnswer(HTTPStatus.OK, (await work).decode(errors="replace"))
+    except ClusterError as error:
+        return HttpAnswer(error.status, error.message)
 
 
 def examine(seen: Observed) -> list[CheckResult]:

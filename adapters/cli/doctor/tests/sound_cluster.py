@@ -17,9 +17,8 @@ import yaml
 
 from adapters.cli.configure.command import configure, default
 from adapters.cli.configure.options import ConfigureOptions, Scheduler
-from adapters.cli.doctor.command import examine
+from adapters.cli.doctor.command import examine, observe
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
-from adapters.cli.doctor.reader import observe
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.tests.server import Reply, Request, client, serving
 from adapters.service.certificates.authority import KeyPair, make_authority, sign
