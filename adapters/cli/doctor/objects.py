@@ -4,11 +4,11 @@ Source: k8s.io/api core/v1, apps/v1, admissionregistration/v1 and networking/v1 
 k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1/types.go.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from adapters.wire.budget import Selector
+from adapters.wire.budget import Selector, matches
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
@@ -366,3 +366,9 @@ class DeviceClassList(Wire, frozen=True, gc=False):
 def labels(item: Workload | Named | ProgramPod) -> Text:
     """An object's labels, empty where it has none."""
     return item.metadata.labels or {}
+
+
+def selects(selector: Selector | None, own: Mapping[str, str]) -> bool:
+    """Whether a selector selects labels; one without any rule selects all."""
+    empty = selector is None or not (selector.match_labels or selector.match_expressions)
+    return empty or matches(selector, own)

@@ -14,10 +14,10 @@ from adapters.cli.doctor.objects import (
     Peer,
     ProgramPod,
     labels,
+    selects,
 )
 from adapters.cli.doctor.observed import Observed, SchedulerPod, scheduler_pods
 from adapters.cli.input.source import InputError, Source
-from adapters.wire.budget import Selector, matches
 
 CHECK = "schedulers"
 
@@ -271,7 +271,7 @@ def closing(
         for each in policies
         if each.metadata.namespace == namespace
         and "Ingress" in (each.spec.policy_types or ("Ingress",))
-        and _selects(each.spec.pod_selector, called)
+        and selects(each.spec.pod_selector, called)
     ]
     open_ports = {None, *ports}
     for rule in (rule for each in selecting for rule in each.spec.ingress or ()):
@@ -295,14 +295,9 @@ def _is_peer(peer: Peer, namespace: str, caller: Caller) -> bool:
         return False
     if peer.namespace_selector is None and caller.namespace != namespace:
         return False
-    return _selects(peer.namespace_selector, caller.namespace_labels) and _selects(
+    return selects(peer.namespace_selector, caller.namespace_labels) and selects(
         peer.pod_selector, caller.labels
     )
-
-
-def _selects(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    empty = selector is None or not (selector.match_labels or selector.match_expressions)
-    return empty or matches(selector, labels)
 
 
 def _is_in(address: str, cidr: str) -> bool:

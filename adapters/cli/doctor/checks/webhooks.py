@@ -8,7 +8,7 @@ import msgspec
 
 from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramPod, Webhook, labels
+from adapters.cli.doctor.objects import ProgramPod, Webhook, labels, selects
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
 from adapters.cli.fleet.settings import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
@@ -16,7 +16,6 @@ from adapters.dialects import registry
 from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.unread_keys import counts
-from adapters.wire.budget import Selector, matches
 
 CHECK = "webhooks"
 
@@ -65,7 +64,11 @@ def webhooks_of(seen: Observed, release: Installation) -> dict[str, Webhook]:
 
 
 def _webhook(seen: Observed, found: Webhook) -> Iterator[CheckResult]:
-    covered = {each.metadata.name for each in seen.namespaces if _selects(found, labels(each))}
+    covered = {
+        each.metadata.name
+        for each in seen.namespaces
+        if selects(found.namespace_selector, labels(each))
+    }
     with_shares = {
         pod.metadata.namespace
         for pod in seen.pods
@@ -95,12 +98,6 @@ def _webhook(seen: Observed, found: Webhook) -> Iterator[CheckResult]:
             "webhooks.namespaceSelector and webhooks.excludedNamespaces choose the namespaces",
         )
     yield ok(CHECK, f"{found.name} covers {len(covered)} of {len(seen.namespaces)} namespaces")
-
-
-def _selects(found: Webhook, own: dict[str, str]) -> bool:
-    selector = found.namespace_selector or Selector()
-    everything = not (selector.match_labels or selector.match_expressions)
-    return everything or matches(selector, own)
 
 
 def _tried(seen: Observed, release: Installation) -> Iterator[CheckResult]:
