@@ -6,31 +6,34 @@ rejected if nothing fits there.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import registry
-from adapters.dialects.dialect import NO_DEFAULTS, AdmissionDefaults, Dialect, DialectError
+from adapters.dialects.dialect import DialectError
 from adapters.dialects.unread_keys import advice
 from adapters.service.decide.commit.card_choice import Committed
 from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
-from adapters.service.endpoints.closed_containers import close_containers
-from adapters.service.endpoints.default_limits import add_limits
 from adapters.service.endpoints.outcomes import (
     CONFLICT,
     ERRORS,
     FORBIDDEN,
     deny,
     failed,
-    unless_invalid,
 )
-from adapters.service.endpoints.required_plugins import required
+from adapters.service.endpoints.pod_admission import (
+    Allow,
+    Deny,
+    PodFacts,
+    decide_pod,
+    required,
+    sharers,
+)
 from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
 from adapters.wire.decode import body
@@ -103,41 +106,18 @@ class Admission:
         review = admission.read_review(content)
         if review.operation != "CREATE" or review.sub_resource:
             return admission.allowed(review.uid)
-        raw = admission.object_of(review)
-        pod = _in_namespace(body.read(raw, _POD), review)
-        dialects = self._service.pod_requests.dialects
-        forged = _forged(pod)
-        if forged is not None:
-            text = f"{forged}: only the scheduler may write this; remove it"
-            return self._deny_pod(pod, review, "forged", text)
-        admitted = unless_invalid(
-            self._decision_log, "admit", pod, lambda: self._read(pod, dialects)
-        )
-        if isinstance(admitted, DialectError):
-            return admission.denied(review.uid, FORBIDDEN, str(admitted))
-        pod_request, added = admitted
-        warnings = advice(pod, dialects)
-        if pod_request is None:
-            return admission.allowed(review.uid, warnings=warnings)
-        is_plain = pod_request.request.plugin is not None
-        if pod.spec.node_name and not is_plain:
-            text = f"spec.nodeName: {pod.spec.node_name!r}: a pod that requests a share of a card "
-            text += "must be scheduled; use spec.nodeSelector or node affinity"
-            return self._deny_pod(pod, review, "node_name", text)
-        too_large = self._service.quotas.too_large(pod_request.request)
-        if too_large is not None and not is_plain:
-            return self._deny_pod(pod, review, "quota", too_large)
-        dialect = pod_request.dialect.name
-        self._decision_log.record(
-            DecisionRecord("admit", Outcome.FITS, full_name(pod), dialect=dialect)
-        )
-        notes = (*pod_request.request.notes, *warnings)
-        if is_plain:  # where it goes is not known yet, and there it may be no pod of ours
-            return admission.allowed(review.uid, warnings=notes)
-        patch = admission.add_entries("annotations", pod.metadata.annotations, added.annotations)
-        patch += add_limits(pod, added.limits)
-        patch += close_containers(raw, _sharers(pod_request), added.variables)
-        return admission.allowed(review.uid, patch, notes)
+        facts = self._pod_facts(review)
+        name, uid = full_name(facts.pod), facts.pod.metadata.uid
+        match decide_pod(facts):
+            case Deny(cause, text):
+                denied = DecisionRecord("admit", Outcome.INVALID, name, uid, cause=cause, text=text)
+                return deny(self._decision_log, review.uid, FORBIDDEN, denied)
+            case Allow(notes, dialect, patch):
+                if dialect:
+                    self._decision_log.record(
+                        DecisionRecord("admit", Outcome.FITS, name, dialect=dialect)
+                    )
+                return admission.allowed(review.uid, patch, notes)
 
     async def bindings(self, content: bytes) -> bytes:
         """A pod is to be bound: commit its cards, and write them into the Binding."""
@@ -332,25 +312,39 @@ class Admission:
         except DialectError:
             return ()
 
-    def _read(
-        self, pod: Pod, dialects: Sequence[Dialect]
-    ) -> tuple[PodRequest | None, AdmissionDefaults]:
-        """What a pod requests, and what to add to it.
-
-        That is the dialect's defaults where the author wrote nothing, and the plugins that the
-        container runtime must ask.
-
-        Raises:
-            DialectError: the request is invalid, or the plugins that the pod requires are.
-        """
-        pod_request = read(pod, dialects)
-        if pod_request is None:
-            return None, NO_DEFAULTS
-        added = pod_request.dialect.admission_defaults(pod, pod_request.request)
-        if not self._required_plugin:
-            return pod_request, added
-        plugins = required(self._required_plugin, _sharers(pod_request), annotations(pod))
-        return pod_request, replace(added, annotations={**added.annotations, **plugins})
+    def _pod_facts(self, review: AdmissionRequest) -> PodFacts:
+        """Gather what the answer to the review of a new pod depends on."""
+        raw = admission.object_of(review)
+        pod = body.read(raw, _POD)
+        # At its creation only the review may have its namespace and name.
+        meta = msgspec.structs.replace(
+            pod.metadata,
+            namespace=review.namespace or pod.metadata.namespace,
+            name=pod.metadata.name or review.name or "(generated)",
+        )
+        pod = msgspec.structs.replace(pod, metadata=meta)
+        forged = _forged(pod)
+        if forged is not None:
+            return PodFacts(raw=raw, pod=pod, forged=forged)
+        dialects = self._service.pod_requests.dialects
+        try:
+            found = read(pod, dialects)
+            if found is None:
+                return PodFacts(raw=raw, pod=pod, advice=advice(pod, dialects))
+            added = found.dialect.admission_defaults(pod, found.request)
+            if self._required_plugin:
+                plugins = required(self._required_plugin, sharers(found), annotations(pod))
+                added = replace(added, annotations={**added.annotations, **plugins})
+        except DialectError as error:
+            return PodFacts(raw=raw, pod=pod, found=error)
+        return PodFacts(
+            raw=raw,
+            pod=pod,
+            found=found,
+            added=added,
+            too_large=self._service.quotas.too_large(found.request),
+            advice=advice(pod, dialects),
+        )
 
     def _mirrored(self, facts: _BindingFacts, committed: Committed) -> Patch | None:
         """The mirrored records that a Binding with the right result lacks; None without one."""
@@ -372,25 +366,6 @@ class Admission:
             *admission.add_entries("annotations", meta.annotations, result.annotations),
             *admission.add_entries("labels", meta.labels, result.labels),
         ]
-
-    def _deny_pod(self, pod: Pod, review: AdmissionRequest, cause: str, text: str) -> bytes:
-        decision = DecisionRecord("admit", Outcome.INVALID, full_name(pod), cause=cause, text=text)
-        return deny(self._decision_log, review.uid, FORBIDDEN, decision)
-
-
-def _sharers(pod_request: PodRequest) -> frozenset[str]:
-    """Names of the containers that request a share."""
-    return frozenset(container.name for container in pod_request.request.containers)
-
-
-def _in_namespace(pod: Pod, review: AdmissionRequest) -> Pod:
-    """The pod as it will be: at its creation only the review may have its namespace and name."""
-    meta = msgspec.structs.replace(
-        pod.metadata,
-        namespace=review.namespace or pod.metadata.namespace,
-        name=pod.metadata.name or review.name or "(generated)",
-    )
-    return msgspec.structs.replace(pod, metadata=meta)
 
 
 def _forged(pod: Pod) -> str | None:

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.endpoints.required_plugins import KEY, required
+from adapters.service.endpoints.pod_admission import KEY, required
 
 LONG = "c" * 54
 
