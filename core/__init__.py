@@ -25,6 +25,6 @@ compares it with a ``NodeLedger``, the node with all allocations, and gives a ``
 >>> fit(second, ledger).text()
 '1 of 1 cards: memory 20 GiB short'
 
-Rooms, each of which imports only later ones: ``feasibility``, ``placement``, ``quota``, ``ledger``,
-``requests``, ``hardware``.
+Rooms, each of which imports only later ones: ``moves``, ``feasibility``, ``placement``, ``quota``,
+``ledger``, ``requests``, ``hardware``.
 """
