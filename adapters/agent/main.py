@@ -29,8 +29,8 @@ from adapters.agent.hook.facts import none_assigned
 from adapters.agent.hook.plugin import NriPlugin
 from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import ContainerReporter, EmitEvent, without_cluster
+from adapters.agent.injection.adjustment import EquipmentSource
 from adapters.agent.injection.cache_dirs import CacheCleaner
-from adapters.agent.injection.equipment import EquipmentSource
 from adapters.agent.injection.profiles import cache_root
 from adapters.agent.kubelet.checkpoint import KubeletAssignments
 from adapters.agent.kubelet.devices import KubeletDevices
@@ -70,13 +70,21 @@ class LocalCards:
 
     @classmethod
     def of(cls, config: AgentConfig, node: str, grants: LedgerGrants) -> "LocalCards":
-        """Read the cards once, and listen to their errors."""
+        """Read the cards once, and again when an error makes one unhealthy."""
         source = hardware_source(config.inventory, node)
         watcher = HardwareWatcher(source)
         watcher.read_first()
         if not isinstance(source, NvmlInventory):
             return cls(source, watcher, None)
-        _start_xid_listener(source, watcher)
+        loop = asyncio.get_running_loop()
+
+        def on_xid(uuid: str, xid: int) -> None:
+            counts = source.health.record_xid(uuid, xid)
+            log_event("card.error", card=uuid, xid=xid, counts=counts)
+            if counts:
+                _call_soon(loop, watcher.nudge)
+
+        XidListener(source.nvml, on_xid).start()
         if not config.mig.cut:
             return cls(source, watcher, None)
         driver = NvmlMigDriver(NvmlMigReader(source.nvml))
@@ -164,7 +172,22 @@ async def run(config: AgentConfig) -> None:
     ledger = _ledger_client(config, node, grants, hardware, kubelet, followers)
     reporter, watchdog = ContainerReporter(emit=ledger.emit), Watchdog()
     equipment = EquipmentSource(grants, vendors, hardware.found, hardware.partitioner)
-    plugin = _plugin(config, grants, equipment, kubelet, followers, reporter, watchdog)
+    policy = Policy(
+        grants,
+        equipment.equipment,
+        frozenset(config.exempt),
+        none_assigned if kubelet.assignments is None else kubelet.assignments.given,
+    )
+    plugin = NriPlugin(
+        Path(config.socket),
+        config.plugin.name,
+        config.plugin.index,
+        policy,
+        watchdog,
+        reporter,
+        configure=equipment.configure,
+        observe=followers.observe,
+    )
 
     work = [plugin.run(), *hardware.work(), *ledger.work]
     if caches is not None:
@@ -186,46 +209,6 @@ async def run(config: AgentConfig) -> None:
     finally:
         watchdog.stop()
     log_event("agent.ended")
-
-
-def _plugin(
-    config: AgentConfig,
-    grants: LedgerGrants,
-    equipment: EquipmentSource,
-    kubelet: KubeletView,
-    followers: Followers,
-    reporter: ContainerReporter,
-    watchdog: Watchdog,
-) -> NriPlugin:
-    policy = Policy(
-        grants,
-        equipment.equipment,
-        frozenset(config.exempt),
-        none_assigned if kubelet.assignments is None else kubelet.assignments.given,
-    )
-    return NriPlugin(
-        Path(config.socket),
-        config.plugin.name,
-        config.plugin.index,
-        policy,
-        watchdog,
-        reporter,
-        configure=equipment.configure,
-        observe=followers.observe,
-    )
-
-
-def _start_xid_listener(inventory: NvmlInventory, watcher: HardwareWatcher) -> None:
-    """Record the cards' errors, and read the hardware again when one makes a card unhealthy."""
-    loop = asyncio.get_running_loop()
-
-    def on_xid(uuid: str, xid: int) -> None:
-        counts = inventory.health.record_xid(uuid, xid)
-        log_event("card.error", card=uuid, xid=xid, counts=counts)
-        if counts:
-            _call_soon(loop, watcher.nudge)
-
-    XidListener(inventory.nvml, on_xid).start()
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:

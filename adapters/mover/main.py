@@ -122,7 +122,12 @@ async def run(
             plans,
             report=lambda error: log.warning("watch.failed", reason=str(error)),
         )
-        work = (watch.run(), events.run(), _stop(mover, stop))
+
+        async def stop_when_set() -> None:
+            await stop.wait()
+            mover.stop()
+
+        work = (watch.run(), events.run(), stop_when_set())
         tasks = [asyncio.create_task(each) for each in work]
         failed: list[BaseException] = []
 
@@ -148,11 +153,6 @@ async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _stop(mover: Mover, stop: asyncio.Event) -> None:
-    await stop.wait()
-    mover.stop()
 
 
 async def _warn_without_the_kind(client: KubeClient, log: Logger) -> None:

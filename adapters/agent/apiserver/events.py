@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 import msgspec
 
@@ -83,7 +84,5 @@ class PodEvents:
     def emit(self, pod: PodSandbox, reason: str, note: str, action: str) -> None:
         """Record a warning about a pod; never waits, never raises."""
         about = EventSubject("Pod", pod.name, pod.namespace or "default", pod.uid)
-        self._loop.call_soon_threadsafe(self._record, about, reason, note, action)
-
-    def _record(self, about: EventSubject, reason: str, note: str, action: str) -> None:
-        self._events.emit(about, reason, note, kind="Warning", action=action)
+        emit = partial(self._events.emit, about, reason, note, kind="Warning", action=action)
+        self._loop.call_soon_threadsafe(emit)

@@ -62,15 +62,17 @@ def desired_status(
 ) -> NodeHardware:
     """Return what the node's status should be."""
     problems = sorted(hardware.problems.items())
-    cards = tuple(_advertised(card, sharing) for card in hardware.cards)
+    cards = tuple(
+        replace(
+            card,
+            slots=sharing.slots,
+            dialects=frozenset(name for name in sharing.dialects if _describes(name, card)),
+        )
+        for card in hardware.cards
+    )
     return NodeHardware(
         cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut
     )
-
-
-def _advertised(card: Card, sharing: SharingConfig) -> Card:
-    dialects = frozenset(name for name in sharing.dialects if _describes(name, card))
-    return replace(card, slots=sharing.slots, dialects=dialects)
 
 
 def _describes(dialect: str, card: Card) -> bool:

@@ -83,7 +83,9 @@ class FileInventory:
             tuple(self._card(entry) for entry in entries),
             {entry.uuid: entry.devices for entry in entries if entry.devices is not None},
             {
-                MigKey(entry.uuid, slot.profile, slot.start): _instance(slot)
+                MigKey(entry.uuid, slot.profile, slot.start): Instance(
+                    slot.uuid, slot.devices, slot.gpu_instance, slot.compute_instance
+                )
                 for entry in entries
                 for slot in entry.instances
             },
@@ -109,7 +111,3 @@ class FileInventory:
             links=tuple(Scope(Level[link.level.upper()], link.name) for link in entry.links),
             names=(entry.model,) if entry.model else (),
         )
-
-
-def _instance(slot: InstanceEntry) -> Instance:
-    return Instance(slot.uuid, slot.devices, slot.gpu_instance, slot.compute_instance)

@@ -131,17 +131,12 @@ class NvmlInventory:
         """Return the groups of connected cards; read again when the set of cards has changed."""
         key = tuple((card.uuid, card.bus_id) for card in cards)
         if key != self._links[0]:
-            numa = {card.uuid: self._numa(card.bus_id) for card in cards}
-            found = {
-                uuid: (*self._numa_scope(numa[uuid]), *belongs)
-                for uuid, belongs in scopes(self.nvml, cards).items()
-            }
+            found = scopes(self.nvml, cards)
+            for card in cards:
+                if (numa := self._numa(card.bus_id)) is not None:
+                    found[card.uuid] = (Scope(Level.NUMA, str(numa)), *found[card.uuid])
             self._links = key, found
         return self._links[1]
-
-    @staticmethod
-    def _numa_scope(numa: int | None) -> tuple[Scope, ...]:
-        return () if numa is None else (Scope(Level.NUMA, str(numa)),)
 
     def _card(self, card: NvidiaCard, *, mig: bool) -> Card:
         return Card(

@@ -187,7 +187,8 @@ class CreateContainerHandler:
             return None
         if isinstance(adjustment, NoGrantYet):
             return adjustment
-        self._answer(creating, adjustment, facts)
+        if self._send(creating, adjustment) and (paths := self.policy.bypass_of(facts)):
+            self.reporter.report_bypass(Bypass(creating.pod, creating.container, paths))
         return None
 
     def _send(self, creating: Creating, adjustment: Adjustment) -> bool:
@@ -201,13 +202,6 @@ class CreateContainerHandler:
         else:
             self.reporter.counters.adjusted += 1
         return True
-
-    def _answer(self, creating: Creating, adjustment: Adjustment, facts: ContainerFacts) -> None:
-        if not self._send(creating, adjustment):
-            return
-        paths = self.policy.bypass_of(facts)
-        if paths:
-            self.reporter.report_bypass(Bypass(creating.pod, creating.container, paths))
 
     def _reject(self, creating: Creating, reason: str, *, late: bool = False) -> None:
         """Answer with an error that keeps the container from starting; from any thread."""

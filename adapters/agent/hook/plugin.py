@@ -5,7 +5,6 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 from adapters.agent.hook.create_container import DEFAULT_TIMEOUT, CreateContainerHandler, WaitBudget
@@ -127,7 +126,11 @@ class NriPlugin:
                 case RegistrationRejected(reason):
                     raise ConnectionRefusedError(f"the runtime rejects the plugin: {reason}")
 
-        activation = loop.call_later(ACTIVATION_TIMEOUT, partial(_require_active, connection))
+        def require_active() -> None:
+            if connection.session.stage is not Stage.ACTIVE:
+                connection.close(TimeoutError(f"not active after {ACTIVATION_TIMEOUT:.0f} s"))
+
+        activation = loop.call_later(ACTIVATION_TIMEOUT, require_active)
         try:
             await asyncio.to_thread(connection.serve, handle)
         finally:
@@ -158,8 +161,3 @@ class NriPlugin:
         bypasses = audit_bypasses(self.policy, event.pods, event.containers)
         self.reporter.report_audit(missing, bypasses)
         log_event(name, containers=containers, missing=len(missing), bypasses=len(bypasses))
-
-
-def _require_active(connection: Connection) -> None:
-    if connection.session.stage is not Stage.ACTIVE:
-        connection.close(TimeoutError(f"not active after {ACTIVATION_TIMEOUT:.0f} s"))

@@ -1,25 +1,36 @@
-"""Translates a container's limits into an adjustment for this node."""
+"""Translates a container's limits into an adjustment for this node, by the hardware that it has."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import is_
 
-from msgspec import Struct, field
+import msgspec
 
-from adapters.agent.hardware.model import Instance
+from adapters.agent.grants import LedgerGrants
+from adapters.agent.hardware.mig_partitioner import MigPartitioner
+from adapters.agent.hardware.model import Hardware, Instance
 from adapters.agent.injection import hami_core as hami
 from adapters.agent.injection.plan import AdjustmentPlan
 from adapters.agent.injection.profiles import VOID, VendorProfile
-from adapters.agent.nri.model import NriContainer, PodSandbox
+from adapters.agent.log import log_event
+from adapters.agent.nri.model import NriContainer, PodSandbox, RuntimeInfo
 from core.hardware.card import Card
 from core.hardware.mig import MigKey, Slice
 from core.hardware.quantity import MIB
 from core.requests.limits import CardLimit, GrantError, Limits
+
+CDI_SINCE = (2, 1)
+"""containerd's first version with CDI devices of plugins; older ones drop them silently."""
+
+_NONE_WITHDRAWN = frozenset[MigKey]()
+_NONE_FAILED: Mapping[MigKey, str] = {}
 
 
 class PartitioningError(GrantError):
     """A MIG instance does not exist yet; the agent is creating it."""
 
 
-class Equipment(Struct, frozen=True):
+class Equipment(msgspec.Struct, frozen=True):
     """The node's hardware, as far as containers can get it.
 
     Attributes:
@@ -34,11 +45,13 @@ class Equipment(Struct, frozen=True):
 
     cards: Mapping[str, Card]
     profiles: Mapping[str, VendorProfile]
-    devices: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    instances: Mapping[MigKey, Instance] = field(default_factory=dict[MigKey, Instance])
+    devices: Mapping[str, tuple[str, ...]] = msgspec.field(
+        default_factory=dict[str, tuple[str, ...]]
+    )
+    instances: Mapping[MigKey, Instance] = msgspec.field(default_factory=dict[MigKey, Instance])
     cdi: bool = False
     creates_instances: bool = False
-    failed_instances: Mapping[MigKey, str] = field(default_factory=dict[MigKey, str])
+    failed_instances: Mapping[MigKey, str] = msgspec.field(default_factory=dict[MigKey, str])
 
     def named_cards(self, words: Collection[str]) -> frozenset[str] | None:
         """Return the cards that the items of a runtime's variable name; None where one is unknown.
@@ -60,6 +73,73 @@ class Equipment(Struct, frozen=True):
         profile = self.profiles.get(card.vendor)
         templates = () if profile is None else profile.card_devices
         return [_for_card(template, uuid, card.index) for template in templates]
+
+
+@dataclass(slots=True)
+class EquipmentSource:
+    """Builds the equipment, and keeps it until one of its sources changes.
+
+    Every source replaces its values and never changes them, so that identity shows a change.
+
+    Attributes:
+        grants: whose cards count where the hardware is not known.
+        profiles: by vendor.
+        hardware: of the node, as last read.
+        partitioner: creates MIG instances; None where the agent creates none.
+        cdi: whether the runtime supports CDI devices of plugins.
+    """
+
+    grants: LedgerGrants
+    profiles: Mapping[str, VendorProfile]
+    hardware: Callable[[], Hardware]
+    partitioner: MigPartitioner | None = None
+    cdi: bool = False
+    _cached: tuple[tuple[object, ...], Equipment] = field(
+        default_factory=lambda: ((), Equipment({}, {}))
+    )
+
+    def equipment(self) -> Equipment:
+        """Return the equipment as it is now; from any thread."""
+        maker = self.partitioner
+        # Before the hardware: an instance is withdrawn until the hardware was read again.
+        withdrawn = _NONE_WITHDRAWN if maker is None else maker.withdrawn
+        failed = _NONE_FAILED if maker is None else maker.failed_instances
+        hardware = self.hardware()
+        ledger_cards = None if hardware.cards else self.grants.cards()
+        sources = (hardware, ledger_cards, withdrawn, failed, self.cdi)
+        cached, equipment = self._cached
+        if len(cached) == len(sources) and all(map(is_, cached, sources)):
+            return equipment
+        instances = hardware.instances
+        if withdrawn:
+            instances = {key: each for key, each in instances.items() if key not in withdrawn}
+        equipment = Equipment(
+            {card.uuid: card for card in hardware.cards} if ledger_cards is None else ledger_cards,
+            self.profiles,
+            hardware.devices,
+            instances,
+            self.cdi,
+            creates_instances=maker is not None,
+            failed_instances=failed,
+        )
+        self._cached = sources, equipment
+        return equipment
+
+    def configure(self, runtime: RuntimeInfo) -> None:
+        """Adapt to a runtime."""
+        self.cdi = supports_cdi(runtime)
+        log_event("nri.configured", runtime=runtime.name, version=runtime.version, cdi=self.cdi)
+
+
+def supports_cdi(runtime: RuntimeInfo) -> bool:
+    """Return whether CDI devices of plugins reach the container; False for unknown runtimes."""
+    if runtime.name != "containerd":
+        return False
+    numbers = runtime.version.removeprefix("v").split(".")
+    try:
+        return (int(numbers[0]), int(numbers[1])) >= CDI_SINCE
+    except (ValueError, IndexError):
+        return False
 
 
 def plan_share(

@@ -62,7 +62,8 @@ def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
         memories.add(memory)
         computes.add(compute)
         if memory:
-            env[f"{MEMORY}_{number}"] = _amount(memory)
+            whole, rest = divmod(memory, MIB)
+            env[f"{MEMORY}_{number}"] = str(memory) if rest else f"{whole}m"
         if compute:
             env[f"{COMPUTE}_{number}"] = str(compute)
     if len(memories) == 1 and 0 not in memories:
@@ -87,7 +88,9 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
     """
     own = cache_dir_name(pod, container.name)
     cache = f"{hami.caches}/{own}"
-    env = {CACHE: f"{hami.cache}/{own}.cache", **_neutralized(container)}
+    names = (variable.partition("=")[0] for variable in container.env)
+    neutralized = {name: NEUTRAL[name] for name in names if name in NEUTRAL}
+    env = {CACHE: f"{hami.cache}/{own}.cache", **neutralized}
     mounts = [
         Mount(LIBRARY, "bind", hami.library, ("rbind", "ro")),
         Mount(hami.cache, "bind", cache, ("rbind", "rw")),
@@ -96,8 +99,9 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
     if hami.preload is Preload.FILE:
         mounts.append(Mount(PRELOAD_FILE, "bind", hami.preload_file, ("rbind", "ro")))
     else:
-        so_far = names_and_values(container.env).get(PRELOAD, "")
-        env[PRELOAD] = _before(LIBRARY, so_far)
+        so_far = re.split(r"[:\s]+", names_and_values(container.env).get(PRELOAD, ""))
+        others = [name for name in so_far if name and name != LIBRARY]
+        env[PRELOAD] = ":".join((LIBRARY, *others))
     return AdjustmentPlan(env, tuple(mounts), shared_dirs=(hami.lock,), scratch_dir=cache)
 
 
@@ -111,17 +115,3 @@ def cache_dir_name(pod: str, container: str) -> str:
         if not _SAFE.fullmatch(name):
             raise GrantError(f"{name!r} is not usable in the name of a folder")
     return f"{pod}_{container}"
-
-
-def _neutralized(container: NriContainer) -> dict[str, str]:
-    names = (variable.partition("=")[0] for variable in container.env)
-    return {name: NEUTRAL[name] for name in names if name in NEUTRAL}
-
-
-def _amount(memory: int) -> str:
-    return str(memory) if memory % MIB else f"{memory // MIB}m"
-
-
-def _before(library: str, preload: str) -> str:
-    others = [name for name in re.split(r"[:\s]+", preload) if name and name != library]
-    return ":".join((library, *others))

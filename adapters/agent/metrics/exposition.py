@@ -40,13 +40,11 @@ def render(families: Iterable[Family]) -> str:
             continue
         lines.append(f"# HELP {family.name} {family.help}")
         lines.append(f"# TYPE {family.name} {family.kind}")
-        lines += [_line(family.name, sample) for sample in family.samples]
+        for sample in family.samples:
+            labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels.items())
+            braces = f"{{{labels}}}" if labels else ""
+            lines.append(f"{family.name}{braces} {sample.value:.15g}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _line(name: str, sample: Sample) -> str:
-    labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels.items())
-    return f"{name}{{{labels}}} {sample.value:.15g}" if labels else f"{name} {sample.value:.15g}"
 
 
 def _escape(value: str) -> str:

@@ -47,7 +47,10 @@ class MetricsServer:
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if len(self._open) >= CONNECTIONS:
-            self._close_oldest()
+            # The one whose request has not arrived for longest, else the oldest one.
+            oldest = next(iter(self._incomplete or self._open))
+            self._forget(oldest)
+            oldest.transport.abort()
         self._open[writer] = self._incomplete[writer] = None
         try:
             await self._serve_one(reader, writer)
@@ -68,12 +71,6 @@ class MetricsServer:
             await writer.drain()
             writer.close()
             await writer.wait_closed()
-
-    def _close_oldest(self) -> None:
-        """Close the connection whose request has not arrived for longest, else the oldest one."""
-        oldest = next(iter(self._incomplete or self._open))
-        self._forget(oldest)
-        oldest.transport.abort()
 
     def _forget(self, writer: asyncio.StreamWriter) -> None:
         self._incomplete.pop(writer, None)

@@ -10,7 +10,7 @@ from adapters.agent.config import AgentConfig, ConfigError, node_name, profiles,
 from adapters.agent.grants import GrantStatus, LedgerGrants
 from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.model import InventoryError
-from adapters.agent.injection.equipment import supports_cdi
+from adapters.agent.injection.adjustment import supports_cdi
 from adapters.agent.injection.profiles import PROFILES, Preload
 from adapters.agent.nri.model import Mount, RuntimeInfo
 from adapters.agent.tests.builders import ledger

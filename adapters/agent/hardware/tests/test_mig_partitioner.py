@@ -21,7 +21,7 @@ from adapters.agent.hardware.model import Hardware, Instance
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hardware.watcher import HardwareWatcher
-from adapters.agent.injection.equipment import EquipmentSource
+from adapters.agent.injection.adjustment import EquipmentSource
 from adapters.agent.injection.profiles import PROFILES
 from adapters.agent.tests.stand_in import begin, nvml
 from core.hardware.card import Card, Mode

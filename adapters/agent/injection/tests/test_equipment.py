@@ -2,7 +2,7 @@ from dataclasses import dataclass, field
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware, Instance
-from adapters.agent.injection.equipment import EquipmentSource
+from adapters.agent.injection.adjustment import EquipmentSource
 from adapters.agent.injection.profiles import PROFILES
 from adapters.agent.nri.model import RuntimeInfo
 from adapters.agent.tests.builders import card, ledger
