@@ -290,6 +290,15 @@ def test_a_status_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
     assert f"MovePlan {NAME}: status cannot be read" in result.stderr
 
 
+@pytest.fixture
+def heeds_interrupts() -> Iterator[None]:
+    """A shell without job control starts what runs in the background with SIGINT ignored."""
+    inherited = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, inherited)
+
+
+@pytest.mark.usefixtures("heeds_interrupts")
 def test_an_interrupted_command_leaves_the_plan_and_says_how_to_stop_it(tmp_path: Path) -> None:
     plans = Plans([status("Held")], reading=lambda: os.kill(os.getpid(), signal.SIGINT))
 
