@@ -210,6 +210,14 @@ def test_one_exclusive_container_of_several_gets_all_compute() -> None:
     assert lost("hami", request) == {"container c: compute": ("30 %", "100 %")}
 
 
+def test_all_memory_of_a_card_is_not_written_in_the_words_of_metax() -> None:
+    half = ContainerRequest("c", 1, memory_percent=FULL, compute=50)
+
+    (written,) = WRITERS["metax"].write(Request("", "default/p", "", (half,)), None).containers
+
+    assert written == {"metax-tech.com/sgpu": 1, "metax-tech.com/vcore": 50}
+
+
 def test_a_percentage_needs_the_memory_of_a_card_in_the_words_of_metax() -> None:
     half = ContainerRequest("c", 1, memory_percent=50, compute=10)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.feasibility import cache as cache_module
@@ -22,10 +22,21 @@ from core.requests.decision import NodeReasons
 from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import NodeKey, Ranking, Request
-from core.tests.builders import a_container, a_grant, a_request, empty, held, like_cards
+from core.tests.builders import a_container, a_grant, a_ledger, a_request, empty, held, like_cards
 from core.tests.strategies import clusters, requests
 
 UNKNOWN = "unknown"
+
+USED = [
+    a_ledger("n0", 2).adopt(held(a_grant("n0-0", 12 * GIB), uid="n0.0", node="n0")),
+    a_ledger("n1", 2).adopt(held(a_grant("n1-0", 12 * GIB), node="n1")),
+    a_ledger("n2", 1).adopt(held(a_grant("n2-0", 12 * GIB), node="n2")),
+    a_ledger("n3", 1, GIB),
+]
+"""The pod of the request holds a card, another pod does, no card is left, a card is too small."""
+
+TWO = a_request(a_container(8 * GIB, name="a"), a_container(7 * GIB, name="b"), uid="n0.0")
+BY_UUID = replace(TWO, allow_uuids=frozenset({"n0-0", "n1-0", "n3-0"}))
 
 
 def obvious(request: Request, ledgers: Iterable[NodeLedger]) -> dict[str, tuple[int, ...] | Reason]:
@@ -69,6 +80,8 @@ keys = st.lists(st.sampled_from(NodeKey), max_size=3, unique=True).map(tuple)
 
 
 @given(clusters(), requests(uid="n0.0"), keys)
+@example(USED, TWO, (NodeKey.FULLEST,))
+@example(USED, BY_UUID, ())
 def test_every_answer_is_that_of_asking_each_node(
     ledgers: list[NodeLedger], request: Request, keys: tuple[NodeKey, ...]
 ) -> None:
@@ -128,6 +141,8 @@ def test_results_of_one_inventory_are_not_given_for_another(
 
 
 @given(clusters(), requests(), st.integers(1, 3))
+@example(USED, TWO, 1)
+@example(USED, replace(TWO, uid="new"), 9)
 def test_warming_in_steps_changes_no_answer(
     ledgers: list[NodeLedger], request: Request, step: int
 ) -> None:
@@ -143,6 +158,8 @@ def test_warming_in_steps_changes_no_answer(
 
 
 @given(clusters(), requests(uid="n0.0"))
+@example(USED, TWO)
+@example(USED, BY_UUID)
 def test_unresolvable_means_that_the_empty_node_is_too_small(
     ledgers: list[NodeLedger], request: Request
 ) -> None:
@@ -160,6 +177,8 @@ def test_unresolvable_means_that_the_empty_node_is_too_small(
 
 
 @given(clusters(), requests(uid="n0.0"), st.sampled_from([1, 100]))
+@example(USED, TWO, 1)
+@example(USED, BY_UUID, 1)
 def test_nodes_of_one_group_are_rejected_alike(
     ledgers: list[NodeLedger], request: Request, step: int
 ) -> None:

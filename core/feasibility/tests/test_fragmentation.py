@@ -110,3 +110,12 @@ def test_of_a_card_in_mig_mode_the_largest_free_slice_counts() -> None:
     (left,) = free_shares(empty(a_mig_card()))
 
     assert (left.free, left.largest, left.stranded) == (4 * GIB, 4 * GIB, 0)
+
+
+def test_a_card_that_some_dialects_cannot_use_is_not_stranded_for_another() -> None:
+    shared = replace(a_card(), dialects=frozenset({"a", "b"}))
+    ledger = empty(shared).adopt(held(a_grant("a", 8 * GIB)))
+
+    (left,) = free_shares(ledger)
+
+    assert (left.largest, left.stranded) == (8 * GIB, 0)

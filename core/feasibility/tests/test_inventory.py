@@ -19,6 +19,7 @@ from core.tests.builders import (
     a_card,
     a_container,
     a_grant,
+    a_ledger,
     a_mig_card,
     a_request,
     empty,
@@ -312,6 +313,20 @@ def test_a_pod_is_found_by_its_nodes() -> None:
     inventory.put(inventory.ledger("n1").adopt(held(a_grant("n1-0"), uid="p", node="n1")))
 
     assert (before, inventory.nodes_of("p")) == ((), ("n1",))
+
+
+def test_the_nodes_of_a_group_are_those_of_its_members() -> None:
+    member = replace(held(a_grant("n-0")), member_of="g")
+    inventory = Inventory([a_ledger().adopt(member), a_ledger("m")])
+    first = inventory.nodes_of_group("g")
+
+    inventory.put(a_ledger("m").adopt(replace(held(a_grant("m-0"), node="m"), member_of="g")))
+    both = inventory.nodes_of_group("g")
+    inventory.put(a_ledger())
+
+    assert (first, both) == ({"n"}, {"n", "m"})
+    assert inventory.nodes_of_group("g") == {"m"}
+    assert inventory.nodes_of_group(None) == frozenset()
 
 
 def test_a_card_in_slices_is_noticed_and_forgotten_with_its_node() -> None:

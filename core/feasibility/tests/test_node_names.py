@@ -57,6 +57,21 @@ def test_rows_follow_the_nodes_that_come_and_go() -> None:
     assert names.rows(an_inventory("n3", "n2")).tolist() == [1, 0]
 
 
+def test_some_names_selected_keep_their_order_and_their_rows() -> None:
+    inventory = an_inventory("n1", "n2")
+    names = NodeNames(["n2", "strange", "n1"])
+    unasked = names.select(np.array([True, False, True]))
+    names.rows(inventory)
+
+    found = names.select(np.array([True, False, True]))
+
+    assert found.names == unasked.names == ("n2", "n1")
+    assert found.name(1) == "n1"
+    assert found.array() == b'["n2","n1"]'
+    assert found.rows(inventory).tolist() == unasked.rows(inventory).tolist() == [1, 0]
+    assert found.select(np.zeros(2, np.bool_)).array() == b"[]"
+
+
 def test_all_names_selected_are_the_same_list() -> None:
     names = NodeNames(["a", "b"])
 

@@ -51,6 +51,17 @@ def test_other_allocations_give_the_ledger_that_they_give_alone(
     assert [*found.allocations] == [one.uid for one in rows]
 
 
+def test_allocations_that_come_and_go_give_the_ledger_that_they_give_alone() -> None:
+    kept, gone = held(a_grant("c0"), uid="kept"), held(a_grant("c0", 2 * GIB), uid="gone")
+    ledger = empty(*like_cards(2)).adopt(kept).adopt(gone)
+    rows = [kept, held(a_grant("c1", 3 * GIB), uid="new")]
+
+    found = ledger.with_allocations(rows, 7, {"default": 3})
+
+    assert found == NodeLedger.restored(ledger.node, rows, 7, {"default": 3})
+    assert [use.memory for use in found.usages] == [GIB, 3 * GIB]
+
+
 def test_allocations_in_another_order_give_the_ledger_that_they_give_alone() -> None:
     first, last = held(a_grant("c0"), uid="first"), held(a_grant("c1"), uid="last")
     ledger = empty(*like_cards(2)).adopt(first).adopt(last)

@@ -3,7 +3,7 @@
 from itertools import combinations
 from math import comb
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.placement.laminar import CardValue, GroupValue, best_value, is_laminar
@@ -25,6 +25,12 @@ def test_fewer_cards_than_asked_have_no_value() -> None:
         st.integers(0, 7), st.tuples(st.integers(-9, 9), st.integers(0, 99)), min_size=1
     ),
     st.integers(1, 8),
+)
+@example(
+    [0b11111111, 0b11111111, 0b1111, 0b11],
+    0b11110111,
+    {position: (position % 3, 1 << position) for position in range(7)},
+    3,
 )
 def test_the_value_is_that_of_the_best_of_all_groups(
     scopes: list[int], idle: int, cards: dict[int, CardValue], count: int

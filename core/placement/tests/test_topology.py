@@ -413,6 +413,15 @@ def test_scores_decide_as_in_hami(seed: Random) -> None:
     assert len(groups) == len({*groups}) == comb(len(order), count)
 
 
+def test_a_single_card_is_the_one_of_the_smallest_sum_of_scores() -> None:
+    scores = ((0, 5, 9, 0), (5, 0, 1, 0), (9, 1, 0, 0), (0, 0, 0, 0))
+    node = replace(tree(4, 2, 2), scores=scores)
+
+    groups = [*linked_groups(choose(node, 1, used=[3], linking=SCORED))]
+
+    assert groups == [(1,), (2,), (0,)]
+
+
 def test_without_scores_levels_count_and_without_the_wish_scores_do_not() -> None:
     node = tree(4, 2, 2)
     scored = replace(node, scores=((0, 0, 9, 0), (0, 0, 0, 0), (9, 0, 0, 0), (0, 0, 0, 0)))

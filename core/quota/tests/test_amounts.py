@@ -111,6 +111,14 @@ def test_what_a_request_counts_at_least(
     assert least(a_request(container), cards) == expected
 
 
+def test_containers_of_one_pod_may_share_a_card_and_count_at_their_peak() -> None:
+    init = replace(a_container(8 * GIB, compute=10, name="init"), phase=Phase.INIT)
+    request = a_request(init, a_container(4 * GIB, compute=30), a_container(2 * GIB, name="b"))
+
+    assert least(request, [a_card("a", memory=16 * GIB)]) == QuotaAmounts(500, 8 * GIB, 30)
+    assert least(request, []) == QuotaAmounts(300, 8 * GIB, 30)
+
+
 @given(st.integers(0, 1 << 32))
 def test_no_allocation_counts_less_than_its_request_at_least(number: int) -> None:
     seed = Random(number)  # noqa: S311

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects import allocation_record
-from adapters.dialects.dialect import DialectError
+from adapters.dialects.dialect import NO_ALLOCATION, DialectError
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.dialect import Volcano
 from adapters.dialects.volcano.tests.builders import (
@@ -183,6 +183,14 @@ def test_a_slice_is_read_as_all_that_it_has() -> None:
     assert grant.compute == 14
     assert grant.slice is not None
     assert (grant.slice.profile, grant.slice.start) == ("1g.5gb", 6)
+
+
+def test_a_pod_that_requests_memory_alone_has_an_allocation_that_no_record_names() -> None:
+    without_number = a_pod(a_container(memory=3000))
+    without_cards = a_pod(a_container(number=0, memory=3000))
+
+    assert volcano().read_adopted(without_number, a_node(idle(2))) is None
+    assert volcano().read_adopted(without_cards, a_node(idle(2))) == NO_ALLOCATION
 
 
 @pytest.mark.parametrize("identity", ["gone", "gone[group1-0]"])
