@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from dataclasses import replace
 
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.dialect import Defaults
@@ -7,6 +8,7 @@ from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.dialects.registry import dialects, documents
 from adapters.dialects.tests import acme
 from adapters.wire.kube import ConfigMap, Metadata
+from core.requests.request import Request
 
 ALL = dialects({}, Defaults())
 
@@ -85,3 +87,11 @@ def test_the_registry_imports_no_implementation() -> None:
     assert {f"{package}.keys" for package in packages} <= {*loaded}
     assert not {f"{package}.dialect" for package in packages} & {*loaded}
     assert not {"numpy", "pydantic", "kubernetes", "fractions"} & {*loaded}
+
+
+def test_a_request_that_states_no_vendor_has_that_of_its_dialects_cards() -> None:
+    request = Request("u", "default/p", "metax", (), vendor=None)
+
+    assert registry.with_vendor(request).vendor == "metax"
+    assert registry.with_vendor(replace(request, vendor="amd")).vendor == "amd"
+    assert registry.with_vendor(replace(request, dialect="strange")).vendor is None

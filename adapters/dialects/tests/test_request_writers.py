@@ -8,7 +8,14 @@ from hypothesis import strategies as st
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
-from adapters.dialects.request_writer import CardFacts, Loss, RequestWriter, losses, removed
+from adapters.dialects.request_writer import (
+    CardFacts,
+    Loss,
+    RequestWriter,
+    losses,
+    removed,
+    unread_amounts,
+)
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, GIB, MIB
@@ -208,6 +215,18 @@ def test_one_exclusive_container_of_several_gets_all_compute() -> None:
     request = Request("", "default/p", "", (part, other), vendor="nvidia")
 
     assert lost("hami", request) == {"container c: compute": ("30 %", "100 %")}
+
+
+def test_an_amount_that_no_request_contains_is_named_and_removed() -> None:
+    limits: dict[str, str | int | float] = {"nvidia.com/gpu": 1, "nvidia.com/priority": 1}
+    pod = Pod(Metadata("p"), PodSpec((Container("c", Resources(limits=limits)),)))
+    info = registry.named("hami")
+    assert info is not None
+
+    assert unread_amounts(pod, WRITERS["hami"]) == [
+        Loss("container c: nvidia.com/priority", "1", "removed")
+    ]
+    assert info.texts(WRITERS["hami"]) >= info.result_keys
 
 
 def test_all_memory_of_a_card_is_not_written_in_the_words_of_metax() -> None:

@@ -611,3 +611,24 @@ def test_two_linked_containers_find_the_one_division_that_serves_both() -> None:
     ledger = NodeLedger.of(replace(empty(*like_cards(4)).node, partitions=table))
 
     assert cards_of(fit(request, ledger)) == ["c0", "c1", "c2", "c3"]
+
+
+def test_linked_containers_that_fit_alone_but_not_together_are_refused() -> None:
+    container = replace(a_container(count=2), linked=True, exclusive=True)
+    request = a_request(replace(container, name="x"), replace(container, name="y"))
+
+    assert refused(fit(request, empty(*like_cards(3)))).cause is Cause.TOGETHER
+
+
+def test_linked_slices_come_from_one_card_where_another_container_needs_the_other_card() -> None:
+    linked = replace(a_container(2 * GIB, count=2), linked=True)
+    request = replace(
+        a_request(linked, a_container(4 * GIB, name="whole")),
+        modes=frozenset({Mode.MIG}),
+        several_slices=True,
+    )
+
+    found = cards_of(fit(request, empty(a_mig_card("a"), a_mig_card("b", 1))))
+
+    assert sorted(found[:2]) == [found[0]] * 2
+    assert found[2] not in found[:2]

@@ -11,6 +11,7 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
 from core.requests.request import ContainerRequest, Request
+from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, empty, held, like_cards, unreadable
 from core.tests.strategies import ledgers
 
@@ -112,10 +113,10 @@ def test_of_a_card_in_mig_mode_the_largest_free_slice_counts() -> None:
     assert (left.free, left.largest, left.stranded) == (4 * GIB, 4 * GIB, 0)
 
 
-def test_a_card_that_some_dialects_cannot_use_is_not_stranded_for_another() -> None:
+def test_memory_beside_an_online_task_is_stranded_for_normal_ones_in_every_dialect() -> None:
     shared = replace(a_card(), dialects=frozenset({"a", "b"}))
-    ledger = empty(shared).adopt(held(a_grant("a", 8 * GIB)))
+    online = replace(held(a_grant("a", 8 * GIB)), terms=SharingTerms(TaskClass.ONLINE))
 
-    (left,) = free_shares(ledger)
+    (left,) = free_shares(empty(shared).adopt(online))
 
-    assert (left.largest, left.stranded) == (8 * GIB, 0)
+    assert (left.free, left.largest, left.stranded) == (8 * GIB, 0, 8 * GIB)

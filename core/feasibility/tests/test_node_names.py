@@ -66,7 +66,7 @@ def test_some_names_selected_keep_their_order_and_their_rows() -> None:
     found = names.select(np.array([True, False, True]))
 
     assert found.names == unasked.names == ("n2", "n1")
-    assert found.name(1) == "n1"
+    assert (len(found), found.name(1)) == (2, "n1")
     assert found.array() == b'["n2","n1"]'
     assert found.rows(inventory).tolist() == unasked.rows(inventory).tolist() == [1, 0]
     assert found.select(np.zeros(2, np.bool_)).array() == b"[]"

@@ -57,6 +57,16 @@ def by_kubelet(*cards: str, uid: str = "served") -> Allocation:
     return replace(unreadable(uid, cards), dialect=KUBELET, unread=KUBELET_CHOOSES)
 
 
+def test_a_node_without_cards_has_no_reason_beside_one_that_does_not_fit() -> None:
+    taken = empty(a_card(), name="taken").adopt(held(a_grant(), node="taken"))
+    inventory = Inventory([empty(name="bare"), taken])
+
+    for request in (plain(), replace(plain(), allow_uuids=frozenset({"a"}))):
+        evaluation = FeasibilityCache().evaluate(request, inventory)
+        assert evaluation.reasons(["bare", "taken"]).keys() == {"taken"}
+        assert evaluation.explain(NodeNames(["bare", "taken"])).keys() == {"taken"}
+
+
 def test_a_node_without_cards_fits_and_gives_none() -> None:
     for share in PluginShare:
         assert fit(plain(share), empty()) == Placement("n", ())
