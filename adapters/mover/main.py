@@ -14,9 +14,8 @@ import msgspec
 import structlog
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import KubeCredentials
+from adapters.cluster.api.credentials import KubeCredentials, own_credentials
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.kubeconfig import own_credentials
 from adapters.cluster.api.paths import MOVE_PLANS
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.events import EventRecorder

@@ -18,9 +18,8 @@ from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import load
+from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.kubeconfig import KubeContext, choose, files_of
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICES,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.status import Status
 
     from adapters.cli.input.cluster import PodEvent
-    from adapters.cluster.api.kubeconfig import KubeContext
+    from adapters.cluster.api.credentials import KubeContext
     from adapters.wire.kube import Pod
 
 DEFAULT_NAMESPACE = "default"

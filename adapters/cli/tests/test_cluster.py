@@ -1,13 +1,16 @@
 """Reading a live cluster as kubectl would reach it."""
 
+import json
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from adapters.cli.fleet.settings import documents
 from adapters.cli.input.cluster import context_of, read_cluster
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
+from adapters.cli.main import app
 from adapters.cli.tests.api_server import PATHS, ApiServer, api_server
 from adapters.cli.tests.builders import Plain, device, node, pod, volcano
 
@@ -54,6 +57,30 @@ def test_hamis_settings_are_found_by_their_label(tmp_path: Path) -> None:
     assert list(found.config_maps) == ["gpu/gpu-hami-scheduler-device"]
     read_by_commands = documents(found.config_maps)
     assert read_by_commands == {("hami-scheduler-device", key): {"nvidia": {"defaultMemory": 7}}}
+
+
+def test_a_credential_helper_that_fails_ends_the_command_in_one_line_without_a_request(
+    tmp_path: Path,
+) -> None:
+    helper = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": "/bin/false",
+        "interactiveMode": "Never",
+        "installHint": "log in first",
+    }
+    with api_server(tmp_path, node("n1")) as server:
+        content = json.loads(server.kubeconfig.read_text())
+        content["users"] = [
+            {"name": each["name"], "user": {"exec": helper}} for each in content["users"]
+        ]
+        server.kubeconfig.write_text(json.dumps(content))
+        result = CliRunner().invoke(app, ["top", "--kubeconfig", str(server.kubeconfig)])
+
+    assert (result.exit_code, server.verbs) == (2, [])
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("dragoman: ")
+    assert line.endswith("credential helper /bin/false: process returned 1; log in first")
 
 
 def test_no_request_changes_anything(tmp_path: Path) -> None:

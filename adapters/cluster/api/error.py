@@ -19,6 +19,10 @@ TOO_MANY = 429
 UNAUTHORIZED = 401
 FORBIDDEN = 403
 UNANSWERED = 0
+
+CREDENTIALS = "Credentials"
+"""The reason of an error before the first request: there are no credentials for one."""
+
 SERVER_ERROR = 500
 
 
@@ -28,7 +32,7 @@ class ClusterError(ConnectionError):
     Attributes:
         status: the HTTP status; 0 where there was no answer.
         reason: the server's word, such as ``Conflict``; without an answer ours: ``Unreachable``,
-            ``Silent``, ``Broken``, ``Garbage``.
+            ``Silent``, ``Broken``, ``Garbage``, ``Credentials``.
         message: the server's sentence, or ours.
         uncertain: whether the server may have carried out the request.
         retry_after: seconds that the server asks to wait, or None.
@@ -45,7 +49,8 @@ class ClusterError(ConnectionError):
         retry_after: float | None = None,
         causes: tuple[str, ...] = (),
     ) -> None:
-        super().__init__(f"{status} {reason}: {message}" if status else f"no answer: {message}")
+        unanswered = message if reason == CREDENTIALS else f"no answer: {message}"
+        super().__init__(f"{status} {reason}: {message}" if status else unanswered)
         self.status = status
         self.reason = reason
         self.message = message

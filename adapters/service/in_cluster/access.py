@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.credentials import KubeCredentials
+from adapters.cluster.api.credentials import KubeCredentials, own_credentials
 from adapters.cluster.api.error import NOT_FOUND, ClusterError
-from adapters.cluster.api.kubeconfig import own_credentials
 from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.service.observe.decision_log import Logger
 from adapters.service.settings.settings import SettingsError

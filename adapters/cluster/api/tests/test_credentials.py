@@ -48,21 +48,80 @@ def test_a_kubeconfig_without_a_token_gives_none(tmp_path: Path) -> None:
     assert made.context.check_hostname
 
 
-def test_an_exec_plugin_is_run(tmp_path: Path) -> None:
-    answer = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "kind": "ExecCredential",
-        "status": {"token": "from-plugin"},
-    }
-    plugin = {
-        "apiVersion": "client.authentication.k8s.io/v1",
-        "command": "/bin/echo",
-        "args": [json.dumps(answer)],
-        "interactiveMode": "Never",
-    }
-    made = load(KubeconfigSource(kubeconfig(tmp_path, "http://127.0.0.1:1", {"exec": plugin})))
+HINT = "install it with:\n  gcloud components install"
 
-    assert header(made) == "Bearer from-plugin"
+
+def with_helper(folder: Path, server: str = "http://127.0.0.1:1", **plugin: object) -> Path:
+    """A kubeconfig whose user has a credential helper."""
+    helper = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "interactiveMode": "Never",
+        "installHint": HINT,
+        **plugin,
+    }
+    return kubeconfig(folder, server, {"exec": helper})
+
+
+OLD = "2026-01-01T00:00:00Z"
+
+
+def answer_of(status: dict[str, str]) -> dict[str, object]:
+    """What a credential helper prints."""
+    version = "client.authentication.k8s.io/v1"
+    return {"apiVersion": version, "kind": "ExecCredential", "status": status}
+
+
+def test_a_credential_helper_is_run(tmp_path: Path) -> None:
+    answer = json.dumps(answer_of({"token": "from-helper"}))
+    made = load(KubeconfigSource(with_helper(tmp_path, command="/bin/echo", args=[answer])))
+
+    assert header(made) == "Bearer from-helper"
+
+
+def test_a_credential_helper_may_give_a_certificate(tmp_path: Path) -> None:
+    answer = json.dumps(answer_of({"clientCertificateData": "no", "clientKeyData": "no"}))
+    file = with_helper(tmp_path, "https://127.0.0.1:1", command="/bin/echo", args=[answer])
+
+    with pytest.raises(ClusterError, match="a certificate cannot be read"):
+        load(KubeconfigSource(file))
+
+
+@pytest.mark.parametrize(
+    ("command", "script", "problem"),
+    [
+        ("no-such-helper", "", "no-such-helper: No such file or directory"),
+        (
+            "/bin/sh",
+            "echo please >&2; echo log in >&2; exit 3",
+            "process returned 3. please log in",
+        ),
+        ("/bin/sh", "echo nothing", "failed to decode process output"),
+        ("/bin/sh", "echo '{}'", "malformed response. missing key 'apiVersion'"),
+        ("/bin/sh", f"echo '{json.dumps(answer_of({}))}'", "has neither a token nor a cert"),
+    ],
+)
+def test_a_credential_helper_that_fails_is_an_error_of_one_line_with_its_hint(
+    tmp_path: Path, command: str, script: str, problem: str
+) -> None:
+    """No request may be sent without the user's credentials: it would be one of an anonymous."""
+    file = with_helper(tmp_path, command=command, args=["-c", script])
+
+    with pytest.raises(ClusterError) as refusal:
+        load(KubeconfigSource(file))
+
+    assert problem in refusal.value.message
+    assert refusal.value.message.endswith("; install it with: gcloud components install")
+    assert len(refusal.value.message.splitlines()) == 1
+
+
+def test_a_credential_helper_that_fails_later_is_an_error_too(tmp_path: Path) -> None:
+    """The first credentials have expired already."""
+    count, answer = tmp_path / "count", answer_of({"token": "t", "expirationTimestamp": OLD})
+    script = f"test ! -e {count} || exit 1; touch {count}; echo '{json.dumps(answer)}'"
+    made = load(KubeconfigSource(with_helper(tmp_path, command="/bin/sh", args=["-c", script])))
+
+    with pytest.raises(ClusterError, match="process returned 1"):
+        header(made)
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{", "kind: Config", "\x00", '{"contexts": 3}'])

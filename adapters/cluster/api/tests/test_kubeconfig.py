@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.cluster.api.credentials import load
+from adapters.cluster.api.credentials import choose, load
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.kubeconfig import choose
 
 
 def write(
