@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
+from core.feasibility.refused_evaluation import RefusedEvaluation
 from core.feasibility.result_table import CLASSES, ResultTable
 from core.requests.request import Request
 
@@ -52,7 +53,9 @@ class FeasibilityCache:
         elif len(self._tables) > SIGNATURES:
             del self._tables[next(iter(self._tables))]
         table.renumber()
-        return NodeEvaluation(request, table, unreadable, refusal)
+        if refusal is not None:
+            return RefusedEvaluation(request, table, unreadable, refusal)
+        return NodeEvaluation(request, table, unreadable)
 
 
 def request_signature(request: Request) -> Hashable:

@@ -60,26 +60,23 @@ class NodeEvaluation:
     What the pod of the request holds itself counts as free. Every answer is that of ``fit``; the
     capacity columns of the inventory exclude most nodes, and results by class spare most others.
 
-    A quota's refusal rejects the request on every node, and no eviction helps, but for nodes that
-    give the pod none of their cards: there nothing counts in a quota.
-
     Attributes:
         request: what the pod asks for.
         inventory: the nodes.
-        refusal: why the quota of the namespace refuses the request, as a sentence; else None.
+        refusal: why the quota of the namespace refuses the request (``RefusedEvaluation``).
     """
+
+    refusal: str | None = None
 
     def __init__(
         self,
         request: Request,
         table: ResultTable,
         unreadable: Collection[str] = (),
-        refusal: str | None = None,
     ) -> None:
         inventory = table.inventory
         self.request = request
         self.inventory = inventory
-        self.refusal = refusal
         self._table = table
         self._unreadable = unreadable
         self._own = frozenset(inventory.nodes_of(request.uid)) | inventory.nodes_of_group(
@@ -100,7 +97,7 @@ class NodeEvaluation:
         Returns:
             whether no class is left without a result.
         """
-        if self.refusal is not None or self._is_exact or self._by_uuid:
+        if self._is_exact or self._by_uuid:
             return True
         stale = self._possible[rows] & self._table.stale(rows) & ~self._are_alone(rows)
         for row in rows[stale].tolist():
@@ -121,7 +118,7 @@ class NodeEvaluation:
         Returns:
             whether no node is left without a class.
         """
-        if self.refusal is not None or self._by_uuid:
+        if self._by_uuid:
             return True
         known = self.inventory.node_classes()[rows] != NO_CLASS
         missing = rows[~known & (rows < len(self.inventory))]
@@ -139,8 +136,6 @@ class NodeEvaluation:
         Returns:
             whether no node is left without a result.
         """
-        if self.refusal is not None:
-            return True
         alone = self._are_alone(rows) & (rows < len(self.inventory))
         for row in rows[self._table.stale(rows) & ~alone & (rows < len(self.inventory))].tolist():
             class_id = self.inventory.node_class(self.inventory.name(row))
@@ -170,8 +165,6 @@ class NodeEvaluation:
         Args:
             rows: of the nodes; ``classify`` has returned True for them.
         """
-        if self.refusal is not None:
-            return np.zeros(rows.size, np.int64)
         alone = self._are_alone(rows)
         if not self._unreadable and not self._by_uuid:
             alone &= rows != len(self.inventory)
@@ -180,8 +173,6 @@ class NodeEvaluation:
 
     def fitting(self, rows: Rows) -> Mask:
         """Which of some nodes the request fits, in the order of the rows."""
-        if self.refusal is not None:
-            return self.untouched(rows)
         possible: Mask = self._possible[rows]
         if self._is_exact:
             return possible
@@ -191,8 +182,6 @@ class NodeEvaluation:
 
     def ranks(self, rows: Rows) -> Numbers:
         """How good some nodes are beside each other: more is better, 0 where it does not fit."""
-        if self.refusal is not None:
-            return self.untouched(rows).astype(np.int64)
         if self._is_exact and not self._ranks_cards:
             possible = self._possible[rows]
             keys = self.request.ranking.nodes
@@ -224,8 +213,6 @@ class NodeEvaluation:
         """Whether the request fits one node."""
         if self.is_untouched(name):
             return True
-        if self.refusal is not None:
-            return False
         return bool(self._possible[self.inventory.row(name)]) and self._fits_exactly(name)
 
     def values(self, name: str) -> tuple[int, ...] | None:
@@ -235,7 +222,7 @@ class NodeEvaluation:
         """
         if self.is_untouched(name):
             return ()
-        if self.refusal is not None or not self._possible[self.inventory.row(name)]:
+        if not self._possible[self.inventory.row(name)]:
             return None
         if self._is_exact and not self._ranks_cards:
             value = load(self.inventory.ledger(name), self.request.ranking.weights)
@@ -262,9 +249,6 @@ class NodeEvaluation:
         Args:
             selection: the nodes to choose from; None for all. Of equally good ones the first wins.
         """
-        if self.refusal is not None:
-            first = next(filter(self.is_untouched, self._names(selection)), None)
-            return None if first is None else Placement(first, ())
         rows = self._rows(selection)
         for group in self.inventory.ranked(self.request, rows[self._possible[rows]]):
             name = self._best_of(group)
@@ -279,9 +263,7 @@ class NodeEvaluation:
         Args:
             selection: the nodes; None for all. An unknown one counts as one without cards.
         """
-        names = self._names(selection)
-        if self.refusal is not None:
-            return NodeReasons.of(self.reasons(names))
+        names = self.names(selection)
         rows = self._rows(selection)
         alone = self._are_alone(rows)
         ids = self._result_ids(rows, ~alone)
@@ -310,15 +292,13 @@ class NodeEvaluation:
         Nodes that fit are left out. Past ``EXPLAINED`` classes a reason has no counts of cards.
         """
         return {
-            name: Rejection(reason, self._is_unresolvable(name))
+            name: Rejection(reason, self.is_unresolvable(name))
             for name, reason in self.reasons(names, EXPLAINED).items()
         }
 
     def resolvable(self, names: Iterable[str]) -> list[str]:
         """Return the nodes, of some, that the request would fit if they were empty."""
-        if self.refusal is not None:
-            return []
-        return [name for name in names if not self._is_unresolvable(name)]
+        return [name for name in names if not self.is_unresolvable(name)]
 
     def reasons(self, names: Iterable[str], max_classes: int | None = None) -> dict[str, Reason]:
         """Why the request does not fit some nodes; those that fit are left out.
@@ -330,12 +310,6 @@ class NodeEvaluation:
                 that was not evaluated before counts as rejected without being evaluated, so set a
                 bound only for nodes that do not fit.
         """
-        if self.refusal is not None:
-            return {
-                name: Reason(name, 0, cause=Cause.QUOTA, detail=self.refusal)
-                for name in names
-                if not self.is_untouched(name)
-            }
         reasons: dict[str, Reason] = {}
         explained: set[Hashable] = set()
         for name in names:
@@ -454,7 +428,8 @@ class NodeEvaluation:
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
         return Reason("", 0, cause=cause)
 
-    def _names(self, selection: NodeNames | None) -> Sequence[str]:
+    def names(self, selection: NodeNames | None) -> Sequence[str]:
+        """Return the names of a selection; all names of the inventory without one."""
         return self.inventory.names() if selection is None else selection.names
 
     def _rows(self, selection: NodeNames | None) -> Rows:
@@ -472,10 +447,8 @@ class NodeEvaluation:
         rows = group.tolist() if not self._is_exact else group[:1].tolist()
         return next(filter(self._fits_exactly, map(self.inventory.name, rows)), None)
 
-    def _is_unresolvable(self, name: str) -> bool:
+    def is_unresolvable(self, name: str) -> bool:
         """Whether the request would not fit either if the node were empty."""
-        if self.refusal is not None:
-            return True
         ledger = self.inventory.get(name)
         if ledger is None:
             return name not in self._unreadable
