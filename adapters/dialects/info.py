@@ -67,6 +67,8 @@ class DialectInfo:
         mirror: the annotation in which the ecosystem's scheduler counts what pods of other dialects
             have (``adapters.dialects.mirrors``); None where it counts no such record.
         pod_annotations: annotations that authors of pods may set.
+        kept_annotations: those of ``pod_annotations`` that only schedulers may change once the pod
+            exists, because other pods of its cards depend on them.
         pod_resources: resources that pods may request, by their default names.
         resources_beside: resources that the ecosystem's scheduler allocates beside the cards, and
             states in a record that the dialect writes too.
@@ -88,6 +90,7 @@ class DialectInfo:
     runtime_hook: RuntimeHook | None = None
     mirror: str | None = None
     pod_annotations: frozenset[str] = frozenset()
+    kept_annotations: frozenset[str] = frozenset()
     pod_resources: frozenset[str] = frozenset()
     resources_beside: frozenset[str] = frozenset()
     node_sources: tuple[str, ...] = ()

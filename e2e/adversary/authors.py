@@ -6,7 +6,7 @@ from random import Random
 
 from e2e.adversary import claims, scheduling
 from e2e.adversary.pods import Mood, random_pod
-from e2e.adversary.wanted import APP_CLASS, QOS
+from e2e.adversary.terms import APP_CLASS, QOS
 from e2e.adversary.world import World, refused
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import PODS

@@ -56,9 +56,7 @@ def given(pod: Object, cards: Sequence[Card]) -> tuple[list[Held], list[str]]:
                 memory if slot is None else slot.memory,
                 compute,
                 part.exclusive,
-                asked.task_class,
-                asked.qos,
-                asked.group,
+                asked.terms,
                 slot,
                 part.turn,
             )

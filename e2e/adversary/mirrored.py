@@ -146,7 +146,8 @@ def taken_of(held: Sequence[Held], cards: Sequence[Card]) -> list[Taken]:
 
 def _takes_all(one: Held) -> bool:
     """Whether a peer's record cannot say beside which other pods this one may be."""
-    return one.exclusive or one.task_class != "normal" or one.qos not in (None, "best-effort")
+    terms = one.terms
+    return one.exclusive or terms.task_class != "normal" or terms.qos not in (None, "best-effort")
 
 
 def _whole(card: Card, places: int) -> Taken:

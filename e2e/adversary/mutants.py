@@ -42,7 +42,8 @@ from core.ledger.usage import CardShare, CardUsage
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
 from core.requests.request import Phase, Request
-from core.requests.sharing import TaskClass
+from core.requests.sharing import ANY_TERMS
+from e2e.adversary.terms import MISSING
 
 Case = tuple[Card, CardUsage, CardShare]
 """The arguments of ``first_conflict``."""
@@ -70,6 +71,12 @@ def _shares(change: Callable[[CardShare], CardShare]) -> Callable[[], None]:
         return card, replace(use, shares=tuple(map(change, use.shares))), change(new)
 
     return _blind(each)
+
+
+def _without_term(field: str) -> Callable[[], None]:
+    """The shares have the default of one of their terms."""
+    default = {field: getattr(ANY_TERMS, field)}
+    return _shares(lambda share: replace(share, terms=replace(share.terms, **default)))
 
 
 def _memory(card: Card, use: CardUsage, new: CardShare) -> Case:
@@ -226,11 +233,7 @@ MUTANTS: dict[str, Callable[[], None]] = {
     "slots": _blind(_slots),
     "compute": _blind(_compute),
     "exclusive": _shares(lambda share: replace(share, exclusive=False)),
-    "groups": _shares(lambda share: replace(share, terms=replace(share.terms, group=None))),
-    "QoS": _shares(lambda share: replace(share, terms=replace(share.terms, qos=None))),
-    "classes": _shares(
-        lambda share: replace(share, terms=replace(share.terms, task_class=TaskClass.NORMAL))
-    ),
+    **{rule: _without_term(field) for rule, (field, _) in MISSING.items()},
     "unknown": _shares(lambda share: replace(share, blocked=False)),
     "slices": _slices,
     "layouts": _mixed,

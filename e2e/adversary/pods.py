@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Self
 
-from e2e.adversary.wanted import APP_CLASS, GROUP, MEMORY, MODE, QOS, SPREAD
+from e2e.adversary.terms import APP_CLASS, QOS, STATED
+from e2e.adversary.wanted import MEMORY, MODE
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import pod
 from e2e.harness.names import CORE, RATIO
 
-KINDS = ("volcano", "spread", "mig", "pair", "koordinator", "metax", "class", "hami", "init")
+KINDS = ("volcano", *STATED, "mig", "pair", "koordinator", "metax", "class", "hami", "init")
 SIZES = (1000, 3000, 6000, 9000)
 COMPUTES = (0, 10, 10, 30, 60, 100)
 
@@ -76,8 +77,8 @@ def _request(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """Limits and annotations."""
     match kind:
-        case "spread":
-            texts = {SPREAD: "spread", GROUP: dice.choice(("red", "blue"))}
+        case _ if kind in STATED:
+            texts = STATED[kind](dice)
             return _volcano(dice.choice((1, 2)), 1000, 0), texts
         case "mig":
             size = dice.choice((5000, 9000, 15000, 30000))

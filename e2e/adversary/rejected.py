@@ -233,7 +233,7 @@ class History:
         for part in asked.parts:
             count = 0
             for card in place.cards:
-                more = _Part(card.uuid, part.memory_on(card.memory), part.compute, asked.qos)
+                more = _Part(card.uuid, part.memory_on(card.memory), part.compute, asked.terms.qos)
                 if count < part.count and _is_free(place, [*added, more]):
                     added.append(more)
                     count += 1

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from e2e.adversary.cards import LAYOUTS, SLICE_MEMORY, Card
+from e2e.adversary.terms import ANY_TERMS, Terms, broken_terms
 
 FULL = 100
 
@@ -50,9 +51,7 @@ class Held:
         memory: MiB.
         compute: percent.
         exclusive: no other pod may have a share of the card.
-        task_class: of the pod.
-        qos: of the pod; None where every policy suits.
-        group: of the pod; None for none.
+        terms: on which the pod shares its cards.
         part: on a card in MIG mode.
         turn: when its container runs: ``main``, ``init`` before that, or ``always``.
     """
@@ -62,9 +61,7 @@ class Held:
     memory: int
     compute: int
     exclusive: bool = False
-    task_class: str = "normal"
-    qos: str | None = None
-    group: str | None = None
+    terms: Terms = ANY_TERMS
     part: Slice | None = None
     turn: str = "main"
 
@@ -105,24 +102,13 @@ def _between(left: Held, right: Held) -> list[str]:
         texts.append(f"slices: {left.part} and {right.part}")
     if left.pod == right.pod:
         return texts
-    if not _classes_agree(left, right):
-        texts.append(f"classes: {left.task_class} beside {right.task_class}")
+    texts += broken_terms(left.terms, right.terms)
     if not (_lends(left, right) and _lends(right, left)):
         texts.append("exclusive: in company")
-    if None not in (left.qos, right.qos) and left.qos != right.qos:
-        texts.append(f"QoS: {left.qos} beside {right.qos}")
-    if left.group is not None and left.group == right.group:
-        texts.append(f"groups: two pods of {left.group}")
     return texts
-
-
-def _classes_agree(left: Held, right: Held) -> bool:
-    """Normal tasks share with normal ones only."""
-    return ("normal" in (left.task_class, right.task_class)) == (
-        left.task_class == right.task_class == "normal"
-    )
 
 
 def _lends(owner: Held, guest: Held) -> bool:
     """Whether a share allows another: only an offline task lends a card that it has alone."""
-    return not owner.exclusive or (owner.task_class, guest.task_class) == ("offline", "online")
+    classes = (owner.terms.task_class, guest.terms.task_class)
+    return not owner.exclusive or classes == ("offline", "online")

@@ -7,15 +7,12 @@ are those of ``docs/reference/dialects``.
 
 from dataclasses import dataclass, replace
 
+from e2e.adversary.terms import ANY_TERMS, APP_CLASS, Terms, metax_terms, volcano_terms
 from e2e.harness.cluster.api import Object
 from e2e.harness.names import CORE, RATIO
 
 FULL = 100
-GROUP = "scheduling.k8s.io/group-name"
-SPREAD = "volcano.sh/vgpu-podgroup-policy"
 MODE = "volcano.sh/vgpu-mode"
-QOS = "metax-tech.com/sgpu-qos-policy"
-APP_CLASS = "metax-tech.com/sgpu-app-class"
 MEMORY = "koordinator.sh/gpu-memory"
 _MIB = {"Gi": 1024, "Mi": 1}
 
@@ -51,17 +48,13 @@ class Wanted:
 
     Attributes:
         parts: one for each container, init containers first.
-        task_class: ``normal``, ``online`` or ``offline``.
-        qos: how the driver shares a card's compute; None where every policy suits.
-        group: a pod of the same group has no card in common with this one; None for no such rule.
+        terms: on which it shares its cards.
         mig: whether only cards in MIG mode suit.
     """
 
     dialect: str
     parts: tuple[Part, ...]
-    task_class: str = "normal"
-    qos: str | None = None
-    group: str | None = None
+    terms: Terms = ANY_TERMS
     mig: bool = False
 
     @property
@@ -91,22 +84,15 @@ def _of_containers(pod: Object) -> Wanted | None:
     amounts = [row.get("resources", {}).get("limits", {}) for row in rows]
     names = {name for row in amounts for name in row}
     if any(name.startswith("volcano.sh/") for name in names):
-        spread = texts.get(SPREAD) == "spread"
-        return Wanted(
-            "volcano",
-            tuple(map(_volcano, amounts)),
-            group=texts.get(GROUP) if spread else None,
-            mig=texts.get(MODE) == "mig",
-        )
+        parts = tuple(map(_volcano, amounts))
+        return Wanted("volcano", parts, volcano_terms(texts), texts.get(MODE) == "mig")
     if any(name.startswith("koordinator.sh/") for name in names):
         return Wanted("koordinator", tuple(map(_koordinator, amounts)))
     if any(name.startswith("metax-tech.com/") for name in names):
-        task_class = texts.get(APP_CLASS, "normal")
-        online = task_class == "online"
+        online = texts.get(APP_CLASS) == "online"
         parts = tuple(_metax(row, online=online) for row in amounts)
         limited = any(part.compute < FULL for part in parts)
-        qos = texts.get(QOS, "best-effort") if limited and not online else None
-        return Wanted("metax", parts, task_class, qos)
+        return Wanted("metax", parts, metax_terms(texts, limited=limited))
     if "nvidia.com/gpumem" in names or "nvidia.com/gpumem-percentage" in names:
         return Wanted("hami", tuple(map(_hami, amounts)))
     return None

@@ -104,6 +104,7 @@ INFO = DialectInfo(
     vendor=NAME,
     uses_node_lock=True,
     pod_annotations=POD_ANNOTATIONS,
+    kept_annotations=frozenset({QOS, APP_CLASS}),
     pod_resources=frozenset({SGPU, VCORE, VMEMORY, GPU}),
     node_sources=(f"annotation {NODE_DEVICES}", f"resource {GPU}"),
 )

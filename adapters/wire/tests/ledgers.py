@@ -10,8 +10,9 @@ from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 from core.requests.request import Phase
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.sharing import SharingTerms
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held
+from core.tests.strategies import TERMS
 
 
 def a_rich_ledger(name: str = "n") -> NodeLedger:
@@ -35,19 +36,14 @@ def a_rich_ledger(name: str = "n") -> NodeLedger:
         gains=((2, 50),),
         scores=((0, 60, 100), (60, 0, 20), (100, 20, 0)),
     )
+    every_term = SharingTerms(**{name: values[-1] for name, values in TERMS.items()})
     rich = replace(
         held(
             Grant("first", "GPU-0", GIB, 30, exclusive=True, phase=Phase.INIT),
             Grant("main", "GPU-1", GIB, 25, slice=cut.geometry.layouts[0].slices[1]),
             node=name,
         ),
-        terms=SharingTerms(
-            task_class=TaskClass.OFFLINE,
-            qos="burst",
-            group="default/ring",
-            member_of="default/gang",
-            exclusions=frozenset({"b", "a"}),
-        ),
+        terms=replace(every_term, exclusions=frozenset({"b", "a"})),
         priority=-7,
         unread="its record is not readable",
         blocked=frozenset({"GPU-2", "GPU-0"}),

@@ -6,6 +6,7 @@ import pytest
 from e2e.adversary.cards import Card
 from e2e.adversary.mirrored import TARGETS, differences, expected, said, taken_of
 from e2e.adversary.rules import Held
+from e2e.adversary.terms import Terms
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.ready_cluster import pod
 
@@ -38,7 +39,7 @@ def test_amounts_are_rounded_up_and_each_container_has_a_place() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"exclusive": True}, {"task_class": "online"}, {"qos": "fixed-share"}],
+    [{"exclusive": True}, {"terms": Terms("online")}, {"terms": Terms(qos="fixed-share")}],
 )
 def test_what_a_peer_cannot_say_is_the_whole_card(change: dict[str, object]) -> None:
     assert rows(replace(HELD, **change), HELD) == [("GPU-0", 16000, 100)]  # type: ignore[arg-type]

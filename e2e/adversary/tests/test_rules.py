@@ -4,6 +4,7 @@ import pytest
 
 from e2e.adversary.cards import Card
 from e2e.adversary.rules import Held, broken, slice_named
+from e2e.adversary.terms import Terms
 
 CARD = Card("GPU-0", 16000, frozenset(("volcano", "metax")))
 MIG = replace(CARD, memory=81920, mig=True)
@@ -30,7 +31,7 @@ def test_shares_that_fit_break_nothing() -> None:
         ("memory", other(memory=12001)),
         ("compute", other(compute=81)),
         ("exclusive", other(exclusive=True)),
-        ("classes", other(task_class="online")),
+        ("classes", other(terms=Terms("online"))),
     ],
 )
 def test_each_sum_and_company_that_is_not_allowed_is_reported(rule: str, second: Held) -> None:
@@ -43,23 +44,11 @@ def test_a_card_has_so_many_slots() -> None:
     assert said(CARD, *shares) == ["slots"]
 
 
-def test_two_qos_policies_do_not_share_a_card_and_none_suits_every_policy() -> None:
-    fixed, burst = replace(ONE, qos="fixed-share"), other(qos="burst-share")
-
-    assert said(CARD, fixed, burst) == ["QoS"]
-    assert said(CARD, fixed, other()) == []
-
-
-def test_a_group_that_spreads_has_one_pod_on_a_card() -> None:
-    assert said(CARD, replace(ONE, group="g"), other(group="g")) == ["groups"]
-    assert said(CARD, replace(ONE, group="g"), other(group="h")) == []
-
-
 def test_only_an_offline_task_lends_a_card_that_it_has_exclusively_to_online_ones() -> None:
-    offline = replace(ONE, exclusive=True, task_class="offline", compute=100)
+    offline = replace(ONE, exclusive=True, terms=Terms("offline"), compute=100)
 
-    assert said(CARD, offline, other(task_class="online", compute=0)) == []
-    assert said(CARD, offline, other(task_class="offline", compute=0)) == ["exclusive"]
+    assert said(CARD, offline, other(terms=Terms("online"), compute=0)) == []
+    assert said(CARD, offline, other(terms=Terms("offline"), compute=0)) == ["exclusive"]
 
 
 def test_slices_of_one_layout_that_lie_apart_are_fine() -> None:

@@ -7,6 +7,7 @@ from e2e.adversary.late import SENDING, bind_past_loss, every_stop
 from e2e.adversary.mirrored import TARGETS
 from e2e.adversary.mirrors import bind_past_forged
 from e2e.adversary.pods import Mood
+from e2e.adversary.terms import MISSING
 from e2e.tests.adversary.conftest import Worlds
 
 pytestmark = [pytest.mark.local("replicas without a rule"), pytest.mark.timeout(900)]
@@ -19,9 +20,7 @@ MOODS = {
     "slots": Mood(("volcano", "metax"), (1000,), (10,)),
     "compute": Mood(("volcano", "koordinator"), (1000,), (30, 60)),
     "exclusive": Mood(("volcano", "koordinator"), (1000,), (0, 100)),
-    "groups": Mood(("spread",)),
-    "QoS": Mood(("metax",), (1000,), (10,)),
-    "classes": Mood(("class", "volcano"), (1000,), (10,)),
+    **{rule: Mood(kinds, (1000,), (10,)) for rule, (_, kinds) in MISSING.items()},
     "unknown": Mood(("volcano",), (1000,), (10,)),
     "slices": Mood(("mig",)),
     "layouts": Mood(("mig",)),
