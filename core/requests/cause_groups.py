@@ -33,14 +33,13 @@ _NEAREST_FIRST = (
     (Cause.VENDOR, Cause.DIALECT, Cause.NO_DIALECT, Cause.NO_CARDS),
 )  # fmt: skip
 """Causes that end with other pods; that end with a repair; of the node's object; of its hardware;
-of nodes that are for something else."""
+of nodes that are for something else. One that no list has ends with other pods."""
 
-_RANK = {cause: rank for rank, causes in enumerate(_NEAREST_FIRST) for cause in causes}
+_LISTED = {cause: rank for rank, causes in enumerate(_NEAREST_FIRST) for cause in causes}
 
-_ORDER = {
-    cause: position
-    for position, cause in enumerate(cause for causes in _NEAREST_FIRST for cause in causes)
-}
+_RANK = {cause: _LISTED.get(cause, 0) for cause in (*_LISTED, *Cause)}
+
+_ORDER = {cause: place for place, cause in enumerate(sorted(_RANK, key=_RANK.__getitem__))}
 
 
 @dataclass(frozen=True, slots=True)
