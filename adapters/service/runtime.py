@@ -37,8 +37,8 @@ from adapters.service.observe.metrics import Metrics
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.body_budget import BodyBudget
-from adapters.service.web.dashboard.agents import AgentReader, NoAgents
-from adapters.service.web.dashboard.recent_plans import PlanSource
+from adapters.service.web.dashboard.moves import PlanSource
+from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
@@ -70,7 +70,7 @@ class Cluster:
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         objects: nodes and bound pods, for people.
-        agents: asks the node agents what is used, for people.
+        agents: asks the node agents what is used, for people; None where they are not asked.
         gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards.
         plans: of moves, for people; None where none is carried out.
@@ -84,7 +84,7 @@ class Cluster:
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     objects: ClusterObjects = field(default_factory=NoObjects)
-    agents: AgentReader = field(default_factory=NoAgents)
+    agents: AskAgents | None = None
     gangs: GangSource = field(default_factory=GangCache)
     ended: EndedPods = field(default_factory=NoEndedPods)
     plans: PlanSource | None = None

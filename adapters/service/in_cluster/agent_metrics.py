@@ -12,7 +12,7 @@ from typing import Any
 from adapters.cluster.api.plain import PlainReader
 from adapters.service.cluster_state.agent_pods import AgentPods
 from adapters.service.in_cluster.watches import Watches
-from adapters.service.web.dashboard.agents import AgentReader, NoAgents
+from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.wire.agent_report import NodeReport, parse
 
 FRESH = 4.0
@@ -38,9 +38,7 @@ Read = Callable[[str], Awaitable[bytes]]
 
 
 class AgentMetrics:
-    """The port of ``adapters.service.web.dashboard.agents`` on the agents' pods."""
-
-    asks = True
+    """Reports of the agents' pods, kept for a few seconds; ``reports`` is an ``AskAgents``."""
 
     def __init__(
         self,
@@ -63,7 +61,7 @@ class AgentMetrics:
         self._turns = asyncio.Semaphore(AT_ONCE)
 
     async def reports(self, nodes: Sequence[str]) -> Mapping[str, NodeReport]:
-        """Implements ``AgentReader.reports``."""
+        """Return what the agents report, without those that do not answer in time."""
         tasks = [task for node in nodes if (task := self._ask(node)) is not None]
         if tasks:
             await asyncio.wait(tasks, timeout=WAIT)
@@ -111,7 +109,7 @@ class AgentQuestions:
     """Asks agents for their metrics, for the dashboard; without a port it watches and asks none.
 
     Attributes:
-        reader: for the dashboard.
+        ask: for the dashboard; None where agents are not asked.
     """
 
     def __init__(self, port: int | None) -> None:
@@ -120,7 +118,7 @@ class AgentQuestions:
         Args:
             port: of the agents' metrics; None where agents are not asked.
         """
-        self.reader: AgentReader = NoAgents()
+        self.ask: AskAgents | None = None
         self._pods = AgentPods()
         self._http = PlainReader()
         self._metrics: AgentMetrics | None = None
@@ -128,7 +126,7 @@ class AgentQuestions:
             self._metrics = AgentMetrics(
                 self._pods.address, lambda host: self._http.get(host, port, "/metrics")
             )
-            self.reader = self._metrics
+            self.ask = self._metrics.reports
 
     def tasks(self, watches: Watches, namespace: str) -> Sequence[Coroutine[Any, Any, Any]]:
         """The watch of the agents' pods, which have the namespace of the service."""

@@ -142,7 +142,7 @@ class InCluster:
             self._quotas,
             self._cache.unbound,
             ClusterView(self._cache),
-            self._agents.reader,
+            self._agents.ask,
             self._gangs,
             ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
             None if self._plans is None else self._plans.list,

@@ -11,7 +11,7 @@ from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
-from adapters.service.web import answer_view, views
+from adapters.service.web import views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
 from adapters.service.web.limits import MIB
 from adapters.wire.decode import body
@@ -176,7 +176,7 @@ async def _explain(service: Service, call: Call) -> Answer:
         shown |= {
             "best": answer.best,
             "fits": answer.fitting,
-            "groups": answer_view.groups(answer.groups()),
+            "groups": views.groups(answer.groups()),
             "nodes": answer.texts(),
             "preemptionMayHelp": found.preemption_may_help,
         }

@@ -1,8 +1,9 @@
-"""The ledgers as JSON for people and the dashboard. Memory is in MiB, compute in percent."""
+"""Ledgers and answers as JSON for people. Memory is in MiB, compute in percent."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import islice
 
+from adapters.answer.answer import NodeGroup
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
@@ -119,3 +120,8 @@ def _share(grant: Grant, index: int | None) -> View:
     if grant.slice is not None:
         share["mig"] = {"profile": grant.slice.profile, "start": grant.slice.start}
     return share
+
+
+def groups(found: Iterable[NodeGroup]) -> list[dict[str, object]]:
+    """The nodes that a pod does not fit, by cause, the nearest to a fit first."""
+    return [{"text": each.text, "nodes": each.nodes, "examples": each.examples} for each in found]

@@ -6,27 +6,29 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.waiting_answers import WaitingAnswer, WaitingAnswers
+from adapters.service.decide.advice.explain import Explanation
+from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.service import Service
-from adapters.service.web import answer_view
-from adapters.service.web.dashboard.fleet_index import FleetIndex
-from adapters.service.web.dashboard.history import DecisionHistory, of_pod
+from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.dashboard.node_views import COMPARED, DECISIONS
-from adapters.service.web.dashboard.pod_row import pod_rows
-from adapters.service.web.dashboard.query import Window, words
+from adapters.service.web.dashboard.query import Window, of_pod, words
+from adapters.service.web.dashboard.rows import FleetIndex, pod_rows
+from adapters.service.web.views import groups
 from adapters.wire.kube import Pod, full_name
 from core.durations import SECOND
 from core.hardware.quantity import MIB
-from core.requests.request import ContainerRequest, Request
 
 View = dict[str, object]
+
+FITTING = 20
+"""Nodes that fit and are named."""
 
 READ = 200
 """Pods whose request is read before the event loop gets its turn."""
 
 
 async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
-    """The pods with cards: ``q``, ``namespace``, ``dialect`` and ``node`` choose among them.
+    """Return the pods with cards: ``q``, ``namespace``, ``dialect`` and ``node`` choose among them.
 
     Raises:
         QueryError: a parameter is invalid.
@@ -59,12 +61,12 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
 
 async def pod(
     index: FleetIndex,
-    history: DecisionHistory,
+    history: StructuredDecisionLog,
     answers: WaitingAnswers,
     unbound: Sequence[Pod],
     name: str,
 ) -> View | None:
-    """One pod by ``namespace/name``; None where nothing is known of it."""
+    """Return one pod by ``namespace/name``; None where nothing is known of it."""
     held = [
         view
         for row in await index.rows()
@@ -77,10 +79,19 @@ async def pod(
     if not (held or decided or waiting):
         return None
     answer = None if waiting is None else answers.get(waiting.metadata.uid)
+    answered: View | None = None
+    if answer is not None:
+        answered = {
+            "summary": answer.summary,
+            "best": answer.best,
+            "fitting": answer.fitting,
+            "groups": groups(answer.groups),
+            "checked": _iso(answer.at),
+        }
     return {
         "pod": name,
         "pending": waiting is not None,
-        "answer": None if answer is None else _answer(answer),
+        "answer": answered,
         "allocations": held,
         "decisions": list(islice(decided, DECISIONS)),
     }
@@ -88,11 +99,11 @@ async def pod(
 
 async def pending(
     service: Service,
-    history: DecisionHistory,
+    history: StructuredDecisionLog,
     unbound: Callable[[], Sequence[Pod]],
     query: Mapping[str, str],
 ) -> View:
-    """The pods that request a share and have no node, each with its reason.
+    """Return the pods that request a share and have no node, each with its reason.
 
     The reason is the latest answer of the background evaluation, with the time at which it held;
     before the first one, the latest refusal.
@@ -105,24 +116,19 @@ async def pending(
     for number, each in enumerate(sorted(unbound(), key=full_name)):
         if number % READ == 0:
             await sleep(0)
+        if query.get("namespace", each.metadata.namespace) != each.metadata.namespace:
+            continue
         view = _pending(service, history, each)
-        if view is not None and _matches(view, query, sought):
+        if view is None or query.get("dialect", view["dialect"]) != view["dialect"]:
+            continue
+        text = f"{view['pod']}\n{view['reason']}".lower()
+        if all(word in text for word in sought):
             found.append(view)
     return {"total": len(found), "rows": window.part(found)}
 
 
-def _matches(view: View, query: Mapping[str, str], sought: Sequence[str]) -> bool:
-    text = f"{view['pod']}\n{view['reason']}".lower()
-    namespace = str(view["pod"]).partition("/")[0]
-    return (
-        query.get("namespace", namespace) == namespace
-        and query.get("dialect", view["dialect"]) == view["dialect"]
-        and all(word in text for word in sought)
-    )
-
-
-def _pending(service: Service, history: DecisionHistory, pod: Pod) -> View | None:
-    """One pod; None where it requests no share."""
+def _pending(service: Service, history: StructuredDecisionLog, pod: Pod) -> View | None:
+    """Return one pod; None where it requests no share."""
     answer = service.waiting_answers.get(pod.metadata.uid)
     last = history.refusal(pod.metadata.uid) or {}
     view: View = {
@@ -142,19 +148,19 @@ def _pending(service: Service, history: DecisionHistory, pod: Pod) -> View | Non
     return {
         **view,
         "dialect": read.dialect.name,
-        "containers": _containers(read.request),
+        "containers": [
+            {
+                "name": container.name,
+                "cards": container.count,
+                "memoryMiB": None if container.memory is None else container.memory // MIB,
+                "memoryPercent": container.memory_percent,
+                "compute": container.compute,
+                "exclusive": container.exclusive,
+            }
+            for container in read.request.containers
+        ],
         "valid": True,
         "reason": last.get("text", "") if answer is None else answer.summary,
-    }
-
-
-def _answer(answer: WaitingAnswer) -> View:
-    return {
-        "summary": answer.summary,
-        "best": answer.best,
-        "fitting": answer.fitting,
-        "groups": answer_view.groups(answer.groups),
-        "checked": _iso(answer.at),
     }
 
 
@@ -162,16 +168,17 @@ def _iso(wall: int) -> str:
     return datetime.fromtimestamp(wall / SECOND, UTC).isoformat(timespec="milliseconds")
 
 
-def _containers(request: Request) -> list[View]:
-    return [_container(each) for each in request.containers]
-
-
-def _container(container: ContainerRequest) -> View:
+def grouped(found: Explanation) -> dict[str, object]:
+    """Return an explanation of one pod whose size does not depend on the number of nodes."""
+    answer = found.answer
     return {
-        "name": container.name,
-        "cards": container.count,
-        "memoryMiB": None if container.memory is None else container.memory // MIB,
-        "memoryPercent": container.memory_percent,
-        "compute": container.compute,
-        "exclusive": container.exclusive,
+        "dialect": answer.dialect,
+        "summary": answer.summary(),
+        "notes": found.notes,
+        "best": answer.best,
+        "fitting": len(answer.fitting),
+        "fits": answer.fitting[:FITTING],
+        "rejected": len(answer.rejected),
+        "groups": groups(answer.groups()),
+        "preemption": len(found.preemption_may_help),
     }

@@ -1,9 +1,10 @@
-"""Parameters of the dashboard's questions; an invalid one is an error that names it."""
+"""The parameters of a question, and the decisions that it asks for."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from adapters.service.observe.decision_log import StructuredDecisionLog
 from core.hardware.quantity import MIB
 
 MAX_ROWS = 200
@@ -16,6 +17,21 @@ MAX_TEXT = 253
 """Characters of a searched text; no name of Kubernetes is longer."""
 
 MAX_DIGITS = 9
+
+HEALTH = ("any", "problems", "healthy")
+"""Any node; nodes with a problem or a card that is not healthy; the others."""
+
+SORTS = ("problems", "name", "free", "granted", "compute", "pods")
+"""Problems first, then by name; the amounts begin with the largest."""
+
+ORDERS = ("normal", "reverse")
+OUTCOMES = ("any", "no", "yes")
+
+_NO = frozenset({"refused", "invalid", "error"})
+_SEARCHED = ("pod", "node", "dialect", "verb", "text", "consumers")
+
+Entry = Mapping[str, object]
+"""A decision, as the log keeps it."""
 
 T = TypeVar("T")
 
@@ -48,12 +64,12 @@ class Window:
         )
 
     def part(self, rows: Sequence[T]) -> Sequence[T]:
-        """The rows of the window."""
+        """Return the rows of the window."""
         return rows[self.offset : self.offset + self.limit]
 
 
 def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
-    """A whole number from 0 to ``most``.
+    """Return a whole number from 0 to ``most``.
 
     Raises:
         QueryError: it is none.
@@ -67,7 +83,7 @@ def number(query: Mapping[str, str], name: str, default: int, most: int) -> int:
 
 
 def choice(query: Mapping[str, str], name: str, valid: Sequence[str]) -> str:
-    """One of some words; the first where the question does not say.
+    """Return one of some words; the first where the question does not say.
 
     Raises:
         QueryError: it is another word.
@@ -79,7 +95,7 @@ def choice(query: Mapping[str, str], name: str, valid: Sequence[str]) -> str:
 
 
 def words(query: Mapping[str, str], name: str = "q") -> tuple[str, ...]:
-    """The searched words in lower case.
+    """Return the searched words in lower case.
 
     Raises:
         QueryError: the text is too long.
@@ -136,10 +152,35 @@ class NodeQuery:
         )
 
 
-HEALTH = ("any", "problems", "healthy")
-"""Any node; nodes with a problem or a card that is not healthy; the others."""
+def decisions(history: StructuredDecisionLog, query: Mapping[str, str]) -> dict[str, object]:
+    """Return the decisions that a question asks for: ``q``, ``pod``, ``node`` and ``outcome``.
 
-SORTS = ("problems", "name", "free", "granted", "compute", "pods")
-"""Problems first, then by name; the amounts begin with the largest."""
+    Raises:
+        QueryError: a parameter is invalid.
+    """
+    outcome, window, sought = choice(query, "outcome", OUTCOMES), Window.of(query), words(query)
+    found = [
+        each
+        for each in history.history()
+        for text in ("\n".join(str(each.get(name, "")) for name in _SEARCHED).lower(),)
+        if all(word in text for word in sought)
+        if outcome == "any" or (each["outcome"] in _NO) == (outcome == "no")
+        if "pod" not in query or _is_about(each, query["pod"])
+        if query.get("node", each["node"]) == each["node"]
+    ]
+    return {"total": len(found), "rows": window.part(found), "kept": len(history.history())}
 
-ORDERS = ("normal", "reverse")
+
+def of_pod(history: StructuredDecisionLog, pod: str) -> list[Entry]:
+    """Return the decisions about a pod or one of its claims, newest first."""
+    return [each for each in history.history() if _is_about(each, pod)]
+
+
+def of_node(history: StructuredDecisionLog, node: str) -> list[Entry]:
+    """Return the decisions that chose or evaluated one node, newest first."""
+    return [each for each in history.history() if each["node"] == node]
+
+
+def _is_about(entry: Entry, pod: str) -> bool:
+    consumers = entry.get("consumers")
+    return entry["pod"] == pod or (isinstance(consumers, tuple) and pod in consumers)

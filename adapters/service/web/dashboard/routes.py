@@ -6,17 +6,16 @@ from dataclasses import replace
 
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
-from adapters.service.web.dashboard import moves_view, node_views, pod_views
-from adapters.service.web.dashboard.agents import AgentReader
-from adapters.service.web.dashboard.conditional import ConditionalView, Content
-from adapters.service.web.dashboard.explanation_view import grouped
-from adapters.service.web.dashboard.fleet_index import FleetIndex
-from adapters.service.web.dashboard.history import DecisionHistory, decisions
-from adapters.service.web.dashboard.query import QueryError
-from adapters.service.web.dashboard.recent_plans import PlanReader, PlanSource
-from adapters.service.web.dashboard.static_files import KINDS, StaticFiles
-from adapters.service.web.dashboard.used_view import used
+from adapters.service.web.dashboard import moves as move_views
+from adapters.service.web.dashboard import node_views, pod_views
+from adapters.service.web.dashboard.content import KINDS, ConditionalView, Content, StaticFiles
+from adapters.service.web.dashboard.moves import PlanReader, PlanSource
+from adapters.service.web.dashboard.node_views import AskAgents, used
+from adapters.service.web.dashboard.pod_views import grouped
+from adapters.service.web.dashboard.query import QueryError, decisions
+from adapters.service.web.dashboard.rows import FleetIndex
 from adapters.wire.kube import Pod
 from adapters.wire.records.quota import limited_amounts
 
@@ -33,18 +32,18 @@ class NotFoundError(LookupError):
 
 def dashboard(
     service: Service,
-    history: DecisionHistory,
+    history: StructuredDecisionLog,
     unbound: Unbound,
-    agents: AgentReader,
+    agents: AskAgents | None,
     plans: PlanSource | None,
 ) -> dict[tuple[str, str], Route]:
-    """The routes.
+    """Return the routes.
 
     Args:
         service: whose ledgers are shown.
         history: the decision log.
         unbound: the pods that no scheduler has bound.
-        agents: asks the node agents what is used.
+        agents: asks the node agents what is used; None where they are not asked.
         plans: of moves; None where none is carried out, and then there is no question about them.
     """
     index, static = FleetIndex(service.ledgers), StaticFiles()
@@ -61,7 +60,7 @@ def dashboard(
         return _known(await node_views.node(index, history, name), f"node {name[:80]!r}")
 
     def quota(call: Call) -> dict[str, object]:
-        """The quota of the chosen namespace, or None."""
+        """Return the quota of the chosen namespace, or None."""
         stored = service.quotas.get(call.query.get("namespace", ""))
         return {"quota": None if stored is None else limited_amounts(stored.quota)}
 
@@ -79,6 +78,13 @@ def dashboard(
 
     async def decided(call: Call) -> object:
         return decisions(history, call.query)
+
+    async def explain(call: Call) -> object:
+        """Return a pod against all nodes as they are now; nothing is allocated."""
+        service.check_ready()
+        pod = await service.find(pod_named(call.query.get("name", "")))
+        service.pod_requests.read(pod)
+        return grouped(await service.explain(pod))
 
     def ledgers() -> Hashable:
         return index.version(), service.readiness.awaited
@@ -98,7 +104,7 @@ def dashboard(
         "pending": (_unknown, pending),
         "used": (_unknown, lambda call: used(index, agents, call.query)),
         "decisions": (lambda: history.recorded, decided),
-        "explain": (_unknown, lambda call: _explained(service, call)),
+        "explain": (_unknown, explain),
     }
     return {
         ("GET", "/"): Route(static.page),
@@ -112,17 +118,17 @@ def dashboard(
 
 
 def _move_routes(service: Service, plans: PlanSource) -> dict[tuple[str, str], Route]:
-    """The plans of moves, and the picture of one."""
+    """Return the plans of moves, and the picture of one."""
     reader, drawing = PlanReader(plans), asyncio.Lock()
 
     async def moves(call: Call) -> object:
-        return await moves_view.moves(service.ledgers.inventory, await reader.read(), call.query)
+        return await move_views.moves(service.ledgers.inventory, await reader.read(), call.query)
 
     async def picture(call: Call) -> Answer:
         name, recent = call.query.get("plan", ""), await reader.read()
         async with drawing:  # in a thread: a plan of many nodes takes long, and schedulers wait
             drawn = await asyncio.to_thread(
-                moves_view.plan_picture, service.ledgers.inventory, recent, name
+                move_views.plan_picture, service.ledgers.inventory, recent, name
             )
         if drawn is None:
             raise NotFoundError(f"there is no picture of a plan {name[:80]!r}")
@@ -136,7 +142,7 @@ def _move_routes(service: Service, plans: PlanSource) -> dict[tuple[str, str], R
 
 
 def _unknown() -> Hashable:
-    """The version of what other components change too."""
+    """Return the version of what other components change too."""
     return None
 
 
@@ -144,14 +150,6 @@ def _known(view: dict[str, object] | None, what: str) -> object:
     if view is None:
         raise NotFoundError(f"{what} is not known to this service")
     return view
-
-
-async def _explained(service: Service, call: Call) -> object:
-    """A pod against all nodes as they are now; nothing is allocated."""
-    service.check_ready()
-    pod = await service.find(pod_named(call.query.get("name", "")))
-    service.pod_requests.read(pod)
-    return grouped(await service.explain(pod))
 
 
 def _answered(handler: Callable[[Call], Awaitable[Answer]]) -> Callable[[Call], Awaitable[Answer]]:

@@ -22,8 +22,8 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.service.web.app import App
-from adapters.service.web.dashboard.agents import AgentReader, NoAgents
-from adapters.service.web.dashboard.recent_plans import PlanSource
+from adapters.service.web.dashboard.moves import PlanSource
+from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.routes import people, schedulers
 
@@ -42,7 +42,7 @@ class Got:
 
 
 async def app_of(
-    bench: Bench, agents: AgentReader | None = None, plans: PlanSource | None = None
+    bench: Bench, agents: AskAgents | None = None, plans: PlanSource | None = None
 ) -> App:
     async def metrics(gzip: bool) -> bytes:
         return compress(b"metrics\n") if gzip else b"metrics\n"
@@ -50,9 +50,7 @@ async def app_of(
     found = {
         **schedulers(bench.service),
         **people(bench.service, metrics, DECISION_LOG.latest),
-        **dashboard(
-            bench.service, DECISION_LOG, bench.cluster.unbound, agents or NoAgents(), plans
-        ),
+        **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound, agents, plans),
         **local_routes(bench.cluster, bench.service),
     }
     return App(found, DECISION_LOG)

@@ -11,7 +11,6 @@ from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
 from adapters.service.web.app import App
-from adapters.service.web.dashboard.agents import NoAgents
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.tests.calls import Got, app_of, call
@@ -198,7 +197,7 @@ async def _scheduled() -> App:
     claim = DecisionRecord("claim", Outcome.REFUSED, "team/c", "c", consumers=("team/p",))
     for decision in (*bench.decision_log.decisions, claim):
         log.record(decision)
-    return App(dashboard(bench.service, log, bench.cluster.unbound, NoAgents(), None), log)
+    return App(dashboard(bench.service, log, bench.cluster.unbound, None, None), log)
 
 
 def scheduled(*paths: str) -> list[Json]:

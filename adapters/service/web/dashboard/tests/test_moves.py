@@ -13,8 +13,8 @@ from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.tests.server import Reply, Request, client, ok, refusal, serving
 from adapters.service.tests.builders import Bench, Json, a_node, a_service, run
 from adapters.service.web.app import App
-from adapters.service.web.dashboard import recent_plans
-from adapters.service.web.dashboard.recent_plans import FRESH, PlanReader, PlanSource
+from adapters.service.web.dashboard import moves as move_views
+from adapters.service.web.dashboard.moves import FRESH, PlanReader, PlanSource
 from adapters.service.web.dashboard.tests.plans import a_move, a_plan, place
 from adapters.service.web.tests.calls import Got, app_of, call
 from adapters.stores.store import Change, Stored
@@ -291,7 +291,7 @@ def test_a_question_that_is_given_up_does_not_end_that_of_others() -> None:
 def test_an_api_server_that_refuses_or_stalls_is_said_and_other_views_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recent_plans, "PATIENCE", 0.2)
+    monkeypatch.setattr(move_views, "PATIENCE", 0.2)
 
     async def stalls(_: Request, reply: Reply) -> None:
         await reply.begin()

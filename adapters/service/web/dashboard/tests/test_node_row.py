@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.service.web.dashboard.node_row import NodeRow
+from adapters.service.web.dashboard.rows import NodeRow
 from adapters.service.web.dashboard.tests import fleet
 from core.feasibility.fragmentation import free_shares
 

@@ -14,8 +14,6 @@ CARD = "GPU-n1-0"
 class Reports:
     """Reports that are there already."""
 
-    asks = True
-
     def __init__(self, **reports: NodeReport) -> None:
         self._reports = reports
         self.asked: list[Sequence[str]] = []
@@ -28,7 +26,7 @@ class Reports:
 def ask(names: str, agents: Reports | None) -> tuple[int, Json]:
     async def work() -> tuple[int, Json]:
         bench = await a_service(a_node("n1"), a_node("n2"), pods=[a_pod("p")])
-        app = await app_of(bench, agents)
+        app = await app_of(bench, None if agents is None else agents.reports)
         bind = {"PodName": "p", "PodNamespace": "default", "PodUID": "uid-p", "Node": "n1"}
         assert await call(app, "POST", "/extender/bind", body(bind)) is not None
         got = await call(app, "GET", f"/api/dashboard/used?nodes={names}")

@@ -1,16 +1,18 @@
 """Plans of moves: how far each is, and a picture of the nodes that it changes.
 
-The author of a plan chooses its content: a part that cannot be used is a problem, which the view
-names, and no name in it is trusted.
+They are read when a person looks at them, and never otherwise. The author of a plan chooses its
+content: a part that cannot be used is a problem, which the view names, and no name in it is
+trusted.
 """
 
-from asyncio import sleep
-from collections.abc import Iterator, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from time import monotonic
 
 from adapters.accounting.moves_picture import picture
 from adapters.cluster.api import timestamps
 from adapters.service.web.dashboard.query import MAX_DIGITS, Window, number
-from adapters.service.web.dashboard.recent_plans import RecentPlans
 from adapters.wire.records.allocation import read_grant
 from adapters.wire.records.move_plan import (
     MovePlace,
@@ -18,8 +20,6 @@ from adapters.wire.records.move_plan import (
     MovePlanRecordError,
     MovePlanSpec,
     MovePlanStatus,
-    MoveStep,
-    PlannedMove,
     read_spec,
     read_status,
 )
@@ -28,14 +28,69 @@ from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 
-View = dict[str, object]
+FRESH = 5.0
+"""Seconds for which an answer of the API server is shown again; the page asks every five."""
+
+PATIENCE = 3.0
+"""Seconds for which the API server may take."""
 
 PLANS = 10
 """Plans of one answer, each with up to 256 moves."""
 
+View = dict[str, object]
+
+PlanSource = Callable[[], Awaitable[Sequence[MovePlanObject]]]
+"""Lists all plans; raises OSError."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPlans:
+    """The plans as they were a few seconds ago.
+
+    Attributes:
+        plans: all of them, in any order.
+        problem: why they are not known; empty where they are.
+    """
+
+    plans: Sequence[MovePlanObject] = ()
+    problem: str = ""
+
+
+class PlanReader:
+    """Asks the API server once for all who ask within ``FRESH``."""
+
+    def __init__(self, source: PlanSource, now: Callable[[], float] = monotonic) -> None:
+        """Ask nothing yet.
+
+        Args:
+            source: of the plans.
+            now: seconds.
+        """
+        self._source = source
+        self._now = now
+        self._until = 0.0
+        self._asking: asyncio.Task[RecentPlans] | None = None
+
+    async def read(self) -> RecentPlans:
+        """Return what the API server said last, or ask it."""
+        task = self._asking
+        if task is None or (task.done() and self._now() >= self._until):
+            self._until = self._now() + FRESH
+            task = self._asking = asyncio.create_task(self._ask())
+        return await asyncio.shield(task)
+
+    async def _ask(self) -> RecentPlans:
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return RecentPlans(await self._source())
+        except TimeoutError:
+            return RecentPlans(problem=f"no answer in {PATIENCE:.0f} s")
+        except OSError as error:
+            return RecentPlans(problem=str(error))
+
 
 async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, str]) -> View:
-    """The plans from ``offset`` on, the newest first.
+    """Return the plans from ``offset`` on, the newest first.
 
     Raises:
         QueryError: the offset is invalid.
@@ -49,12 +104,12 @@ async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, s
     rows: list[View] = []
     for plan in window.part(newest):
         rows.append(_plan(plan, inventory))
-        await sleep(0)
+        await asyncio.sleep(0)
     return {"total": len(newest), "problem": visible(recent.problem), "rows": rows}
 
 
 def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | None:
-    """The picture of a plan, by its name; None where there is no such plan, or it is invalid.
+    """Return the picture of a plan; None where there is no such plan, or it is invalid.
 
     Before is what ``spec`` says of the moved pods, after what it says of them and of the targets;
     of the other pods, both have what the ledgers have now.
@@ -81,7 +136,7 @@ def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | 
     others = {node: _others(plan, spec, status, ledger) for node, ledger in ledgers.items()}
 
     def with_others(planned: Mapping[str, list[Allocation]]) -> dict[str, NodeLedger]:
-        """First what the plan says, which is exact: the others may exceed the card by now."""
+        """Put first what the plan says, which is exact: the others may exceed the card by now."""
         return {
             node: NodeLedger.restored(ledger.node, [*planned[node], *others[node]])
             for node, ledger in ledgers.items()
@@ -122,38 +177,34 @@ def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
 
 
 def _moves(spec: MovePlanSpec, status: MovePlanStatus) -> Iterator[View]:
+    """Yield each move of a plan with its state and the time at which it came to be in it."""
     begun = {each.step: each for each in status.steps}
     for step, move in enumerate(spec.moves, start=1):
-        yield _move(step, move, begun.get(step), ended=status.phase.has_ended)
-
-
-def _move(step: int, move: PlannedMove, done: MoveStep | None, *, ended: bool) -> View:
-    view: View = {
-        "step": step,
-        "pod": f"{move.namespace}/{move.pod}",
-        "from": move.from_.node,
-        "to": move.to.node,
-        "state": "stays" if ended else "waits",
-        "replacement": "",
-        "at": None,
-    }
-    if done is None:
-        return view
-    if done.replacement:
-        view["replacement"] = f"{move.namespace}/{visible(done.replacement)}"
-    if done.skipped:
-        state, at = "skipped", done.evicted_at
-    elif done.ready_at:
-        state, at = "ready", done.ready_at
-    elif done.evicted_at:
-        state, at = "evicted", done.evicted_at
-    else:
-        state, at = "evicting", done.begun_at
-    return {**view, "state": state, "at": _time(at)}
+        done = begun.get(step)
+        if done is None:
+            state, at = "stays" if status.phase.has_ended else "waits", ""
+        elif done.skipped:
+            state, at = "skipped", done.evicted_at
+        elif done.ready_at:
+            state, at = "ready", done.ready_at
+        elif done.evicted_at:
+            state, at = "evicted", done.evicted_at
+        else:
+            state, at = "evicting", done.begun_at
+        came = visible(done.replacement) if done is not None else ""
+        yield {
+            "step": step,
+            "pod": f"{move.namespace}/{move.pod}",
+            "from": move.from_.node,
+            "to": move.to.node,
+            "state": state,
+            "replacement": f"{move.namespace}/{came}" if came else "",
+            "at": _time(at),
+        }
 
 
 def _nodes(spec: MovePlanSpec) -> list[str]:
-    """The nodes that a plan changes, each once."""
+    """Return the nodes that a plan changes, each once."""
     moved = (place.node for move in spec.moves for place in (move.from_, move.to))
     placed = (target.place.node for target in spec.targets if target.place is not None)
     return list(dict.fromkeys((*moved, *placed)))
@@ -166,7 +217,7 @@ def _allocation(uid: str, pod: str, place: MovePlace) -> Allocation:
 def _others(
     plan: MovePlanObject, spec: MovePlanSpec, status: MovePlanStatus, ledger: NodeLedger
 ) -> list[Allocation]:
-    """What is no part of the plan: not the pods of the spec, their successors, and its holds."""
+    """Return what is no part of the plan: not its pods, their successors, and its holds."""
     uids = {move.uid for move in spec.moves} | {target.uid for target in spec.targets}
     for hold in ledger.holds:
         if hold.plan == plan.metadata.uid:
@@ -184,7 +235,7 @@ def _others(
 
 
 def _time(text: str) -> str | None:
-    """A time as the page reads it; None where it is none."""
+    """Return a time as the page reads it; None where it is none."""
     moment = timestamps.read(text)
     try:
         return None if moment is None else timestamps.seconds(moment)

@@ -1,0 +1,168 @@
+"""Answers that cost little when nothing has changed, by entity tags and gzip.
+
+The files of the dashboard are such answers: one page, its modules and its styles, without a build
+step.
+"""
+
+import gzip
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable
+from dataclasses import dataclass
+from hashlib import blake2b
+from importlib.resources import files
+from pathlib import PurePosixPath
+
+import orjson
+
+from adapters.dialects import registry
+from adapters.service.web.app import JSON, Answer, Call, problem
+
+KEPT = 32
+"""Answers of one question that are kept, by its parameters; the least recently used goes first."""
+
+SMALL = 1000
+"""Bytes of a body that is not worth compressing."""
+
+REVALIDATE = (b"cache-control", b"private, no-cache")
+"""A browser may keep the answer, and asks each time whether it is still the same."""
+
+VARY = (b"vary", b"accept-encoding")
+
+KINDS = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+
+FOREVER = (b"cache-control", b"public, max-age=31536000, immutable")
+"""The caching of a path with the digest of all files: it never has another content."""
+
+POLICY = (
+    b"content-security-policy",
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    b" base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+)
+"""The page loads and calls only its own origin, and no other page may frame it."""
+
+PAGE_HEADERS = (
+    POLICY,
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+)
+
+_DIALECTS = b"[/* the service inserts the dialects and their colors */]"
+_STATIC = b"static/"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A body as it is sent.
+
+    Attributes:
+        plain: as it is.
+        packed: with gzip; None where that saves nothing.
+        tag: of the content; weak, because both forms have it.
+        kind: media type.
+    """
+
+    plain: bytes
+    packed: bytes | None
+    tag: bytes
+    kind: str = JSON
+
+    @classmethod
+    def of(cls, plain: bytes, kind: str = JSON, level: int = 1) -> "Content":
+        """Compress a body, and compute its tag."""
+        packed = gzip.compress(plain, level, mtime=0) if len(plain) > SMALL else None
+        digest = blake2b(plain, digest_size=12).hexdigest()
+        return cls(plain, packed, f'W/"{digest}"'.encode(), kind)
+
+    def answer(self, call: Call, cache: tuple[bytes, bytes] = REVALIDATE) -> Answer:
+        """Return the response: 304 where the client has this content."""
+        headers = ((b"etag", self.tag), cache, VARY)
+        known = call.header(b"if-none-match").split(b",")
+        strong = self.tag.removeprefix(b"W/")
+        if strong in (each.strip().removeprefix(b"W/") for each in known):
+            return Answer(b"", 304, self.kind, headers=headers)
+        if self.packed is not None and call.gzip:
+            packed = (*headers, (b"content-encoding", b"gzip"))
+            return Answer(self.packed, kind=self.kind, headers=packed)
+        return Answer(self.plain, kind=self.kind, headers=headers)
+
+
+class ConditionalView:
+    """One question; its answers are computed again only when what they show may differ."""
+
+    def __init__(
+        self, version: Callable[[], Hashable], view: Callable[[Call], Awaitable[object]]
+    ) -> None:
+        """Store the functions.
+
+        Args:
+            version: differs when an answer may differ; None where that is not known.
+            view: computes the answer.
+        """
+        self._version = version
+        self._view = view
+        self._kept: OrderedDict[Hashable, tuple[Hashable, Content]] = OrderedDict()
+
+    async def answer(self, call: Call) -> Answer:
+        """Answer a request."""
+        version, key = self._version(), tuple(sorted(call.query.items()))
+        known, content = self._kept.get(key, (None, None))
+        if content is None or version is None or known != version:
+            content = Content.of(orjson.dumps(await self._view(call)))
+            self._kept[key] = (version, content)
+            if len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return content.answer(call)
+
+
+class StaticFiles:
+    """Answers for the page and for its files.
+
+    The page names its files by relative paths, so that it works below any path of a proxy.
+    """
+
+    def __init__(self) -> None:
+        """Read all files of the package."""
+        folder = files("adapters.service.web.dashboard").joinpath("static")
+        found = {each.name: each.read_bytes() for each in folder.iterdir() if each.is_file()}
+        page = found.pop("index.html")
+        self._files = {
+            name: Content.of(body, KINDS[PurePosixPath(name).suffix], 9)
+            for name, body in sorted(found.items())
+        }
+        digest = blake2b(digest_size=8)
+        for content in self._files.values():
+            digest.update(content.tag)
+        self.digest = digest.hexdigest()
+        dialects = [
+            {"name": info.name, "color": info.style.web_color, "letter": info.style.letter}
+            for info in registry.DIALECTS
+        ]
+        page = page.replace(_DIALECTS, orjson.dumps(dialects)).replace(
+            b'"' + _STATIC, b'"' + _STATIC + self.digest.encode() + b"/"
+        )
+        self._page = Content.of(page, KINDS[".html"], 9)
+
+    async def page(self, call: Call) -> Answer:
+        """Return the page itself."""
+        answer = self._page.answer(call)
+        return Answer(
+            answer.body, answer.status, answer.kind, headers=(*answer.headers, *PAGE_HEADERS)
+        )
+
+    async def file(self, call: Call) -> Answer:
+        """Return a file, as ``DIGEST/NAME``.
+
+        Another replica's page may name another digest: it gets what is here, and does not keep it.
+        """
+        digest, _, name = call.rest.partition("/")
+        content = self._files.get(name)
+        if content is None:
+            return problem(404, f"the dashboard has no file {name[:80]!r}")
+        return content.answer(call, FOREVER if digest == self.digest else REVALIDATE)
