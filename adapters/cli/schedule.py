@@ -1,7 +1,7 @@
 """Places the pending pods of the input on the cards of the input, one after another."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypedDict, Unpack
 
 from adapters.accounting.gang_cache import Gang
@@ -62,34 +62,38 @@ class RunOptions:
     progress: Progress = iter
 
 
-def started(manifests: Manifests, options: RunOptions) -> "Run":
-    """A run that will place the pending pods in order of the input beside the bound ones.
+@dataclass(frozen=True, slots=True)
+class Warnings:
+    """What the user should know, as sentences: of the cluster first, then pod by pod.
 
-    Raises:
-        InputError: a settings file cannot be used.
+    Attributes:
+        cluster: of nodes and of the rest of the input.
+        bound: of bound pods that count nowhere.
+        ledgers: of allocations that are more than a card has, or that could not be read.
+        pending: of pods that were placed, or not.
     """
-    return Run(read_fleet(manifests, options.defaults), options)
 
+    cluster: Sequence[str]
+    ledgers: Sequence[str]
+    bound: list[str] = field(default_factory=list)
+    pending: list[str] = field(default_factory=list)
 
-def place(fleet: Fleet, options: RunOptions) -> tuple[PodLine, ...]:
-    """Place the pending pods of a cluster beside the bound ones.
-
-    Returns:
-        the line of each pod in order of the input, without what it says of each node: that is 20 KB
-        for a pod that fits none of 5,000 nodes.
-    """
-    lines = Run(fleet, options).pods()
-    return tuple(replace(line, reasons=NodeTexts(), groups=()) for line in lines)
+    def __iter__(self) -> Iterator[str]:
+        """Each sentence once; more come while pods are placed."""
+        every = (*self.cluster, *self.bound, *self.ledgers, *self.pending)
+        return iter(dict.fromkeys(every))
 
 
 class Run:
-    """The ledgers of a run, and its warnings.
+    """The pending pods of a cluster, which are placed in order of the input beside the bound ones.
 
-    ``pods`` places the pods one by one, so that a report can be written while the run goes on;
-    ``cards``, ``warnings`` and ``complete`` are for its end.
+    A report can be written while the run goes on. ``cards``, ``warnings`` and ``complete`` are for
+    its end.
 
     Attributes:
         fleet: before any pod was placed.
+        inventory: the ledgers, with what was placed so far.
+        warnings: so far.
         over_allocated: uuids of cards of which bound pods have more than there is.
         complete: whether every pod that requests a share has one so far, and no card is
             over-allocated.
@@ -100,53 +104,67 @@ class Run:
         self.options = options
         self._facts = FleetFacts(fleet)
         self.inventory = self._facts.inventory
-        self._of_cluster = fleet.warnings()
-        self._of_bound: list[str] = []
-        self._of_pending: list[str] = []
-        problems = [(s, each) for s in fleet.nodes.values() for each in s.ledger.problems()]
-        self._of_ledgers = [
-            f"{f'{_holder(state, each.pod)} {each.pod}' if each.pod else f'node {state.node.name}'}"
-            f": {each.text}"
-            for state, each in problems
-        ]
-        self.over_allocated = tuple(
-            each.card for _, each in problems if each.kind in OVER_ALLOCATED
-        )
-        self.complete = not self.over_allocated
+        ledgers: list[str] = []
+        over: list[str] = []
+        for state in fleet.nodes.values():
+            held = state.ledger.allocations.values()
+            for problem in state.ledger.problems():
+                owner = f"node {state.node.name}"
+                if problem.pod:
+                    is_claim = any(e.pod == problem.pod and e.dialect == DRA for e in held)
+                    owner = f"{'ResourceClaim' if is_claim else 'pod'} {problem.pod}"
+                ledgers.append(f"{owner}: {problem.text}")
+                if problem.kind in OVER_ALLOCATED:
+                    over.append(problem.card)
+        self.warnings = Warnings(fleet.warnings(), ledgers)
+        self.over_allocated = tuple(over)
+        self.complete = not over
         self._judge = Judge(self._facts)
         self._gangs: dict[frozenset[GangRef], GangAnswer] = {}
         self._allocated = {
             uid: name for name, state in fleet.nodes.items() for uid in state.ledger.allocations
         }
 
-    def pods(self) -> Iterator[PodLine]:
-        """The line of each pod in order of the input; pending ones are placed on the way."""
+    @classmethod
+    def of(cls, manifests: Manifests, options: RunOptions) -> "Run":
+        """Return the run for some input.
+
+        Raises:
+            InputError: a settings file cannot be used.
+        """
+        return cls(read_fleet(manifests, options.defaults), options)
+
+    def place_all(self) -> Iterator[PodLine]:
+        """Yield the line of each pod in order of the input; place the pending ones on the way."""
         for pod in self.options.progress([*self.fleet.pods.values()]):
             gang = self._facts.gang(pod)
-            line = self.bound(pod) if pod.spec.node_name else self._place(pod, gang)
+            line = self._bound(pod) if pod.spec.node_name else self._place(pod, gang)
             if gang is not None:
                 line = replace(line, gang=GangLine.of(gang))
             self.complete &= line.result not in NOT_PLACED
             yield line
 
-    def warnings(self) -> tuple[str, ...]:
-        """What the user should know, as sentences: of the cluster first, then pod by pod."""
-        every = (*self._of_cluster, *self._of_bound, *self._of_ledgers, *self._of_pending)
-        return tuple(dict.fromkeys(every))
-
-    def bound(self, pod: Pod) -> PodLine:
-        """The line of a pod that is already bound."""
+    def _bound(self, pod: Pod) -> PodLine:
+        """Return the line of a pod that is already bound."""
         name = pod.spec.node_name or ""
         if not may_use_cards(pod):
             return _ended(pod, node=name)
         state = self.fleet.nodes.get(name)
         if state is None:
             text = f"already bound to {name}, which is not among the input"
-            self._of_bound.append(f"pod {full_name(pod)}: {text}")
+            self.warnings.bound.append(f"pod {full_name(pod)}: {text}")
             return _line(pod, PodResult.BOUND, text, node=name)
         adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
-            return self._bound_without_cards(pod, name)
+            try:
+                amounts = plain_amounts(pod, self.fleet.dialects)
+            except DialectError:
+                amounts = NO_AMOUNTS
+            if not amounts:
+                return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=name)
+            text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
+            dialect = dialect_name(pod, self.fleet.dialects)
+            return _line(pod, PodResult.BOUND, text, dialect=dialect, node=name)
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
         return _line(
             pod,
@@ -167,10 +185,10 @@ class Run:
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
         # What it places counts for this pod, which may not be among it.
-        whole = None if gang is None else self._decided(gang)
+        whole = None if gang is None else self._place_gang(gang)
         refused = whole is not None and bool(whole.refusal)
         answer = self._judge.alone(pod, explain=self.options.explain or refused)
-        self._of_pending += [f"pod {full_name(pod)}: {note}" for note in answer.notes]
+        self.warnings.pending.extend(f"pod {full_name(pod)}: {note}" for note in answer.notes)
         if answer.problem is not None:
             return _line(pod, PodResult.INVALID, answer.problem, dialect=answer.dialect)
         if answer.found is None:
@@ -194,16 +212,12 @@ class Run:
         self.inventory.put(ledger.allocate(allocation))
         return self._placed(answer, answer.found, answer.placement)
 
-    def _decided(self, gang: Gang) -> GangAnswer:
-        """What became of a gang: the first of its pods places all of them, or none."""
+    def _place_gang(self, gang: Gang) -> GangAnswer:
+        """Return what became of a gang: the first of its pods places all of them, or none."""
         refs = frozenset(part.ref for part in gang.parts)
-        if refs not in self._gangs:
-            self._gangs[refs] = self._judge.plan(gang)
-            self._commit(self._gangs[refs])
-        return self._gangs[refs]
-
-    def _commit(self, whole: GangAnswer) -> None:
-        """Commit the allocations of all pods of a gang that fit together."""
+        if refs in self._gangs:
+            return self._gangs[refs]
+        whole = self._gangs[refs] = self._judge.plan(gang)
         for each in whole.members.waiting:
             to = whole.placed.get(each.request.uid)
             if to is not None:
@@ -214,19 +228,7 @@ class Run:
             node = whole.devices.get(pod.metadata.uid)
             if node is not None:
                 self._judge.devices.take(node, plain_amounts(pod, self.fleet.dialects))
-
-    def _bound_without_cards(self, pod: Pod, node: str) -> PodLine:
-        """The line of a bound pod that has no cards of a ledger."""
-        try:
-            amounts = plain_amounts(pod, self.fleet.dialects)
-        except DialectError:
-            amounts = NO_AMOUNTS
-        if not amounts:
-            return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=node)
-        text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
-        return _line(
-            pod, PodResult.BOUND, text, dialect=dialect_name(pod, self.fleet.dialects), node=node
-        )
+        return whole
 
     def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
         allocation = state.ledger.allocations[pod.metadata.uid]
@@ -250,7 +252,7 @@ class Run:
         )
 
     def _placed(self, answer: PodAnswer, found: PodRequest, placement: Placement) -> PodLine:
-        """The line of a pod whose allocation is committed."""
+        """Return the line of a pod whose allocation is committed."""
         pod, node = found.pod, self.fleet.nodes[placement.node].node
         result = found.dialect.write_result(pod, found.request, placement, node, self.options.now)
         return _line(
@@ -267,7 +269,7 @@ class Run:
         )
 
     def cards(self) -> Iterator[CardLine]:
-        """Every card with the pods that share it."""
+        """Yield every card with the pods that share it."""
         for name, state in self.fleet.nodes.items():
             ledger = self.inventory.get(name) or state.ledger
             for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
@@ -291,13 +293,6 @@ class _More(TypedDict, total=False):
     groups: tuple[NodeGroup, ...]
 
 
-def _holder(state: NodeState, name: str) -> str:
-    """What holds the allocation of a name: a pod, or a claim."""
-    held = state.ledger.allocations.values()
-    is_claim = any(each.pod == name and each.dialect == DRA for each in held)
-    return "ResourceClaim" if is_claim else "pod"
-
-
 def _line(pod: Pod, result: PodResult, summary: str, **more: Unpack[_More]) -> PodLine:
     ref = pod_ref(pod)
     more.setdefault("dialect", None)
@@ -305,7 +300,7 @@ def _line(pod: Pod, result: PodResult, summary: str, **more: Unpack[_More]) -> P
 
 
 def _served(answer: PodAnswer, node: str) -> PodLine:
-    """The line of a pod that gets devices of a plugin."""
+    """Return the line of a pod that gets devices of a plugin."""
     text = f"{devices_text(_amounts(answer))} of the device plugin, no card of the ledger"
     return _line(answer.pod, PodResult.PLACED, text, dialect=answer.dialect, node=node)
 

@@ -110,7 +110,7 @@ def schedule(
     from adapters.cli.input.origin import read_files
     from adapters.cli.output.report import SUMMARY, of_results
     from adapters.cli.output.terminal import progress
-    from adapters.cli.schedule import RunOptions, started
+    from adapters.cli.schedule import Run, RunOptions
     from adapters.dialects.dialect import Defaults
 
     if summary and (output is not ReportFormat.TABLE or only or no_cards or namespace):
@@ -128,7 +128,7 @@ def schedule(
     with bad_input():
         options = RunOptions(defaults, parse_time(at), explain, progress)
         # No name for the manifests: what the run does not need of them is freed.
-        run = started(read_files(names), options)
+        run = Run.of(read_files(names), options)
     _write(run, output, part)
     if not run.complete:
         raise typer.Exit(SOME_NOT_PLACED)
@@ -137,7 +137,7 @@ def schedule(
 def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
     from adapters.cli.output.terminal import message
 
-    pods = filter(part.shows, run.pods())
+    pods = filter(part.shows, run.place_all())
     cards = run.cards() if part.cards else ()
     match output:
         case ReportFormat.JSON:
@@ -160,10 +160,17 @@ def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
 
             page, is_terminal = standard_output()
             # Another program finds the warnings on standard error.
-            write_report(run, page, with_warnings=is_terminal, part=part)
+            write_report(
+                run.place_all(),
+                run.cards(),
+                run.warnings if is_terminal else (),
+                page,
+                part=part,
+                over_allocated=bool(run.over_allocated),
+            )
             if is_terminal:
                 return
-    for warning in run.warnings():
+    for warning in run.warnings:
         message("warning", warning)
 
 

@@ -63,7 +63,7 @@ def whatif(
     from adapters.cli.input.manifests import Manifests
     from adapters.cli.input.origin import Origin, read_files
     from adapters.cli.output.rows import RowFormat, formatted
-    from adapters.cli.schedule import RunOptions, place
+    from adapters.cli.schedule import Run, RunOptions
     from adapters.cli.view.listing import of_namespace
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.cli.whatif import changes
@@ -90,8 +90,10 @@ def whatif(
             name for name, pod in then.pods.items()
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
         )  # fmt: skip
-        comparison = Comparison(
-            place(now, RunOptions(Defaults(), 0)), place(then, RunOptions(defaults, 0)), moved
+        comparison = Comparison.of(
+            Run(now, RunOptions(Defaults(), 0)).place_all(),
+            Run(then, RunOptions(defaults, 0)).place_all(),
+            moved,
         )
         chosen = None if all_namespaces else namespace
         listing = sorted_by(of_namespace(comparison.listing(), chosen), sort)

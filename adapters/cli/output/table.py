@@ -6,7 +6,6 @@ A bar shows how full a card is, with one stretch for each dialect that has a par
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Protocol
 
 from adapters.cli.output.amounts import named, short
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
@@ -54,35 +53,29 @@ UNPARSED = "red"
 _UNREAD = DialectStyle(UNPARSED, UNPARSED, "■", "#")
 
 
-class Reported(Protocol):
-    """A run, whose parts are read once, in this order."""
-
-    complete: bool
-
-    def pods(self) -> Iterator[PodLine]:
-        """The pods in order of the input."""
-        ...
-
-    def cards(self) -> Iterator[CardLine]:
-        """The cards by node."""
-        ...
-
-    def warnings(self) -> Sequence[str]:
-        """Warnings for the user, as sentences."""
-        ...
-
-
 def write_report(
-    run: Reported, page: TextPage, *, with_warnings: bool = True, part: ReportPart = EVERYTHING
+    pods: Iterable[PodLine],
+    cards: Iterable[CardLine],
+    warnings: Iterable[str],
+    page: TextPage,
+    *,
+    part: ReportPart = EVERYTHING,
+    over_allocated: bool = False,
 ) -> None:
     """Write a part of the report; of a pod no more is kept than its row and its reasons.
 
-    The sum at the end counts all pods.
+    Args:
+        pods: read first. The sum at the end counts all of them.
+        cards: by node, read after the pods.
+        warnings: sentences, read at the end.
+        page: to write on.
+        part: what is shown.
+        over_allocated: whether bound pods have more of a card than there is.
     """
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()
     not_placed: list[tuple[str, list[str]]] = []
-    for pod in run.pods():
+    for pod in pods:
         counts[pod.result] += 1
         if not part.shows(pod):
             continue
@@ -99,14 +92,15 @@ def write_report(
             page.line(span(text), indent=4)
     if part.cards:
         page.part()
-        write_cards(run.cards(), page)
-    warnings = run.warnings() if with_warnings else ()
-    if warnings:
+        write_cards(cards, page)
+    sentences = [*warnings]
+    if sentences:
         _title("Warnings", page)
-    for text in warnings:
+    for text in sentences:
         page.line(span(text), indent=2)
     page.part()
-    page.line(_sum(counts, complete=run.complete))
+    complete = not (over_allocated or any(counts[each] for each in NOT_PLACED))
+    page.line(_sum(counts, complete=complete))
 
 
 def _title(text: str, page: TextPage) -> None:

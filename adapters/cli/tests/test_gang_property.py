@@ -75,7 +75,7 @@ def test_no_gang_is_placed_in_part(cluster: tuple[list[Plain], dict[str, int]]) 
     before = {name: len(state.ledger.problems()) for name, state in fleet.nodes.items()}
 
     run = Run(fleet, RunOptions(Defaults(), 0))
-    lines = [*run.pods()]
+    lines = [*run.place_all()]
 
     gangs = Counter[str]()
     new = Counter[str]()

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.output.streamed_report import json_report, yaml_report
-from adapters.cli.schedule import RunOptions, started
+from adapters.cli.schedule import Run, RunOptions
 from adapters.dialects.dialect import Defaults
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
@@ -45,8 +45,8 @@ def test_a_damaged_example_gives_a_report_or_an_input_error(
         text = text[:start] + piece + text[start + removed :]
 
     with contextlib.suppress(InputError):
-        run = started(manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0))
-        pods = [*run.pods()]
+        run = Run.of(manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0))
+        pods = [*run.place_all()]
         in_yaml = b"".join(yaml_report(pods, run.cards()))
         in_json = b"".join(json_report(pods, run.cards()))
         assert yaml.safe_load(in_yaml) == json.loads(in_json)
@@ -55,5 +55,5 @@ def test_a_damaged_example_gives_a_report_or_an_input_error(
 @given(st.text())
 def test_any_text_gives_a_report_or_an_input_error(text: str) -> None:
     with contextlib.suppress(InputError):
-        run = started(manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0))
-        _ = [*run.pods()], [*run.cards()], run.warnings()
+        run = Run.of(manifests([Source("text", text, named=True)]), RunOptions(Defaults(), now=0))
+        _ = [*run.place_all()], [*run.cards()], [*run.warnings]

@@ -12,7 +12,7 @@ from adapters.cli.output.page import Spans
 from adapters.cli.output.report import CardLine, Sharer
 from adapters.cli.output.table import bar, write_report
 from adapters.cli.output.terminal import terminal_page
-from adapters.cli.schedule import Run, RunOptions, started
+from adapters.cli.schedule import Run, RunOptions
 from adapters.cli.tests.builders import Plain, node, pod, stream, uuid, volcano
 from adapters.dialects.dialect import Defaults
 from core.hardware.card import Card
@@ -23,13 +23,19 @@ MIXED = (Path(__file__).parents[3] / "configs" / "examples" / "mixed.yaml").read
 
 def reported(text: str) -> Run:
     found = manifests([Source("text", text, named=True)])
-    return started(found, RunOptions(Defaults(), now=0))
+    return Run.of(found, RunOptions(Defaults(), now=0))
+
+
+def write(run: Run, console: Console) -> None:
+    page, over_allocated = terminal_page(console), bool(run.over_allocated)
+    pods, cards = run.place_all(), run.cards()
+    write_report(pods, cards, run.warnings, page, over_allocated=over_allocated)
 
 
 def shown(run: Run, width: int = 100, encoding: str = "utf-8") -> str:
     written = io.BytesIO()
     file = io.TextIOWrapper(written, encoding=encoding, write_through=True)
-    write_report(run, terminal_page(Console(file=file, width=width, color_system=None)))
+    write(run, Console(file=file, width=width, color_system=None))
     return written.getvalue().decode(encoding)
 
 
@@ -76,7 +82,7 @@ def test_a_terminal_with_colours_gets_them() -> None:
     buffer = io.StringIO()
 
     console = Console(file=buffer, width=80, color_system="256")
-    write_report(reported(MIXED), terminal_page(console))
+    write(reported(MIXED), console)
 
     assert "\x1b[38;5;208m████\x1b[0m\x1b[38;5;33m████\x1b[0m" in buffer.getvalue()
 
