@@ -5,8 +5,7 @@ from pathlib import Path
 
 import typer
 
-from adapters.cli.fleet.fleet import Fleet, read_fleet
-from adapters.cli.fleet.settings import documents
+from adapters.cli.fleet.fleet import Fleet, documents, read_fleet
 from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.origin import read_files

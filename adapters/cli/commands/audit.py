@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.commands.options import AllNamespaces, Context, Files, Kubeconfig
+from adapters.cli.commands.options import AllNamespaces, Context, Files, Kubeconfig, bad_input
 
 
 class AuditFormat(Enum):

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.commands.options import bad_input
 from adapters.cli.configure.options import Asked, Scheduler, SchedulerMode
 from adapters.cli.input.source import STDIN
 

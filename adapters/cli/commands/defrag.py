@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.commands.options import Context, Files, Kubeconfig
+from adapters.cli.commands.options import Context, Files, Kubeconfig, bad_input
 
 if TYPE_CHECKING:
     from adapters.cli.defrag.goal import Goal
@@ -150,8 +149,7 @@ def _check_options(command: typer.Context, execute: str | None, *, dry_run: bool
 
 def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run: bool) -> None:
     """Carry out the plan of a file."""
-    from adapters.cli.defrag.execution_lines import step_line, target_lines
-    from adapters.cli.defrag.plan_file import read_plan
+    from adapters.cli.defrag.plan_file import read_plan, step_line, target_lines
     from adapters.cli.output.terminal import message
     from adapters.wire.visible import visible
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.commands.options import Context, Kubeconfig
+from adapters.cli.commands.options import Context, Kubeconfig, bad_input
 
 
 class DoctorFormat(Enum):

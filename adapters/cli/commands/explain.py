@@ -6,8 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.commands.options import AllNamespaces, Context, Files, Kubeconfig, Namespace
+from adapters.cli.commands.options import (
+    AllNamespaces,
+    Context,
+    Files,
+    Kubeconfig,
+    Namespace,
+    bad_input,
+)
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet

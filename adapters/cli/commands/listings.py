@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.options import (
     AllNamespaces,
     Context,
@@ -16,6 +15,7 @@ from adapters.cli.commands.options import (
     Kubeconfig,
     Namespace,
     OnlyNamespace,
+    bad_input,
 )
 
 if TYPE_CHECKING:

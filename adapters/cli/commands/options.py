@@ -1,4 +1,4 @@
-"""Options that several commands have: the cluster as kubectl chooses it, a policy, a time."""
+"""What commands share: options, and the exit status of bad input."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -10,6 +10,8 @@ import typer
 
 if TYPE_CHECKING:
     from adapters.dialects.dialect import SchedulingPolicy
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 Kubeconfig = Annotated[
     Path | None,
@@ -78,3 +80,23 @@ def parse_time(text: str | None) -> int:
             f"{text!r} is not a time such as 2026-01-31T12:00:00Z or 1769860800", param_hint="--at"
         )
     return (parsed - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+BAD_INPUT = 2
+
+
+@contextmanager
+def bad_input() -> Iterator[None]:
+    """Print an ``InputError`` in one line and exit with status 2.
+
+    ``InputError`` is imported here, so that help texts need no parser of manifests.
+    """
+    from adapters.cli.input.source import InputError
+
+    try:
+        yield
+    except InputError as error:
+        from adapters.cli.output.terminal import message
+
+        message("dragoman", error)
+        raise typer.Exit(BAD_INPUT) from None

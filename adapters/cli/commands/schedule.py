@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
-from adapters.cli.commands.options import AllNamespaces, OnlyNamespace, PolicyOption, chosen_policy
+from adapters.cli.commands.options import (
+    AllNamespaces,
+    OnlyNamespace,
+    PolicyOption,
+    bad_input,
+    chosen_policy,
+)
 
 if TYPE_CHECKING:
     from adapters.cli.output.report import ReportPart

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
+from adapters.cli.commands.options import bad_input
 from adapters.cli.input.source import STDIN
 
 if TYPE_CHECKING:
@@ -59,8 +59,7 @@ def translate(
     Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
     """
     from adapters.cli.output.terminal import write_file
-    from adapters.cli.translate.dialect_words import targets
-    from adapters.cli.translate.output import as_report, as_table
+    from adapters.cli.translate.translation import as_report, as_table, targets
     from adapters.cli.translate.translation import translate as translated
     from adapters.dialects.request_writer import CardFacts
 

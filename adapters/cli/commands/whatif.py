@@ -4,7 +4,6 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.exit_status import bad_input
 from adapters.cli.commands.listings import ListFormat, NoHeaders, Output, Sort
 from adapters.cli.commands.options import (
     AllNamespaces,
@@ -13,6 +12,7 @@ from adapters.cli.commands.options import (
     Kubeconfig,
     OnlyNamespace,
     PolicyOption,
+    bad_input,
     chosen_policy,
 )
 

@@ -7,8 +7,7 @@ import asyncio
 import time
 from typing import Protocol
 
-from adapters.cli.defrag.execution_lines import phase_text, step_line, target_lines
-from adapters.cli.defrag.plan_file import PlanFile
+from adapters.cli.defrag.plan_file import PlanFile, phase_text, step_line, target_lines
 from adapters.cli.input.source import InputError
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError

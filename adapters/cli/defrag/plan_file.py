@@ -1,4 +1,4 @@
-"""A file with one MovePlan, read strictly: it decides which pods are evicted."""
+"""A plan that is carried out: its file, read strictly, and what is said of each step."""
 
 import sys
 from collections.abc import Iterator
@@ -10,15 +10,20 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, sources
+from adapters.cluster.api import timestamps
 from adapters.wire.kube import Wire
 from adapters.wire.records.move_plan import (
     API_VERSION,
     KIND,
+    MovePhase,
     MovePlanMetadata,
     MovePlanObject,
     MovePlanRecordError,
     MovePlanSpec,
+    MovePlanStatus,
+    MoveStep,
     Name,
+    PlannedTarget,
     TargetKind,
     read_spec,
 )
@@ -119,3 +124,69 @@ def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
                 yield from _unknown(each, getattr(value, known[key]), f"{path}.{key}")
             else:
                 yield f"{path}.{key}"
+
+
+def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> str:
+    """A step, and what became of it once it is done.
+
+    Args:
+        spec: of the plan.
+        number: of the step, from 1.
+        done: what became of it; None before.
+    """
+    move, owner = spec.moves[number - 1], spec.moves[number - 1].controller
+    what = f"{_step(spec, number)}: {move.namespace}/{move.pod} of {owner.kind}/{owner.name}"
+    text = f"{what} from {move.from_.node} to {move.to.node}"
+    if done is None:
+        return text
+    if done.skipped:
+        return f"{text}: skipped, there is nothing to move any more"
+    return f"{text}: {done.replacement} is ready{_after(done)}"
+
+
+def target_lines(spec: MovePlanSpec) -> Iterator[str]:
+    """What the moves were for, once it is reached."""
+    return (_target_line(target) for target in spec.targets)
+
+
+def phase_text(spec: MovePlanSpec, status: MovePlanStatus) -> str:
+    """What is done now."""
+    match status.phase:
+        case MovePhase.NEW | MovePhase.WAITING:
+            return "waits for its turn"
+        case MovePhase.HELD:
+            return "asks whether each pod may be evicted"
+        case MovePhase.READY:
+            return "checks what comes next"
+        case MovePhase.EVICT:
+            return f"{_step(spec, status.step)}: evicts the pod"
+        case MovePhase.EVICTED:
+            return f"{_step(spec, status.step)}: waits until the new pod is ready"
+        case MovePhase.PLACING:
+            return "waits until the targets have their cards"
+        case MovePhase.FINISHED:
+            return "finished"
+        case MovePhase.STOPPED:
+            return f"stopped at step {status.step} of {len(spec.moves)}"
+
+
+def _step(spec: MovePlanSpec, number: int) -> str:
+    return f"step {number} of {len(spec.moves)}"
+
+
+def _after(done: MoveStep) -> str:
+    evicted, ready = timestamps.read(done.evicted_at), timestamps.read(done.ready_at)
+    if evicted is None or ready is None:
+        return ""
+    return f" after {round((ready - evicted).total_seconds())} s"
+
+
+def _target_line(target: PlannedTarget) -> str:
+    at = "" if target.place is None else f" on {target.place.node}"
+    match target.kind:
+        case TargetKind.POD:
+            return f"{target.namespace}/{target.name} has its cards{at}"
+        case TargetKind.NODE:
+            return f"node {target.name} is empty"
+        case TargetKind.SHARE:
+            return f"{target.name} is free{at}"

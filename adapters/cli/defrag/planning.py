@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import inf
+from time import monotonic
 from typing import assert_never
 
 from adapters.answer.answer import PodAnswer
@@ -21,7 +23,6 @@ from adapters.cli.defrag.goal import (
 )
 from adapters.cli.defrag.movable import MovablePod, holders
 from adapters.cli.defrag.node_room import needs, room
-from adapters.cli.defrag.time_limit import TimeLimit
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
@@ -172,6 +173,36 @@ def planned(
         InputError: the goal names something that does not exist.
     """
     return _Planning(fleet, found, limits, TimeLimit(seconds)).run(goal, progress)
+
+
+class TimeLimit:
+    """A limit that begins when it is created.
+
+    Attributes:
+        seconds: the limit; None for no limit.
+        reached: whether a part of a run ended early.
+    """
+
+    def __init__(self, seconds: float | None) -> None:
+        self.seconds = seconds
+        self.reached = False
+        self._end = monotonic() + (inf if seconds is None else seconds)
+
+    def part(self, of: int) -> Callable[[], bool]:
+        """Whether a part of the time that is left now is over, each time that it is asked.
+
+        Args:
+            of: 1 for all of it, 4 for a quarter.
+        """
+        now = monotonic()
+        end = now + (self._end - now) / of
+
+        def expired() -> bool:
+            over = monotonic() >= end
+            self.reached |= over
+            return over
+
+        return expired
 
 
 class _Planning:

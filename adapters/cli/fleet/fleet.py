@@ -12,30 +12,33 @@ import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import GangCache
-from adapters.cli.fleet.settings import configured_dialects, read_host_quotas
+from adapters.cli.input.document import load_yaml
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.source import InputError
+from adapters.cli.input.source import InputError, InputLocation
+from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugins import read_plugin_node
-from adapters.dialects.dialect import Defaults, Dialect
+from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.dialects.gangs import any_gang_of
+from adapters.dialects.host_quota import host_limits
 from adapters.dialects.merge import read_node
 from adapters.repairs.plan import reconcile
 from adapters.repairs.repairs import NodeView, Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import KubeNode, Pod, full_name
+from adapters.wire.kube import ConfigMap, KubeNode, Pod, full_name
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.ledger_records import LedgerObject
 from adapters.wire.records.quota import QuotaRecordError, read_quota
+from adapters.wire.resource_quota import KIND, limits_of_extended_resources
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.quota.amounts import QuotaLimits
+from core.quota.amounts import NO_LIMITS
 from core.quota.quota import Quota
 from core.requests.gang import GangRef
 
@@ -170,13 +173,13 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
-    host = read_host_quotas(manifests, dialects)
+    quotas, unread = _quotas(manifests, dialects)
     return Fleet(
         dialects,
         nodes,
         pods,
-        (*_problems(manifests, nodes), *host.problems),
-        _quotas(manifests, host.by_namespace),
+        (*_problems(manifests, nodes), *unread),
+        quotas,
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
         claims=reader.claims,
@@ -184,16 +187,30 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     )
 
 
-def _quotas(manifests: Manifests, host: Mapping[str, QuotaLimits]) -> dict[str, Quota]:
+def _quotas(
+    manifests: Manifests, dialects: Sequence[Dialect]
+) -> tuple[dict[str, Quota], list[str]]:
+    """Read ShareQuotas and ResourceQuotas, and what is wrong with these, as sentences.
+
+    The strictest ResourceQuota of a namespace holds, and most limit nothing here.
+    """
     quotas: dict[str, Quota] = {}
     for namespace, (thing, place) in manifests.quotas.items():
         try:
             quotas[namespace] = read_quota(thing)
         except QuotaRecordError as error:
             raise InputError(place, str(error)) from error
-    for namespace, limits in host.items():
-        quotas[namespace] = replace(quotas.get(namespace, Quota(namespace)), host_limits=limits)
-    return quotas
+    problems: list[str] = []
+    for host, place in manifests.resource_quotas:
+        namespace = host.metadata.namespace or "default"
+        stated = host_limits(limits_of_extended_resources(host), dialects)
+        name = f"{place}: {KIND} {namespace}/{host.metadata.name}"
+        problems += (f"{name}: {each}" for each in stated.problems)
+        if stated.limits != NO_LIMITS:
+            quota = quotas.get(namespace, Quota(namespace))
+            limits = quota.host_limits.strictest(stated.limits)
+            quotas[namespace] = replace(quota, host_limits=limits)
+    return quotas, problems
 
 
 class _Reader:
@@ -301,3 +318,51 @@ def _problems(manifests: Manifests, nodes: Mapping[str, NodeState]) -> Iterator[
         for card in state.node.cards:
             if owners.setdefault(card.uuid, name) != name:
                 yield f"card {card.uuid} is on {owners[card.uuid]} and {name}"
+
+
+ConfigMaps = Mapping[str, tuple[ConfigMap, InputLocation]]
+"""ConfigMaps by ``namespace/name``, with their locations in the input."""
+
+
+def configured_dialects(config_maps: ConfigMaps, defaults: Defaults) -> tuple[Dialect, ...]:
+    """Configure every dialect with the settings in the input.
+
+    Raises:
+        InputError: a settings file exists twice, is not YAML, exceeds a limit or has an invalid
+            value.
+    """
+    settings, places = _settings(config_maps)
+    try:
+        return registry.dialects(settings, defaults)
+    except DialectError as error:
+        named = [place for (name, _), place in places.items() if name in error.field]
+        raise InputError(named[0] if named else "the settings", str(error)) from error
+
+
+def documents(config_maps: ConfigMaps) -> Documents:
+    """Parse the settings files among ConfigMaps.
+
+    Raises:
+        InputError: one exists twice, is not YAML or exceeds a limit.
+    """
+    return _settings(config_maps)[0]
+
+
+def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, InputLocation]]:
+    settings: dict[Document, object] = {}
+    places: dict[Document, InputLocation] = {}
+    for name, (config, place) in config_maps.items():
+        for key, text in (config.data or {}).items():
+            document = registry.document_of(config, key)
+            if document is None:
+                continue
+            if document in places:
+                problem = f"ConfigMap {name}, data[{key}]: exists in another namespace too"
+                raise InputError(place, f"{problem}, at {places[document]}; keep only one")
+            settings[document] = _parsed(text, f"{place}: ConfigMap {name}, data[{key}]")
+            places[document] = place
+    return settings, places
+
+
+def _parsed(text: str, where: str) -> object:
+    return load_yaml(text, lambda line: f"{where}, line {line}")

@@ -1,14 +1,9 @@
-"""Amounts and names in words: what a request asks for, what a share is, which pods and nodes."""
-
-from collections.abc import Sequence
+"""Amounts of cards in words: what a request asks for, and what a share is."""
 
 from adapters.wire.agent_report import Use
 from core.hardware.quantity import MIB, format_gib
 from core.requests.grant import Allocation, Grant
 from core.requests.request import ContainerRequest, Request
-
-MAX_NODE_NAMES = 3
-"""Nodes that are named, at most, where many have the same text."""
 
 
 def gib(amount: int) -> str:
@@ -73,21 +68,3 @@ def used_fields(use: Use) -> dict[str, int | None]:
         "usedMiB": None if use.memory is None else use.memory // MIB,
         "usedCompute": use.compute,
     }
-
-
-def short(full_name: str) -> str:
-    """Return the name of a pod; with its namespace where it is not ``default``."""
-    return full_name.removeprefix("default/")
-
-
-def named(nodes: Sequence[str], count: int | None = None) -> str:
-    """Return the first nodes by name, and the number of the others.
-
-    Args:
-        nodes: ``MAX_NODE_NAMES`` or more of them, or all.
-        count: how many there are; None where these are all.
-    """
-    count = len(nodes) if count is None else count
-    if count <= MAX_NODE_NAMES:
-        return ", ".join(nodes)
-    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {count - MAX_NODE_NAMES} more nodes"

@@ -15,6 +15,9 @@ from core.hardware.quantity import MIB
 EVERY = "*"
 """Replaces the container's name where a record has a share for all containers of the pod."""
 
+MAX_NODE_NAMES = 3
+"""Nodes that are named, at most, where many have the same text."""
+
 HEAD = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "ScheduleReport"}
 """The first fields of a report."""
 
@@ -295,3 +298,21 @@ def pod_row(pod: PodLine) -> Row:
         "gang": None if pod.gang is None else pod.gang.name,
     }
     return Row(f"pod/{pod.name}", (), fields)
+
+
+def short(full_name: str) -> str:
+    """Return the name of a pod; with its namespace where it is not ``default``."""
+    return full_name.removeprefix("default/")
+
+
+def named(nodes: Sequence[str], count: int | None = None) -> str:
+    """Return the first nodes by name, and the number of the others.
+
+    Args:
+        nodes: ``MAX_NODE_NAMES`` or more of them, or all.
+        count: how many there are; None where these are all.
+    """
+    count = len(nodes) if count is None else count
+    if count <= MAX_NODE_NAMES:
+        return ", ".join(nodes)
+    return f"{', '.join(nodes[:MAX_NODE_NAMES])} and {count - MAX_NODE_NAMES} more nodes"

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from adapters.cli.output.amounts import named, short
 from adapters.cli.output.page import Row, Spans, TextColumn, TextPage, lines, span
 from adapters.cli.output.report import (
     EVERYTHING,
@@ -17,6 +16,8 @@ from adapters.cli.output.report import (
     PodResult,
     ReportPart,
     ShareLine,
+    named,
+    short,
 )
 from adapters.dialects import registry
 from adapters.dialects.info import DialectStyle

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from adapters.cli.fleet.settings import documents
+from adapters.cli.fleet.fleet import documents
 from adapters.cli.input.cluster import context_of, read_cluster
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError

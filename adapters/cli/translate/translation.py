@@ -1,31 +1,34 @@
-"""Translates the pods of a text to a dialect, and finds what is lost."""
+"""Translates the pods of a text to a dialect, finds what is lost, and prints it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from adapters.cli.input.source import InputError, Source
-from adapters.cli.translate.dialect_words import (
-    is_foreign_scheduler,
-    texts_of,
-    vendor_of,
-    writer_of,
-)
+from adapters.cli.output.rows import Column, Row, as_json, table
 from adapters.cli.translate.manifest import changed
-from adapters.cli.translate.pods import as_pod, objects, pods_in
-from adapters.cli.translate.rewrite import rewrite_resources, rewrite_texts
+from adapters.cli.translate.rewrite import (
+    as_pod,
+    objects,
+    pods_in,
+    rewrite_resources,
+    rewrite_texts,
+)
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
+from adapters.dialects.info import DialectInfo
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.request_writer import (
     CardFacts,
     Loss,
+    RequestWriter,
     losses,
     removed,
     unread_amounts,
 )
 from adapters.wire.kube import Pod
+from adapters.wire.visible import visible
 from core.requests.request import Request
 
 _HAS_CONTENT = re.compile(r"^(?!---[ \t]*(?:#.*)?$)[ \t]*[^\s#]", re.MULTILINE)
@@ -222,3 +225,103 @@ def _document(content: Any) -> str:
     metadata = content.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     return "/".join(str(each) for each in (content.get("kind"), name) if each) or "document"
+
+
+DEFAULT_SCHEDULER = "default-scheduler"
+"""A pod that names none has this one: k8s.io/api/core/v1 types.go, DefaultSchedulerName."""
+
+
+def targets() -> list[str]:
+    """The dialects that requests can be written in."""
+    return [info.name for info in registry.DIALECTS if info.writer is not None]
+
+
+def writer_of(name: str) -> RequestWriter:
+    """What writes a request in a dialect.
+
+    Raises:
+        InputError: nothing does.
+    """
+    writer = _info(name).load_writer()
+    if writer is None:
+        raise InputError(name, f"cannot be translated; must be one of {', '.join(targets())}")
+    return writer
+
+
+def texts_of(name: str) -> frozenset[str]:
+    """Annotations and labels that state a request or a result of a dialect."""
+    return _info(name).texts(writer_of(name))
+
+
+def vendor_of(name: str) -> str | None:
+    """The vendor of the only cards that a dialect can describe; None where it has no such one."""
+    return _info(name).vendor
+
+
+def is_foreign_scheduler(name: str, target: str) -> bool:
+    """Whether a ``spec.schedulerName`` names another scheduler than the target's users run."""
+    return name not in (_info(target).scheduler, DEFAULT_SCHEDULER)
+
+
+def _info(name: str) -> DialectInfo:
+    return next(info for info in registry.DIALECTS if info.name == name)
+
+
+_COLUMNS = tuple(
+    map(Column, ("DOCUMENT", "POD", "FROM", "LOSS", "BEFORE", "AFTER")),
+)
+
+
+def as_table(translation: Translation) -> str:
+    """One line for each loss, a line with the sum, and one for each foreign scheduler."""
+    rows = [
+        Row("", (pod.document, pod.path, pod.source, loss.field, loss.before, loss.after), {})
+        for pod in translation.pods
+        for loss in pod.losses
+    ]
+    lossy = sum(bool(pod.losses) for pod in translation.pods)
+    total = len(translation.pods)
+    return (
+        f"{table(_COLUMNS, rows) if rows else ''}"
+        f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
+        f"{lossy} with a loss\n"
+        f"{''.join(_schedulers(translation))}"
+    )
+
+
+def _schedulers(translation: Translation) -> Iterator[str]:
+    for pod in translation.pods:
+        if pod.foreign_scheduler is not None:
+            name = " ".join(filter(None, (pod.document, pod.path)))
+            yield (
+                visible(
+                    f"note: {name}: schedulerName stays {pod.foreign_scheduler}; no scheduler of"
+                    f" {translation.target} has this name, so it must be one that asks Dragoman"
+                )
+                + "\n"
+            )
+
+
+def as_report(translation: Translation) -> str:
+    """The losses of each pod, and the translated text."""
+    return as_json(
+        {
+            "apiVersion": "dragoman.dev/v1alpha1",
+            "kind": "Translation",
+            "target": translation.target,
+            "pods": [_plain(pod) for pod in translation.pods],
+            "text": translation.text,
+        }
+    )
+
+
+def _plain(pod: TranslatedPod) -> dict[str, object]:
+    return {
+        "document": pod.document,
+        "path": pod.path,
+        "dialect": pod.source,
+        "foreignScheduler": pod.foreign_scheduler,
+        "losses": [
+            {"field": loss.field, "before": loss.before, "after": loss.after} for loss in pod.losses
+        ],
+    }

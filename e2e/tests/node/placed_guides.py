@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
-from adapters.cli.fleet.settings import configured_dialects
+from adapters.cli.fleet.fleet import configured_dialects
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import sources
 from adapters.dialects.dialect import Defaults

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from adapters.cli.defrag import planning, time_limit
+from adapters.cli.defrag import planning
 from adapters.cli.tests.builders import (
     Plain,
     a_claim,
@@ -498,7 +498,7 @@ def test_a_search_ends_when_its_time_is_over_and_says_so(monkeypatch: pytest.Mon
     things = [*nodes, *held, *waits]
     enough = as_plain("defrag", things=things)["report"]
     seconds = itertools.count()
-    monkeypatch.setattr(time_limit, "monotonic", lambda: float(next(seconds)))
+    monkeypatch.setattr(planning, "monotonic", lambda: float(next(seconds)))
 
     late = as_plain("defrag", "--seconds", "20", things=things)["report"]
     text = command("defrag", "--seconds", "20", things=things).stdout

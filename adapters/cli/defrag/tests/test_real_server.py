@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.cli.defrag.job_failures import eviction, failures_left
+from adapters.cli.defrag.movable import eviction, failures_left
 from adapters.cli.tests.builders import Plain, node, pod, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
 from adapters.cluster.api.client import KubeClient

@@ -9,7 +9,7 @@ from adapters.cli.doctor.checks.agents import is_agent
 from adapters.cli.doctor.finding import CheckResult, ok, warning
 from adapters.cli.doctor.objects import ProgramContainer, ProgramPod
 from adapters.cli.doctor.observed import Observed, kube_node, nodes_with_cards
-from adapters.cli.output.amounts import named
+from adapters.cli.output.report import named
 from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.device_plugins import read_plugin_node

@@ -10,7 +10,7 @@ from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramPod, Webhook, labels, selects
 from adapters.cli.doctor.observed import HttpAnswer, Installation, Observed
-from adapters.cli.fleet.settings import configured_dialects
+from adapters.cli.fleet.fleet import configured_dialects
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
 from adapters.dialects.device_plugins import plugin_share

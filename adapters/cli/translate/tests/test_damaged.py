@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from adapters.cli.input.source import InputError, Source
-from adapters.cli.translate.dialect_words import targets
-from adapters.cli.translate.translation import translate
+from adapters.cli.translate.translation import targets, translate
 from adapters.dialects.request_writer import CardFacts
 
 EXAMPLE = (Path(__file__).parents[4] / "docs" / "reference" / "cli" / "translate.yaml").read_text()

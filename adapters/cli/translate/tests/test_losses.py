@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from adapters.cli.translate.dialect_words import targets
 from adapters.cli.translate.tests.builders import HAMI, KOORDINATOR, SHARE, pod, report, run, spec
+from adapters.cli.translate.translation import targets
 from adapters.dialects import registry
 from adapters.dialects.tests.acme import INFO as ACME
 from adapters.dialects.tests.acme import RESOURCE, registered
