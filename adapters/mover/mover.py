@@ -20,7 +20,6 @@ import structlog
 from msgspec.structs import replace
 
 from adapters.cluster.api import timestamps
-from adapters.cluster.api.backoff import delay
 from adapters.cluster.api.error import (
     CONFLICT,
     NOT_FOUND,
@@ -29,10 +28,11 @@ from adapters.cluster.api.error import (
     UNAUTHORIZED,
     ClusterError,
 )
+from adapters.cluster.api.transport import delay
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.mover.decision import (
     TAKEOVER,
     Ask,

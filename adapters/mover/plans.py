@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from adapters.cluster.api import timestamps
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.wire.kube import Unreadable
 from adapters.wire.records.move_plan import (
     MovePlanObject,

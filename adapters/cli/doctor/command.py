@@ -43,8 +43,8 @@ from adapters.cluster.api.paths import (
     Resource,
     segment,
 )
+from adapters.cluster.objects.certificates import SecretClient
 from adapters.cluster.objects.lists import list_all
-from adapters.cluster.objects.secret import SecretClient
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.wire.decode.decoder import Decoder

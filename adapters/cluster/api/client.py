@@ -5,12 +5,14 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
+from http import HTTPStatus
 from types import TracebackType
 from typing import Self
 
+import aiohttp
 import msgspec
+from yarl import URL
 
-from adapters.cluster.api.backoff import delay
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import (
     NOT_FOUND,
@@ -20,7 +22,7 @@ from adapters.cluster.api.error import (
     UNAUTHORIZED,
     ClusterError,
 )
-from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport
+from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport, delay
 
 _JSON = "application/json"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
@@ -216,3 +218,64 @@ def _may_repeat(verb: str, error: ClusterError) -> bool:
 
 def _encoded(body: object) -> bytes:
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
+
+
+MAX_BODY = 4 << 20
+"""Bytes of an answer."""
+
+_CHUNK = 64 << 10
+
+
+class PlainReader:
+    """Connections are opened when first needed in the running loop, and closed after each answer.
+
+    Attributes:
+        patience: seconds for one request with its answer.
+    """
+
+    def __init__(self, patience: float = 2.0) -> None:
+        """Open no connection yet."""
+        self.patience = patience
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, host: str, port: int, path: str) -> bytes:
+        """Return the body of an answer.
+
+        Args:
+            host: an IP address.
+            port: the TCP port.
+            path: begins with ``/``.
+
+        Raises:
+            OSError: no answer in time, another status than 200, or a body above ``MAX_BODY``.
+        """
+        address = URL.build(scheme="http", host=host, port=port, path=path)
+        try:
+            async with self._opened().get(address, allow_redirects=False) as response:
+                if response.status != HTTPStatus.OK:
+                    raise OSError(f"{address}: status {response.status}")
+                body = bytearray()
+                async for part in response.content.iter_chunked(_CHUNK):
+                    body += part
+                    if len(body) > MAX_BODY:
+                        raise OSError(f"{address}: more than {MAX_BODY} bytes")
+                return bytes(body)
+        except aiohttp.ClientError as error:
+            raise OSError(f"{address}: {error}") from error
+
+    async def close(self) -> None:
+        """Close every connection; requests in progress fail."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Accept-Encoding": "identity", "User-Agent": "dragoman"},
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=self.patience),
+            )
+        return self._session

@@ -139,7 +139,7 @@ def _kubeconfig_loader(source: KubeconfigSource) -> Any:
 
     library: Any = kube_config  # it has no types
 
-    class Loader(library.KubeConfigLoader):  # type: ignore[misc]
+    class _Loader(library.KubeConfigLoader):  # type: ignore[misc]
         def _load_from_exec_plugin(self) -> bool:
             if "exec" not in self._user:
                 return False
@@ -161,7 +161,7 @@ def _kubeconfig_loader(source: KubeconfigSource) -> Any:
     found = library.KubeConfigMerger(paths).config
     if found is None:
         raise config.ConfigException("no such file, or an empty one")
-    return Loader(found, source.context, config_base_path=None)
+    return _Loader(found, source.context, config_base_path=None)
 
 
 def _run_helper(helper: Any, folder: str, cluster: Any) -> Mapping[str, str]:

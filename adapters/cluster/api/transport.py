@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
+from random import SystemRandom
 from urllib.parse import urlencode
 
 import aiohttp
@@ -223,3 +224,24 @@ def _socket(address: aiohttp.AddrInfoType) -> socket.socket:
         if option is not None:
             made.setsockopt(level, option, value)
     return made
+
+
+_DICE = SystemRandom()
+_DOUBLINGS = 16
+
+
+def delay(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
+    """Seconds to wait after failures in a row: doubled by each, capped, half of them by chance.
+
+    Args:
+        failures: in a row, 1 or more; 0 counts as 1.
+        first: seconds after the first failure, before chance takes up to half of it away.
+        most: the cap in seconds.
+    """
+    whole = min(most, first * 2.0 ** min(max(failures, 1) - 1, _DOUBLINGS))
+    return whole * _DICE.uniform(0.5, 1.0)
+
+
+def jitter(seconds: float, share: float = 0.5) -> float:
+    """About that many seconds, up to a share more, so that many clients do not act at once."""
+    return seconds * _DICE.uniform(1.0, 1.0 + share)

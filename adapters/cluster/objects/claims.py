@@ -1,10 +1,14 @@
-"""Reads single ResourceClaims, and the rules that taint devices."""
+"""Reads single ResourceClaims and the rules that taint devices, and writes shadow claims."""
 
 from collections.abc import Sequence
 
+import msgspec
+
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import FORBIDDEN, ClusterError, read
+from adapters.cluster.api.error import CONFLICT, FORBIDDEN, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
+from adapters.dialects.dra.claims import SHADOW
+from adapters.dialects.dra.shadow_claims import ShadowClaim
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
     DeviceTaintRule,
@@ -13,6 +17,7 @@ from adapters.wire.dra import (
     TaintRuleSpec,
     TaintSelector,
 )
+from adapters.wire.kube import Metadata, Wire
 from core.requests.pod_ref import PodRef
 
 _CLAIM = PartialDecoder(ResourceClaim)
@@ -50,3 +55,77 @@ class ClaimClient:
                 raise
             return (DeviceTaintRule(TaintRuleSpec(TaintSelector())),)
         return () if body is None else read(_RULES, body).items
+
+
+class _StoredStatus(Wire, frozen=True, gc=False):
+    """Status of a claim; only the presence of an allocation is read."""
+
+    allocation: dict[str, msgspec.Raw] | None = None
+
+
+class _StoredClaim(Wire, frozen=True, gc=False):
+    """A claim of which only labels and the presence of an allocation are read."""
+
+    metadata: Metadata = Metadata()
+    status: _StoredStatus = _StoredStatus()
+
+
+_SHADOW = PartialDecoder(_StoredClaim)
+_OBJECT = PartialDecoder(dict[str, msgspec.Raw])
+
+
+class ShadowClaimClient:
+    """The server's claims of one namespace."""
+
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        """Send no request yet.
+
+        Args:
+            client: of the server.
+            namespace: of all shadow claims.
+        """
+        self._client = client
+        self._namespace = namespace
+
+    async def create(self, claim: ShadowClaim) -> None:
+        """Create a claim with its allocation; one that is there already gets the allocation.
+
+        Raises:
+            ClusterError: the server rejected it, did not answer, or has another object of the name.
+        """
+        try:
+            body = await self._client.create(
+                RESOURCE_CLAIMS.collection(self._namespace), claim.manifest
+            )
+        except ClusterError as error:
+            if error.status != CONFLICT:
+                raise
+            body = await self._client.get(self._path(claim.name))
+        found = read(_SHADOW, body)
+        if SHADOW not in (found.metadata.labels or {}):
+            problem = f"ResourceClaim {self._namespace}/{claim.name} is not a shadow claim"
+            raise ClusterError(CONFLICT, "AlreadyExists", problem)
+        if not found.status.allocation:
+            stored = read(_OBJECT, body)
+            replaced: dict[str, object] = {**stored, "status": claim.status}
+            await self._client.replace(self._path(claim.name, "status"), replaced)
+
+    async def delete(self, name: str, uid: str) -> None:
+        """Delete a claim; one of another uid stays.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        options = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": uid},
+        }
+        try:
+            await self._client.delete(self._path(name), options)
+        except ClusterError as error:
+            if error.status not in {NOT_FOUND, CONFLICT}:
+                raise
+
+    def _path(self, name: str, part: str = "") -> str:
+        return RESOURCE_CLAIMS.path(name, self._namespace, part)

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import msgspec
 
 from adapters.cluster.api import timestamps as moment
-from adapters.cluster.api.backoff import jitter
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
 from adapters.cluster.api.paths import LEASES
+from adapters.cluster.api.transport import jitter
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Wire
 

@@ -1,13 +1,20 @@
-"""Reads and annotates single pods."""
+"""Reads, annotates and binds pods, and reads the PodDisruptionBudgets that protect them.
+
+A Binding is the commit point: one request, with the node agent's annotations in its metadata. The
+server copies annotations and labels of a Binding to the pod in the same write that sets the node.
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata.
+"""
 
 from collections.abc import Mapping
 from http import HTTPStatus
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, ClusterError, read
-from adapters.cluster.api.paths import PODS
+from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
+from adapters.wire.api import Page
+from adapters.wire.budget import Budget
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
 from core.requests.pod_ref import PodRef
@@ -80,3 +87,82 @@ class PodClient:
             if error.status == HTTPStatus.UNPROCESSABLE_ENTITY and "metadata.uid" in error.message:
                 raise ClusterError(CONFLICT, "Conflict", error.message) from error
             raise
+
+
+class BindingClient:
+    """Creates Bindings."""
+
+    def __init__(self, client: KubeClient) -> None:
+        """Send no request yet."""
+        self._client = client
+
+    async def bind(
+        self,
+        pod: PodRef,
+        node: str,
+        annotations: Mapping[str, str],
+        labels: Mapping[str, str],
+        version: str = "",
+    ) -> None:
+        """Create the Binding of a pod: one write.
+
+        Args:
+            pod: the pod.
+            node: the name of the node.
+            annotations: to add to the pod.
+            labels: to add to the pod.
+            version: the resourceVersion that the pod must have still; empty for any. Source:
+                k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, the preconditions in
+                setPodNodeAndMetadata.
+
+        Raises:
+            ClusterError: the server rejected it. Status 409: the pod is bound already, has another
+                uid or another version; 404: there is no such pod. ``uncertain``: the pod may have
+                been bound.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {
+                "name": pod.name,
+                "namespace": pod.namespace,
+                "uid": pod.uid,
+                **({"resourceVersion": version} if version else {}),
+                "annotations": dict(annotations),
+                "labels": dict(labels),
+            },
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        await self._client.create(PODS.path(pod.name, pod.namespace, "binding"), body)
+
+
+PAGE = 500
+"""Budgets in a page."""
+
+
+_PAGE = PartialDecoder(Page)
+_BUDGET = PartialDecoder(Budget)
+
+
+class BudgetClient:
+    """The server's PodDisruptionBudgets; implements ``sidecar.decide.ports.BudgetReader``."""
+
+    def __init__(self, client: KubeClient) -> None:
+        """Send no request yet."""
+        self._client = client
+
+    async def all(self) -> list[Budget]:
+        """Return all budgets as they are now.
+
+        Raises:
+            ClusterError: the server did not answer, or a budget cannot be decoded.
+        """
+        budgets: list[Budget] = []
+        query = {"limit": str(PAGE)}
+        while True:
+            body = await self._client.get(DISRUPTION_BUDGETS.collection(), query)
+            page = read(_PAGE, body)
+            budgets += [read(_BUDGET, item) for item in page.items or ()]
+            if not page.metadata.token:
+                return budgets
+            query = {"limit": str(PAGE), "continue": page.metadata.token}

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.wire.kube import Pod, Unreadable
 
 

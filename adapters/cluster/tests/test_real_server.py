@@ -16,12 +16,10 @@ import pytest
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import DEVICES, EVENTS, LEASES, NODES, PODS
-from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.lease import Election, LeaseObject, LeaseSpec, LeaseTiming
-from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLockClient
-from adapters.cluster.objects.nodes import NodeClient
-from adapters.cluster.objects.pods import PodClient
+from adapters.cluster.objects.nodes import KEY, LockedError, NodeClient, NodeLockClient
+from adapters.cluster.objects.pods import BindingClient, PodClient
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
 from adapters.cluster.tests.recording_handler import RecordingHandler
 from adapters.cluster.watch.reflector import Reflector

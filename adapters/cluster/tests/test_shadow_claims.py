@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.shadow_claims import ShadowClaimClient
+from adapters.cluster.objects.claims import ShadowClaimClient
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
 from adapters.dialects.dra.shadow_claims import shadow_claims
 from adapters.dialects.dra.shadows import ShadowDevice

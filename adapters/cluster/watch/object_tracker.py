@@ -4,16 +4,55 @@ It remembers identities and versions only; the objects are the handler's.
 """
 
 from collections.abc import Callable
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from adapters.cluster.api.error import ClusterError, read
-from adapters.cluster.watch.event_handler import EventHandler, Identity, KubeObject
 from adapters.wire.api import IdentifiedObject, ObjectIdentity
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Metadata, Unreadable
+
+HandledT = TypeVar("HandledT", contravariant=True)
+
+
+class KubeObject(Protocol):
+    """An object with its metadata."""
+
+    @property
+    def metadata(self) -> Metadata:
+        """Name, namespace, uid, version."""
+        ...
+
+
+class Identity(NamedTuple):
+    """Identity of an object; an object made again under its name has another uid."""
+
+    namespace: str
+    name: str
+    uid: str
+
+
+class EventHandler(Protocol[HandledT]):
+    """Is called in the event loop: must be quick, must not raise."""
+
+    def on_update(self, thing: HandledT) -> None:
+        """An object was added or changed."""
+        ...
+
+    def on_delete(self, what: Identity) -> None:
+        """An object was deleted."""
+        ...
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """An object was added or changed and cannot be decoded."""
+        ...
+
+    def on_synced(self) -> None:
+        """A full list was handled; called after each of them."""
+        ...
+
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
 

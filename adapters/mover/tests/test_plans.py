@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.mover.plans import PastEviction, PlanCache
 from adapters.mover.tests.builders import NOW, a_plan, a_time, ago
 from adapters.wire.kube import Unreadable

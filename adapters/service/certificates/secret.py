@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 
-from adapters.cluster.objects.secret import SecretClient, texts
+from adapters.cluster.objects.certificates import SecretClient, texts
 from adapters.service.certificates import record
 from adapters.service.certificates.authority import CertificateError, facts
 from adapters.service.certificates.tls_context import CertificateText

@@ -7,9 +7,8 @@ from typing import Any
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import SECRETS
+from adapters.cluster.objects.certificates import SecretClient, WebhookClient
 from adapters.cluster.objects.lease import Election
-from adapters.cluster.objects.secret import SecretClient
-from adapters.cluster.objects.webhooks import WebhookClient
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.service.certificates.keeper import CertificateRotator

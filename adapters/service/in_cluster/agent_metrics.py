@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
-from adapters.cluster.api.plain import PlainReader
+from adapters.cluster.api.client import PlainReader
 from adapters.service.cluster_state.agent_pods import AgentPods
 from adapters.service.in_cluster.watches import Watches
 from adapters.service.web.dashboard.node_views import AskAgents

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
-from adapters.cluster.objects.binding import BindingClient
 from adapters.cluster.objects.events import EventRecorder, EventSubject
-from adapters.cluster.objects.node_lock import LockedError, NodeLockClient
-from adapters.cluster.objects.pods import PodClient
+from adapters.cluster.objects.nodes import LockedError, NodeLockClient
+from adapters.cluster.objects.pods import BindingClient, PodClient
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.observe.decision_log import Logger

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.decide.state.quotas import Quotas
 from adapters.stores.quotas import stored_quota
 from adapters.wire.kube import Unreadable

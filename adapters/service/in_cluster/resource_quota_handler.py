@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
 from adapters.service.decide.state.quotas import Quotas

@@ -11,17 +11,13 @@ from typing import Any, NamedTuple, Protocol
 from adapters.accounting.gang_cache import GangCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.binding import BindingClient
-from adapters.cluster.objects.budgets import BudgetClient
-from adapters.cluster.objects.claims import ClaimClient
+from adapters.cluster.objects.claims import ClaimClient, ShadowClaimClient
 from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.move_plans import MovePlanClient
-from adapters.cluster.objects.node_lock import NodeLockClient
-from adapters.cluster.objects.nodes import NodeClient
-from adapters.cluster.objects.pods import PodClient
-from adapters.cluster.objects.shadow_claims import ShadowClaimClient
+from adapters.cluster.objects.nodes import NodeClient, NodeLockClient
+from adapters.cluster.objects.pods import BindingClient, BudgetClient, PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG

@@ -24,8 +24,7 @@ from adapters.cluster.api.paths import (
     RESOURCE_SLICES,
     SHARE_QUOTAS,
 )
-from adapters.cluster.watch.event_handler import EventHandler
-from adapters.cluster.watch.object_tracker import ObjectDecoder
+from adapters.cluster.watch.object_tracker import EventHandler, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects.allocation_record import MARK

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.cluster.api.plain import MAX_BODY, PlainReader
+from adapters.cluster.api.client import MAX_BODY, PlainReader
 
 OK = b"HTTP/1.1 200 OK\r\n"
 

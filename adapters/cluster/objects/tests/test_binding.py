@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.binding import BindingClient
+from adapters.cluster.objects.pods import BindingClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
 from core.requests.pod_ref import PodRef
 

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from adapters.cluster.objects.budgets import BudgetClient
+from adapters.cluster.objects.pods import BudgetClient
 from adapters.cluster.tests.server import client, ok, serving
 
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.node_lock import KEY, LockedError, NodeLock, NodeLockClient
-from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.nodes import KEY, LockedError, NodeClient, NodeLock, NodeLockClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, client, serving

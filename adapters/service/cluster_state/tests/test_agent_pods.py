@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.cluster_state.agent_pods import AgentPods
 from adapters.wire.agent_pod import AgentPod
 

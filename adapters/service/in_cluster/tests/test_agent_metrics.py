@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from adapters.cluster.api.plain import PlainReader
+from adapters.cluster.api.client import PlainReader
 from adapters.service.in_cluster.agent_metrics import (
     AT_ONCE,
     FRESH,

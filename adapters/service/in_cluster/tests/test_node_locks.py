@@ -7,8 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from adapters.cluster.objects.node_lock import KEY, NodeLockClient
-from adapters.cluster.objects.nodes import NodeClient
+from adapters.cluster.objects.nodes import KEY, NodeClient, NodeLockClient
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import client, serving

@@ -4,8 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.cluster.objects.binding import BindingClient
-from adapters.cluster.objects.pods import PodClient
+from adapters.cluster.objects.pods import BindingClient, PodClient
 from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.quota_handler import QuotaHandler

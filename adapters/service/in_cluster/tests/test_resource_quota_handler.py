@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from adapters.cluster.watch.event_handler import Identity
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.service.decide.state.ledger_cache import LedgerCache

@@ -9,7 +9,7 @@ from adapters.service.web.dashboard.tests.http_server import answering
 PROGRAM = """
 from functools import partial
 import adapters.service.compose as compose
-from adapters.cluster.api.plain import PlainReader
+from adapters.cluster.api.client import PlainReader
 from adapters.service.in_cluster.agent_metrics import AgentMetrics
 http = PlainReader(patience=20.0)
 agents = AgentMetrics(lambda node: node, lambda node: http.get("127.0.0.1", {port}, "/" + node))

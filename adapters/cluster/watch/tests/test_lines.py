@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.cluster.watch import ndjson as lines
-from adapters.cluster.watch.ndjson import LineError, LineSplitter
+from adapters.cluster.watch import reflector as lines
+from adapters.cluster.watch.reflector import LineError, LineSplitter
 
 
 @given(st.binary(max_size=200).map(lambda data: data.replace(b"x", b"\n")), st.data())

@@ -1,13 +1,18 @@
-"""Reads a Secret and patches some of its entries by compare-and-swap."""
+"""What the API server has of a managed certificate: its Secret, and the caBundle of webhooks.
+
+Entries of a Secret change by compare-and-swap. A caBundle has the authorities that the API server
+trusts for us.
+"""
 
 import binascii
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import NOT_FOUND, ClusterError, read
-from adapters.cluster.api.paths import SECRETS
+from adapters.cluster.api.paths import MUTATING_WEBHOOKS, SECRETS
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Secret
 
@@ -85,3 +90,49 @@ def texts(secret: Secret) -> dict[str, str]:
 
 def _encoded(text: str) -> str:
     return b64encode(text.encode()).decode()
+
+
+_CONFIGURATION = Decoder(dict[str, Any])
+
+
+class WebhookClient:
+    """Mutating webhook configurations, by name."""
+
+    def __init__(self, client: KubeClient, names: Sequence[str]) -> None:
+        """Send no request yet."""
+        self._client = client
+        self._names = names
+
+    async def publish(self, bundle: str) -> bool:
+        """Set the caBundle of all their webhooks.
+
+        A configuration that does not exist is skipped: the API server calls no webhook for it.
+
+        Args:
+            bundle: the certificates of authorities, PEM.
+
+        Returns:
+            whether all of them had it already.
+
+        Raises:
+            ClusterError: one could not be read or written; status 409 where it has changed.
+        """
+        wanted = b64encode(bundle.encode()).decode()
+        return all([await self._publish(name, wanted) for name in self._names])
+
+    async def _publish(self, name: str, wanted: str) -> bool:
+        path = MUTATING_WEBHOOKS.path(name)
+        body = await self._client.find(path)
+        if body is None:
+            return True
+        try:
+            configuration = _CONFIGURATION.decode(body)
+            clients = [hook["clientConfig"] for hook in configuration.get("webhooks") or ()]
+        except (UnreadableError, KeyError, TypeError) as error:
+            raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
+        if all(client.get("caBundle") == wanted for client in clients):
+            return True
+        for client in clients:
+            client["caBundle"] = wanted
+        await self._client.replace(path, configuration)
+        return False

@@ -6,8 +6,7 @@ from base64 import b64decode, b64encode
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.secret import SecretClient, SecretContent
-from adapters.cluster.objects.webhooks import WebhookClient
+from adapters.cluster.objects.certificates import SecretClient, SecretContent, WebhookClient
 from adapters.cluster.tests.server import Request, Step, client, ok, refusal, serving
 
 STATUS = {"kind": "Status", "code": 404, "reason": "NotFound"}
