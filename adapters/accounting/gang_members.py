@@ -10,7 +10,7 @@ from adapters.wire.kube import Pod, UnreadPod
 from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Placement
 from core.requests.pod_ref import PodRef

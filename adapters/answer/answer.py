@@ -9,7 +9,7 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.device_plugins import DeviceFit
 from adapters.dialects.registry import rejection_text
 from adapters.wire.kube import Pod
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.requests.cause_groups import CauseGroup, group_summary, grouped
 from core.requests.decision import NodeReasons
 from core.requests.grant import Placement

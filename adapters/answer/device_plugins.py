@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from adapters.dialects.device_plugins import PluginNode, plugin_amounts, read_plugin_node
 from adapters.dialects.dialect import DialectError
 from adapters.wire.kube import KubeNode, Pod
-from core.feasibility.plugin import kubelet_chooses
+from core.feasibility.suitability import kubelet_chooses
 from core.hardware.card import Card
 from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason

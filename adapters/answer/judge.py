@@ -31,8 +31,8 @@ from adapters.dialects.matching import amounts_of
 from adapters.dialects.unread_keys import advice, uncounted
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.node_names import NodeNames
-from core.feasibility.plugin import is_not_ours
+from core.feasibility.inventory import NodeNames
+from core.feasibility.suitability import is_not_ours
 from core.requests.decision import Decision, NodeReasons
 from core.requests.gang import GangRef
 from core.requests.reason import Cause, Reason

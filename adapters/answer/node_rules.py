@@ -21,7 +21,7 @@ from adapters.wire.kube import (
     Toleration,
     labels,
 )
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Reason
 

@@ -13,7 +13,7 @@ import orjson
 
 from adapters.wire.extender import Proposal
 from core.feasibility.columns import Numbers
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 
 MAX_SCORE = 10
 """Scores are whole numbers from 0 to this. Source: MaxExtenderPriority, same file."""

@@ -3,7 +3,7 @@
 from collections.abc import Hashable
 from itertools import count
 
-from core.feasibility.plugin import has_undescribed_cards
+from core.feasibility.suitability import has_undescribed_cards
 from core.hardware.card import Card, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

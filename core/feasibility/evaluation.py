@@ -24,10 +24,9 @@ import numpy as np
 
 from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.fit import fit
-from core.feasibility.inventory import NO_CLASS, Inventory
-from core.feasibility.node_names import NodeNames
-from core.feasibility.plugin import is_not_ours
+from core.feasibility.inventory import NO_CLASS, Inventory, NodeNames
 from core.feasibility.result_table import NO_RESULT, NodeResult, ResultTable
+from core.feasibility.suitability import is_not_ours
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load, needs_placement, node_value

@@ -9,8 +9,13 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 from itertools import combinations, product
 
-from core.feasibility.plugin import kubelet_chooses, kubelet_placement
-from core.feasibility.suitability import node_rejection, slice_obstacle, unsuitable
+from core.feasibility.suitability import (
+    kubelet_chooses,
+    kubelet_placement,
+    node_rejection,
+    slice_obstacle,
+    unsuitable,
+)
 from core.hardware import mig
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.feasibility.columns import free_capacity
 from core.feasibility.fit import fit
-from core.feasibility.free_capacity import free_capacity
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import percent
 from core.ledger.node_ledger import NodeLedger

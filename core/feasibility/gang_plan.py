@@ -6,7 +6,7 @@ from itertools import chain, filterfalse
 
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.cause_groups import group_summary, grouped
 from core.requests.grant import Allocation, Placement

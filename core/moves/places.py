@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit, placements
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.moves.hole import Hole, Holes, Leaving, every_choice
 from core.moves.situation import NONE, Amounts, PlannedPod, Situation, minus, plus, shortage

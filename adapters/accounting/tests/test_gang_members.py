@@ -11,8 +11,7 @@ from adapters.wire.kube import Metadata, Pod, PodSpec, UnreadPod
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts
 from core.requests.gang import GangApi, GangRef

@@ -30,7 +30,7 @@ from adapters.cli.input.source import InputError
 from adapters.wire.kube import Pod, full_name, pod_ref
 from adapters.wire.records.move_plan import TargetKind
 from core.feasibility.cache import request_signature
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound

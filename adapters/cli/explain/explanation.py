@@ -15,7 +15,7 @@ from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.matching import NO_AMOUNTS
 from adapters.wire.kube import Pod
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.feasibility.smallest_change import RequestChange, smallest_changes
 from core.requests.grant import Allocation
 

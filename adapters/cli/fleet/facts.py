@@ -13,7 +13,7 @@ from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
-from core.feasibility.plugin import is_not_ours
+from core.feasibility.suitability import is_not_ours
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

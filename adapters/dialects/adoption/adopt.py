@@ -12,7 +12,7 @@ from adapters.dialects.allocation_record import ChoiceError, at_least, restate
 from adapters.dialects.dialect import Dialect, DialectError, UnclearRecord
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, UnreadPod, annotations
-from core.feasibility.plugin import reachable_cards
+from core.feasibility.suitability import reachable_cards
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.node import Node

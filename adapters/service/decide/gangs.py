@@ -58,7 +58,7 @@ from adapters.wire.kube import Pod
 from core.durations import SECOND
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.requests.grant import Placement
 from core.requests.reason import Reason
 from core.requests.request import Request

@@ -30,8 +30,7 @@ from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.decide.state.readiness import Readiness
-from adapters.service.decide.state.rejected_pods import RejectedPods
-from adapters.service.decide.state.waiting_pods import WaitingPods
+from adapters.service.decide.state.rejected_pods import RejectedPods, WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant

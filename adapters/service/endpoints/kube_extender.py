@@ -10,8 +10,7 @@ import numpy as np
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.scheduler_message import OTHER_REASONS
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.rejections import NodeRejections
-from adapters.service.decide.advice.scores import spread
+from adapters.service.decide.advice.feasibility import NodeRejections, spread
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.gang_state import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
@@ -23,7 +22,7 @@ from adapters.wire.decode.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
 from core.feasibility.columns import Mask
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
 

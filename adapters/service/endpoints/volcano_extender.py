@@ -12,7 +12,7 @@ import msgspec
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.scores import scaled
+from adapters.service.decide.advice.feasibility import scaled
 from adapters.service.decide.commit.kept_place import KeptPlace
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome

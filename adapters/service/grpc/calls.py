@@ -18,7 +18,7 @@ from adapters.wire.decode import body
 from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 from adapters.wire import extender_answer
 from adapters.wire.decode.body import BodyError
-from adapters.wire.extender import read_preemption
+from adapters.wire.extender import plain_names, read_preemption
 from adapters.wire.extender_answer import ALL_SCORED, MAX_SCORE
-from adapters.wire.node_names import plain_names
 
 POD = {"metadata": {"name": "p"}}
 IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}

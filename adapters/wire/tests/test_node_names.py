@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire.decode.body import BodyError
-from adapters.wire.extender import read_args
-from adapters.wire.node_names import plain_names, read_names
+from adapters.wire.extender import plain_names, read_args, read_names
 
 POD = {"metadata": {"name": "p"}}
 

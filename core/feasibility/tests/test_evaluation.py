@@ -13,8 +13,7 @@ from core.feasibility import result_table as table_module
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation, Rejection
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value

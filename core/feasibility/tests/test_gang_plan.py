@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit
 from core.feasibility.gang_plan import Candidate, GangPlan, place_together
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Placement

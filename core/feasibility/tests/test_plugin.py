@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.card import Mode
 from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger

@@ -8,8 +8,7 @@ from hypothesis import given
 
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import node_value
 from core.requests.grant import Allocation, Placement

@@ -13,8 +13,7 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.wire.kube import annotations, full_name
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from e2e.harness.processes.run import REPOSITORY

@@ -19,7 +19,7 @@ from core.durations import SECOND
 from core.feasibility.cache import request_signature
 from core.feasibility.columns import Numbers
 from core.feasibility.fit import fit
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 from core.requests.reason import Reason

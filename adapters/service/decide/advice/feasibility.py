@@ -1,20 +1,98 @@
-"""Which nodes fit a pod, by the names that a scheduler sends, against the ledgers of now."""
+"""Which nodes fit a pod, by the names that a scheduler sends, against the ledgers of now.
+
+Where none fits, there is one rejection for all nodes that share it: the nodes of a cluster are of
+few classes, and a reason, its text and its JSON for each of thousands of nodes would take twenty
+times as long as to find out that none fits.
+"""
 
 import asyncio
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
+from typing import TypeVar
 
 import numpy as np
 
 from adapters.accounting.pod_requests import PodRequest
-from adapters.service.decide.advice.rejections import NodeRejections, reject
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.columns import Mask, Numbers
-from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.node_names import NodeNames
+from core.feasibility.evaluation import NodeEvaluation, Rejection
+from core.feasibility.inventory import NodeNames
 from core.quota.amounts import QuotaAmounts
 from core.requests.pod_ref import PodRef
 from core.requests.request import Request
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRejections:
+    """Why a request does not fit some nodes.
+
+    Attributes:
+        names: of the nodes.
+        distinct: the rejections; the node of each reason is one of those that have it.
+        of_node: for each name, the position of its rejection.
+    """
+
+    names: Sequence[str]
+    distinct: tuple[Rejection, ...]
+    of_node: Numbers
+
+    def counts(self) -> list[tuple[Rejection, int]]:
+        """Each distinct rejection, and how many nodes have it: one or more."""
+        nodes = np.bincount(self.of_node, minlength=len(self.distinct))
+        return [*zip(self.distinct, nodes.tolist(), strict=True)]
+
+    def texts(self) -> tuple[tuple[str, int], ...]:
+        """Each text of a reason, and how many nodes have it, by text."""
+        counts: Counter[str] = Counter()
+        for rejection, nodes in self.counts():
+            counts[rejection.reason.text()] += nodes
+        return tuple(sorted(counts.items()))
+
+    def by_node(self, answers: Sequence[T]) -> list[T]:
+        """What belongs to the rejection of each name.
+
+        Args:
+            answers: one for each distinct rejection.
+        """
+        return [answers[at] for at in self.of_node.tolist()]
+
+    def where(self, *, unresolvable: bool) -> "NodeRejections":
+        """The nodes where preemption cannot help, or those where it may."""
+        chosen = np.array([each.unresolvable is unresolvable for each in self.distinct], np.bool_)
+        if chosen.all():
+            return self
+        left = chosen[self.of_node]
+        return NodeRejections(
+            [*compress(self.names, left.tobytes())], self.distinct, self.of_node[left]
+        )
+
+
+def reject(evaluation: NodeEvaluation, nodes: NodeNames) -> NodeRejections:
+    """Why a request does not fit some nodes; those that fit are left out.
+
+    Args:
+        evaluation: of the request, whose ``classify`` has returned True for the nodes.
+        nodes: their names.
+    """
+    names: Sequence[str] = nodes.names
+    groups = evaluation.groups(nodes.rows(evaluation.inventory))
+    _, first, of_node = np.unique(groups, return_index=True, return_inverse=True)
+    examples = [names[int(at)] for at in first.tolist()]
+    rejections = evaluation.rejections(examples)
+    rejected = np.array([name in rejections for name in examples], np.bool_)
+    if not rejected.all():
+        left = rejected[of_node]
+        names = [*compress(names, left.tobytes())]
+        of_node = (np.cumsum(rejected) - 1)[of_node[left]]
+    distinct = tuple(rejections[name] for name in examples if name in rejections)
+    return NodeRejections(names, distinct, of_node)
+
 
 EVALUATIONS = 16
 """Pods whose evaluation is kept until a ledger changes: schedulers ask about one pod after the
@@ -125,3 +203,27 @@ class Feasibility:
         if unreadable and undescribed.any():
             undescribed &= [name not in unreadable for name in names.names]
         return undescribed
+
+
+def scaled(values: Mapping[str, tuple[int, ...] | None], most: int) -> dict[str, int]:
+    """Scores by ``spread``, in the order of the values; None is below every value."""
+    keys = [(0,) if value is None else (1, *value) for value in values.values()]
+    order = {key: rank for rank, key in enumerate(sorted(set(keys)))}
+    ranks = np.array([order[key] for key in keys], np.int64)
+    return dict(zip(values, spread(ranks, most).tolist(), strict=True))
+
+
+def spread(ranks: Numbers, most: int) -> Numbers:
+    """Scores from 0 to ``most``, in the order of the ranks.
+
+    With up to ``most`` + 1 different ranks they are spread evenly and the order is kept exactly;
+    with more, the best ``most`` of them get different scores and all others get 0. Where all are
+    equal, so are the scores: 0.
+    """
+    if not ranks.size or (ranks == ranks[0]).all():  # of a dialect that prefers no node; no sort
+        return np.zeros(ranks.size, np.int64)
+    distinct, place = np.unique(ranks, return_inverse=True)
+    last = len(distinct) - 1
+    behind = last - place
+    kept: Numbers = most * behind // last if last <= most else np.minimum(behind, most)
+    return most - kept

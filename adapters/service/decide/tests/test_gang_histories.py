@@ -19,7 +19,7 @@ from adapters.service.decide.tests.gang_world import history
 from adapters.service.reconcile.nodes.controller import GRACE
 from adapters.service.tests.builders import run
 from adapters.wire.kube import Pod
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 
 LARGE = 267
 """A history in which gangs of more than sixteen pods are bound."""

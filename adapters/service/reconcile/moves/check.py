@@ -10,7 +10,7 @@ from adapters.service.decide.service import Service
 from adapters.service.reconcile.moves.places import placement
 from adapters.wire.kube import Pod
 from adapters.wire.records.move_plan import MovePlace, PlannedMove, PlannedTarget
-from core.feasibility.plugin import kubelet_chooses
+from core.feasibility.suitability import kubelet_chooses
 from core.quota.amounts import amounts_of
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef

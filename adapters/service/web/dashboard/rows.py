@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.web.dashboard.query import NodeQuery
-from core.feasibility.free_capacity import EXCLUSIVE, OFFLINE, ONLINE, free_capacity
+from core.feasibility.columns import EXCLUSIVE, OFFLINE, ONLINE, free_capacity
 from core.hardware.card import Card, Mode
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger

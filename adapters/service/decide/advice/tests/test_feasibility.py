@@ -9,7 +9,7 @@ from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodReque
 from adapters.service.decide.advice import feasibility as feasibility_module
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.store import Change
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import NodeNames
 from core.hardware.quantity import MIB
 
 

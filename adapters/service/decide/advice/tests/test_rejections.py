@@ -7,12 +7,11 @@ from typing import Any
 
 from hypothesis import given
 
-from adapters.service.decide.advice.rejections import reject
+from adapters.service.decide.advice.feasibility import reject
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
 from core.feasibility.cache import FeasibilityCache
-from core.feasibility.inventory import Inventory
-from core.feasibility.node_names import NodeNames
+from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.request import Request

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.service.decide.advice.scores import scaled
+from adapters.service.decide.advice.feasibility import scaled
 
 
 @given(
