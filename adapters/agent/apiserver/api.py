@@ -143,10 +143,7 @@ async def _body(
         if rejected is not None and len(reason) >= _MAX_REASON:
             break
     if rejected is not None:
-        raise _rejection(rejected, reason)
-
-
-def _rejection(response: h11.Response, reason: bytes) -> ApiError:
-    status = f"{response.status_code} {response.reason.decode('latin-1')}".rstrip()
-    text = reason[:_MAX_REASON].decode("utf-8", "replace")
-    return ApiError(f"the API server answers {status}{text and f': {text}'}", response.status_code)
+        status = f"{rejected.status_code} {rejected.reason.decode('latin-1')}".rstrip()
+        text = reason[:_MAX_REASON].decode("utf-8", "replace")
+        problem = f"the API server answers {status}{text and f': {text}'}"
+        raise ApiError(problem, rejected.status_code)

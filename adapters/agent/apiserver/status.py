@@ -157,7 +157,17 @@ class HardwarePublisher:
 
     async def _write(self, desired: NodeHardware) -> None:
         if not self._exists:
-            await self._create()
+            ledger: dict[str, Any] = {
+                "apiVersion": "dragoman.dev/v1alpha1",
+                "kind": "NodeLedger",
+                "metadata": {"name": self.node},
+                "spec": {"node": self.node},
+            }
+            try:
+                await send(self.credentials, "POST", COLLECTION, msgspec.json.encode(ledger))
+            except ApiError as error:
+                if error.status != _CONFLICT:
+                    raise
         body = b'{"status":' + encode(desired) + b"}"
         path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
         # Before the request: what the watch says until the answer arrives is newer.
@@ -175,17 +185,3 @@ class HardwarePublisher:
             problems=len(desired.problems),
             pods=len(desired.holdings),
         )
-
-    async def _create(self) -> None:
-        ledger: dict[str, Any] = {
-            "apiVersion": "dragoman.dev/v1alpha1",
-            "kind": "NodeLedger",
-            "metadata": {"name": self.node},
-            "spec": {"node": self.node},
-        }
-        try:
-            await send(self.credentials, "POST", COLLECTION, msgspec.json.encode(ledger))
-        except ApiError as error:
-            if error.status != _CONFLICT:
-                raise
-        self._exists = True

@@ -96,11 +96,20 @@ class MigPartitioner:
 
     def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[MigKey, str]]:
         hardware = self.hardware()
-        uncertain = _uncertain(ledger)
+        granted: dict[str, list[GpuInstancePlacement]] = {}
+        uncertain: set[str] = set()  # cards of which a pod may use more than the ledger records
+        for allocation in ledger.allocations.values():
+            uncertain.update(allocation.blocked)
+            for grant in allocation.grants:
+                if grant.slice is None:
+                    uncertain.add(grant.card)
+                else:
+                    placement = GpuInstancePlacement.of(grant.slice)
+                    granted.setdefault(grant.card, []).append(placement)
         jobs: list[RepartitionJob] = []
         problems: dict[MigKey, str] = {}
         known = {card.uuid for card in hardware.cards}
-        for uuid, wanted in _wanted(ledger).items():
+        for uuid, wanted in granted.items():
             missing = [
                 placement for placement in wanted if _key(uuid, placement) not in hardware.instances
             ]
@@ -140,21 +149,3 @@ class MigPartitioner:
 
 def _key(uuid: str, placement: GpuInstancePlacement) -> MigKey:
     return MigKey(uuid, placement.profile, placement.start)
-
-
-def _wanted(ledger: NodeLedger) -> dict[str, list[GpuInstancePlacement]]:
-    """Return the GPU instances of each card that are granted."""
-    found: dict[str, list[GpuInstancePlacement]] = {}
-    for allocation in ledger.allocations.values():
-        for grant in allocation.grants:
-            if grant.slice is not None:
-                found.setdefault(grant.card, []).append(GpuInstancePlacement.of(grant.slice))
-    return found
-
-
-def _uncertain(ledger: NodeLedger) -> frozenset[str]:
-    """Return the cards of which a pod may use more than the ledger records."""
-    held = ledger.allocations.values()
-    blocked = {uuid for allocation in held for uuid in allocation.blocked}
-    plain = {g.card for allocation in held for g in allocation.grants if g.slice is None}
-    return frozenset(blocked | plain)

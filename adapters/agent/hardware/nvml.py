@@ -114,22 +114,22 @@ class Nvml:
         Raises:
             NvmlError: the library is missing, or fails.
         """
+        found: list[CardReading] = []
         with self.lock:
-            found = [self._reading(index) for index in range(self.call("nvmlDeviceGetCount"))]
-        return [use for use in found if use is not None]
-
-    def _reading(self, index: int) -> CardReading | None:
-        try:
-            handle = self.call("nvmlDeviceGetHandleByIndex", index)
-            memory = self.call("nvmlDeviceGetMemoryInfo", handle).used
-            uuid = self.call("nvmlDeviceGetUUID", handle)
-        except NvmlError:
-            return None
-        try:
-            busy = self.call("nvmlDeviceGetUtilizationRates", handle)
-        except NvmlError:
-            return CardReading(uuid, memory, 0, 0)  # a card in MIG mode has none
-        return CardReading(uuid, memory, busy.gpu, busy.memory)
+            for index in range(self.call("nvmlDeviceGetCount")):
+                try:
+                    handle = self.call("nvmlDeviceGetHandleByIndex", index)
+                    memory = self.call("nvmlDeviceGetMemoryInfo", handle).used
+                    uuid = self.call("nvmlDeviceGetUUID", handle)
+                except NvmlError:
+                    continue
+                try:
+                    busy = self.call("nvmlDeviceGetUtilizationRates", handle)
+                except NvmlError:  # a card in MIG mode has none
+                    found.append(CardReading(uuid, memory, 0, 0))
+                else:
+                    found.append(CardReading(uuid, memory, busy.gpu, busy.memory))
+        return found
 
     def reopen(self) -> None:
         """Shut NVML down, so that the next call starts it: only then it looks for cards."""

@@ -74,7 +74,18 @@ class NvmlMigReader:
             card = self.nvml.handle_of(uuid)
             if not self.is_enabled(card):
                 return None
-            devices = self._devices(card)
+            call = self.nvml.call
+            devices: dict[int, list[MigDevice]] = {}
+            for place in range(call("nvmlDeviceGetMaxMigDeviceCount", card)):
+                handle = self.device_at(card, place)
+                if handle is not None:
+                    device = MigDevice(
+                        call("nvmlDeviceGetUUID", handle),
+                        call("nvmlDeviceGetName", handle),
+                        call("nvmlDeviceGetComputeInstanceId", handle),
+                    )
+                    number = call("nvmlDeviceGetGpuInstanceId", handle)
+                    devices.setdefault(number, []).append(device)
             found = [
                 GpuInstance(number, placement, tuple(devices.get(number, ())))
                 for number, placement, _ in self.gpu_instances(card)
@@ -115,21 +126,6 @@ class NvmlMigReader:
                 info = self.nvml.call("nvmlGpuInstanceGetInfo", instance)
                 place = GpuInstancePlacement(name, info.placement.start, info.placement.size)
                 found.append((info.id, place, instance))
-        return found
-
-    def _devices(self, card: Any) -> dict[int, list[MigDevice]]:
-        """List the MIG devices of each GPU instance."""
-        call = self.nvml.call
-        found: dict[int, list[MigDevice]] = {}
-        for place in range(call("nvmlDeviceGetMaxMigDeviceCount", card)):
-            handle = self.device_at(card, place)
-            if handle is not None:
-                device = MigDevice(
-                    call("nvmlDeviceGetUUID", handle),
-                    call("nvmlDeviceGetName", handle),
-                    call("nvmlDeviceGetComputeInstanceId", handle),
-                )
-                found.setdefault(call("nvmlDeviceGetGpuInstanceId", handle), []).append(device)
         return found
 
     def device_at(self, card: Any, place: int) -> Any:

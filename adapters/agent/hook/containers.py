@@ -7,6 +7,7 @@ releases it when the agent confirms that the last container has ended.
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -115,18 +116,11 @@ class ContainerRegistry:
             return
         kept = {self._folder(key) for key in self._known}
         for path in self.cache_root.iterdir():
-            if path not in kept and "_" in path.name and self._is_old(path):
-                self._discard(path)
-
-    def _is_old(self, path: Path) -> bool:
-        """Return whether nothing has changed a folder for a while.
-
-        By the time of its inode's last change: the container can set the other times.
-        """
-        try:
-            return path.lstat().st_ctime < self.now() - ORPHAN_GRACE
-        except FileNotFoundError:
-            return False
+            if path not in kept and "_" in path.name:
+                # The time of its inode's last change: the container can set the other times.
+                with suppress(FileNotFoundError):
+                    if path.lstat().st_ctime < self.now() - ORPHAN_GRACE:
+                        self._discard(path)
 
     def _folder(self, key: ContainerKey) -> Path | None:
         try:
@@ -167,7 +161,18 @@ class StoppedPods:
         """Follow the runtime."""
         match event:
             case Synchronized():
-                self._replace(event)
+                uids = {pod.id: pod.uid for pod in event.pods}
+                pods = {
+                    container.id: uids[container.pod]
+                    for container in event.containers
+                    if container.pod in uids and container.state != ContainerState.STOPPED
+                }
+                containers: dict[str, set[str]] = {}
+                for name, uid in pods.items():
+                    containers.setdefault(uid, set()).add(name)
+                with self._lock:
+                    self._pods, self._containers, self._known = pods, containers, True
+                self._notify()
             case Creating(_, pod, container):
                 with self._lock:
                     self._pods[container.id] = pod.uid
@@ -198,20 +203,6 @@ class StoppedPods:
             for uid, held in allocations.items()
             if held.release_by is not None and held.dialect != DRA
         }
-
-    def _replace(self, event: Synchronized) -> None:
-        uids = {pod.id: pod.uid for pod in event.pods}
-        pods = {
-            container.id: uids[container.pod]
-            for container in event.containers
-            if container.pod in uids and container.state != ContainerState.STOPPED
-        }
-        containers: dict[str, set[str]] = {}
-        for container, uid in pods.items():
-            containers.setdefault(uid, set()).add(container)
-        with self._lock:
-            self._pods, self._containers, self._known = pods, containers, True
-        self._notify()
 
     def _discard(self, container: str) -> str | None:
         """Remove a container; the uid of its pod where it was the last one."""

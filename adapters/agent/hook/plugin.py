@@ -114,7 +114,14 @@ class NriPlugin:
                 case Creating():
                     handler.handle(event, began)
                 case Synchronized():
-                    self._activate(event, began)
+                    took = time.monotonic() - began
+                    if took > LATE_SYNCHRONIZE * (event.timeout / 1e9 or DEFAULT_TIMEOUT):
+                        problem = f"the answer to Synchronize took {took:.1f} s: reconnecting"
+                        raise TimeoutError(problem)
+                    self.reporter.counters.active = True
+                    self.reporter.counters.connections += 1
+                    self.reporter.reset()
+                    self.observe(event)
                     loop.call_soon_threadsafe(audit, event)
                 case Configured(runtime):
                     self.configure(runtime)
@@ -139,15 +146,6 @@ class NriPlugin:
             handler.end()
             for task in audits:
                 task.cancel()
-
-    def _activate(self, event: Synchronized, began: float) -> None:
-        took = time.monotonic() - began
-        if took > LATE_SYNCHRONIZE * (event.timeout / 1e9 or DEFAULT_TIMEOUT):
-            raise TimeoutError(f"the answer to Synchronize took {took:.1f} s: reconnecting")
-        self.reporter.counters.active = True
-        self.reporter.counters.connections += 1
-        self.reporter.reset()
-        self.observe(event)
 
     async def _audit(self, event: Synchronized) -> None:
         """Find containers that run without their share, as soon as the ledger is known."""

@@ -103,17 +103,19 @@ class CacheCleaner:
     def _deletions(self) -> Iterator[None]:
         """Delete everything that is there, one entry a step; skip what cannot be deleted."""
         skipped: set[Path] = set()
-        while found := [path for path in self._aside() if path not in skipped]:
+        while True:
+            aside = [path for path in _inside(self.root) if path.name.startswith(ASIDE)]
+            found = [path for path in (*_inside(self.root / FLAT), *aside) if path not in skipped]
+            if not found:
+                return
             for path in found:
                 try:
                     yield from self._delete(path)
                 except OSError as error:
                     skipped.add(path)
-                    self._report(path, error)
-
-    def _aside(self) -> list[Path]:
-        found = [path for path in _inside(self.root) if path.name.startswith(ASIDE)]
-        return [*_inside(self.root / FLAT), *found]
+                    if path.name not in self._failed:  # once for each folder
+                        self._failed[path.name] = None
+                        log_event("hami_cache.delete_failed", folder=path, reason=str(error))
 
     def _delete(self, path: Path) -> Iterator[None]:
         """Delete a folder; folders inside move up, so that no depth needs more memory."""
@@ -127,28 +129,19 @@ class CacheCleaner:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        self._move_up(folder, entry.name)
-                    else:
+                    if not entry.is_dir(follow_symlinks=False):
                         os.unlink(entry.name, dir_fd=folder)
+                    else:
+                        try:
+                            os.rmdir(entry.name, dir_fd=folder)
+                        except OSError:
+                            flat = self.root / FLAT
+                            flat.mkdir(mode=0o700, exist_ok=True)
+                            os.rename(entry.name, flat / uuid4().hex, src_dir_fd=folder)
                     yield
         finally:
             os.close(folder)
         path.rmdir()
-
-    def _move_up(self, folder: int, name: str) -> None:
-        try:
-            os.rmdir(name, dir_fd=folder)
-        except OSError:
-            flat = self.root / FLAT
-            flat.mkdir(mode=0o700, exist_ok=True)
-            os.rename(name, flat / uuid4().hex, src_dir_fd=folder)
-
-    def _report(self, path: Path, error: OSError) -> None:
-        """Log a failure once for each folder."""
-        if path.name not in self._failed:
-            self._failed[path.name] = None
-            log_event("hami_cache.delete_failed", folder=path, reason=str(error))
 
 
 def _inside(folder: Path) -> list[Path]:

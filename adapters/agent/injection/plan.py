@@ -140,9 +140,16 @@ def realize(plan: AdjustmentPlan) -> Adjustment:
             problem = f"has a NUL byte or more than {_MAX_VARIABLE} bytes"
             raise HostError(f"the value of {name} {problem}")
     for folder in plan.shared_dirs:
-        _folder(folder)
+        try:
+            if not os.path.isdir(folder):  # noqa: PTH112
+                make(folder)
+        except OSError as error:
+            raise HostError(f"{folder}: {error.strerror}") from error
     if plan.scratch_dir is not None:
-        _scratch(plan.scratch_dir)
+        try:
+            create_empty(plan.scratch_dir)
+        except OSError as error:
+            raise HostError(f"{plan.scratch_dir}: {error.strerror or error}") from error
     created = {*plan.shared_dirs, plan.scratch_dir}
     for mount in plan.mounts:
         if mount.source not in created and not _exists(mount.source):
@@ -189,19 +196,3 @@ def _capability(path: str) -> LinuxDevice | None:
     majors = (line.split() for line in lines if line.endswith(" nvidia-caps"))
     major = next((int(words[0]) for words in majors if words[0].isdecimal()), None)
     return None if major is None else LinuxDevice(path, "c", major, int(name[1]), _FOR_ALL)
-
-
-def _folder(folder: str) -> None:
-    """Create a folder where it does not exist."""
-    try:
-        if not os.path.isdir(folder):  # noqa: PTH112
-            make(folder)
-    except OSError as error:
-        raise HostError(f"{folder}: {error.strerror}") from error
-
-
-def _scratch(folder: str) -> None:
-    try:
-        create_empty(folder)
-    except OSError as error:
-        raise HostError(f"{folder}: {error.strerror or error}") from error

@@ -89,23 +89,25 @@ def read(data: bytes) -> tuple[DeviceAssignment, ...]:
     if len(data) > MAX_FILE:
         raise CheckpointError(f"invalid kubelet checkpoint: more than {MAX_FILE} bytes")
     try:
-        found = _decoder.decode(data).data.pod_device_entries
-        return tuple(map(_assignment, found or ()))
+        entries = _decoder.decode(data).data.pod_device_entries
+        found: list[DeviceAssignment] = []
+        for one in entries or ():
+            devices = {device for near in (one.device_ids or {}).values() for device in near or ()}
+            answer = nested(one.alloc_resp or b"")
+            envs = dict(entry(value) for number, value in answer if number == _ENVS)
+            items = [item.strip() for item in envs.get(VISIBLE_DEVICES, "").split(",")]
+            found.append(
+                DeviceAssignment(
+                    one.pod_uid,
+                    one.container_name,
+                    one.resource_name,
+                    tuple(sorted(devices)),
+                    tuple(filter(None, items)),
+                )
+            )
+        return tuple(found)
     except (UnreadableError, ProtobufError) as error:
         raise CheckpointError(f"invalid kubelet checkpoint: {error}") from error
-
-
-def _assignment(one: _Entry) -> DeviceAssignment:
-    devices = {device for near in (one.device_ids or {}).values() for device in near or ()}
-    envs = [entry(value) for number, value in nested(one.alloc_resp or b"") if number == _ENVS]
-    visible = dict(envs).get(VISIBLE_DEVICES, "")
-    return DeviceAssignment(
-        one.pod_uid,
-        one.container_name,
-        one.resource_name,
-        tuple(sorted(devices)),
-        tuple(item.strip() for item in visible.split(",") if item.strip()),
-    )
 
 
 @dataclass(slots=True)

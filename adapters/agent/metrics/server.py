@@ -53,7 +53,14 @@ class MetricsServer:
             oldest.transport.abort()
         self._open[writer] = self._incomplete[writer] = None
         try:
-            await self._serve_one(reader, writer)
+            writer.transport.set_write_buffer_limits(0)  # drain then waits for the last byte
+            async with asyncio.timeout(REQUEST_TIMEOUT):
+                head = await reader.readuntil(b"\r\n\r\n")
+                self._incomplete.pop(writer, None)
+                writer.write(await self._answer(head))
+                await writer.drain()
+                writer.close()
+                await writer.wait_closed()
         except (OSError, EOFError, asyncio.LimitOverrunError):
             pass
         except Exception as error:
@@ -61,16 +68,6 @@ class MetricsServer:
         finally:
             self._forget(writer)
             writer.transport.abort()
-
-    async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.transport.set_write_buffer_limits(0)  # drain then waits for the last byte
-        async with asyncio.timeout(REQUEST_TIMEOUT):
-            head = await reader.readuntil(b"\r\n\r\n")
-            self._incomplete.pop(writer, None)
-            writer.write(await self._answer(head))
-            await writer.drain()
-            writer.close()
-            await writer.wait_closed()
 
     def _forget(self, writer: asyncio.StreamWriter) -> None:
         self._incomplete.pop(writer, None)

@@ -3,7 +3,6 @@
 Source: containerd/nri pkg/api/api.proto; the field numbers are the same from 0.6 to 0.12.
 """
 
-from collections.abc import Sequence
 from functools import lru_cache
 
 from adapters.agent.nri.model import (
@@ -187,7 +186,7 @@ def _encode_mount(mount: Mount) -> bytes:
         text(1, mount.destination)
         + text(2, mount.type)
         + text(3, mount.source)
-        + _texts(4, mount.options)
+        + b"".join(message(4, option.encode()) for option in mount.options)
     )
 
 
@@ -203,7 +202,8 @@ def _device(data: bytes) -> LinuxDevice:
             case 3 | 4, int():
                 numbers[number] = signed(value)
             case 5, bytes():
-                mode = _wrapped(value)
+                held = (v for inner, v in fields(value) if inner == 1 and isinstance(v, int))
+                mode = next(held, 0)
             case _:
                 pass
     return LinuxDevice(texts[1], texts[2], numbers[3], numbers[4], mode)
@@ -218,11 +218,3 @@ def _encode_device(device: LinuxDevice) -> bytes:
         + integer(4, device.minor)
         + (b"" if device.mode is None else message(5, integer(1, device.mode)))
     )
-
-
-def _wrapped(data: bytes) -> int:
-    return next((v for number, v in fields(data) if number == 1 and isinstance(v, int)), 0)
-
-
-def _texts(number: int, values: Sequence[str]) -> bytes:
-    return b"".join(message(number, value.encode()) for value in values)

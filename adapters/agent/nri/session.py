@@ -166,7 +166,14 @@ class Session:
             elif frame.connection == mux.RUNTIME:
                 for message in self._answers.feed(frame.payload):
                     if message.kind == ttrpc.RESPONSE and message.stream == _REGISTER_STREAM:
-                        events += _registered(message.data)
+                        try:
+                            answer = ttrpc.decode_response(message.data)
+                        except ProtobufError as error:
+                            events.append(RegistrationRejected(str(error)))
+                            continue
+                        if answer.code:
+                            reason = answer.message or f"code {answer.code}"
+                            events.append(RegistrationRejected(reason))
         return FeedResult(b"".join(out), tuple(events))
 
     def reply(self, stream: int, adjustment: Adjustment) -> bytes:
@@ -259,18 +266,6 @@ class Session:
 
 class _UnknownCallError(LookupError):
     """A service or method that the plugin does not implement."""
-
-
-def _registered(data: bytes) -> tuple[SessionEvent, ...]:
-    try:
-        response = ttrpc.decode_response(data)
-    except ProtobufError as error:
-        return (RegistrationRejected(str(error)),)
-    return (
-        (RegistrationRejected(response.message or f"code {response.code}"),)
-        if response.code
-        else ()
-    )
 
 
 def _error(stream: int, code: int, problem: str) -> bytes:
