@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from core.hardware.node import Node
 from core.ledger.hold import Hold
-from core.ledger.meter import UNMETERED, Meter
+from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
 from core.ledger.problem import Problem, find_problems
 from core.ledger.usage import (
     IDLE,
@@ -127,7 +127,17 @@ class NodeLedger:
             raise LedgerError(f"pod {allocation.pod} already holds cards of {self.node.name}")
         base = self if earlier is None else self.release(allocation.uid)
         shares = shares_of(allocation)
-        base._check(allocation, shares)
+        positions = {card.uuid: position for position, card in enumerate(self.node.cards)}
+        for uuid in contested_cards(allocation):
+            raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
+        for uuid, share in shares.items():
+            if uuid not in positions:
+                raise LedgerError(f"node {self.node.name} has no card {uuid}")
+            card, use = self.node.cards[positions[uuid]], base.usages[positions[uuid]]
+            obstacle = first_conflict(card, use, share)
+            if obstacle is not None:
+                cause = obstacle.cause.value
+                raise LedgerError(f"card {uuid} cannot take {allocation.pod}: {cause}")
         return base._with(allocation, shares)._next(self)
 
     def allocate(self, allocation: Allocation) -> "NodeLedger":
@@ -280,15 +290,33 @@ class NodeLedger:
     def _next(self, earlier: "NodeLedger") -> "NodeLedger":
         return replace(self, version=earlier.version + 1)
 
-    def _check(self, allocation: Allocation, shares: Mapping[str, CardShare]) -> None:
-        positions = {card.uuid: position for position, card in enumerate(self.node.cards)}
-        for uuid in contested_cards(allocation):
-            raise LedgerError(f"containers of {allocation.pod} exclude each other on {uuid}")
-        for uuid, share in shares.items():
-            if uuid not in positions:
-                raise LedgerError(f"node {self.node.name} has no card {uuid}")
-            card, use = self.node.cards[positions[uuid]], self.usages[positions[uuid]]
-            obstacle = first_conflict(card, use, share)
-            if obstacle is not None:
-                cause = obstacle.cause.value
-                raise LedgerError(f"card {uuid} cannot take {allocation.pod}: {cause}")
+
+def consumption(ledger: NodeLedger) -> Mapping[Consumer, Amounts]:
+    """What is allocated now.
+
+    A pod counts with what it holds on each card that the node has, at its peak, as in the card's
+    usage. A pod whose cards are unknown is left out: nothing says which of them it uses.
+    """
+    sums: dict[tuple[str, str, str], list[int]] = {}
+    for card, usage in zip(ledger.node.cards, ledger.usages, strict=True):
+        for share in usage.shares:
+            allocation = ledger.allocations[share.uid]
+            if allocation.unread is None:
+                place = allocation.pod_ref.namespace, allocation.dialect, card.model
+                total = sums.setdefault(place, [0, 0, 0])
+                total[0] += 1
+                total[1] += share.memory
+                total[2] += share.compute
+    return {Consumer(*place): Amounts(*total) for place, total in sums.items()}
+
+
+def metered(changed: NodeLedger, earlier: NodeLedger | None, now: int) -> NodeLedger:
+    """The ledger to write, with all that was allocated until now.
+
+    Args:
+        changed: what to write.
+        earlier: what the store has, which ``changed`` was made from; None where it has nothing.
+        now: milliseconds since 1970.
+    """
+    base = changed if earlier is None else earlier
+    return replace(changed, meter=base.meter.advanced(consumption(base), now))

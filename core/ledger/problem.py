@@ -46,7 +46,7 @@ class Problem:
 def find_problems(
     cards: Sequence[Card], usages: Iterable[CardUsage], allocations: Mapping[str, Allocation]
 ) -> tuple[Problem, ...]:
-    """All allocations that cannot be read, and all parts of cards that are allocated twice.
+    """Return all allocations that cannot be read, and all parts of cards that are allocated twice.
 
     Args:
         cards: of a node.
@@ -54,32 +54,25 @@ def find_problems(
         allocations: on the node, by pod uid; one for each share of ``usages``.
     """
     known = {card.uuid for card in cards}
-    found = [
-        problem
-        for allocation in allocations.values()
-        for problem in _of_allocation(allocation, known)
-    ]
-    for card, use in zip(cards, usages, strict=True):
-        found += [*_excess(card, use, allocations), *_conflicts(card, use, allocations)]
-    return tuple(found)
-
-
-def _of_allocation(allocation: Allocation, known: set[str]) -> list[Problem]:
-    pod = allocation.pod
     found: list[Problem] = []
-    if allocation.unread is not None and allocation.dialect != KUBELET:
-        found.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
-    unknown = dict.fromkeys(g.card for g in allocation.grants if g.card not in known)
-    found += [
-        Problem(
-            pod, f"holds card {uuid}, which the node does not have", ProblemKind.UNKNOWN_CARD, uuid
-        )
-        for uuid in unknown
-    ]
-    return found + [
-        Problem(pod, f"its containers exclude each other on {uuid}", ProblemKind.CONTESTED, uuid)
-        for uuid in contested_cards(allocation)
-    ]
+    for allocation in allocations.values():
+        pod = allocation.pod
+        if allocation.unread is not None and allocation.dialect != KUBELET:
+            found.append(Problem(pod, allocation.unread, ProblemKind.UNREADABLE))
+        for uuid in dict.fromkeys(g.card for g in allocation.grants if g.card not in known):
+            text = f"holds card {uuid}, which the node does not have"
+            found.append(Problem(pod, text, ProblemKind.UNKNOWN_CARD, uuid))
+        for uuid in contested_cards(allocation):
+            text = f"its containers exclude each other on {uuid}"
+            found.append(Problem(pod, text, ProblemKind.CONTESTED, uuid))
+    for card, use in zip(cards, usages, strict=True):
+        found += _excess(card, use, allocations)
+        for left, right in combinations(use.shares, 2):
+            if (cause := conflict_between(left, right)) is not None:
+                pods = f"{allocations[left.uid].pod} and {allocations[right.uid].pod}"
+                text = f"card {card.uuid}: {pods} cannot share it: {cause.value}"
+                found.append(Problem("", text, ProblemKind.CONFLICT, card.uuid))
+    return tuple(found)
 
 
 def _excess(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -> list[Problem]:
@@ -106,18 +99,4 @@ def _excess(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -
         texts[ProblemKind.SLOTS] = f"{use.slots} of {card.slots} slots are in use: {detail}"
     return [
         Problem("", f"card {card.uuid}: {text}", kind, card.uuid) for kind, text in texts.items()
-    ]
-
-
-def _conflicts(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -> list[Problem]:
-    return [
-        Problem(
-            "",
-            f"card {card.uuid}: {allocations[left.uid].pod} and {allocations[right.uid].pod}"
-            f" cannot share it: {cause.value}",
-            ProblemKind.CONFLICT,
-            card.uuid,
-        )
-        for left, right in combinations(use.shares, 2)
-        if (cause := conflict_between(left, right)) is not None
     ]

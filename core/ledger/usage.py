@@ -107,7 +107,8 @@ def shares_by_card(
         memory, compute, slots = grants[0].memory, grants[0].compute, 1
         exclusive, unreadable_slices = grants[0].exclusive, True
     else:
-        slices = _slices(grants)
+        used = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
+        slices = tuple(used.values())
         memory, compute, slots = _peak(grants)
         memory += sum(each.memory for each in slices)
         compute += sum(each.compute for each in slices)
@@ -195,8 +196,15 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
     if use.slots + new.slots > card.slots:
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
-        apart = _slices_are_apart((*use.shares, new), mixed=card.geometry.mixed)
-        return None if apart else Obstacle(Cause.NO_SLICE)
+        slices = (*use.slices(), *new.slices)
+        layouts = {held.layout for held in slices}
+        if (
+            (len(layouts) > 1 and not card.geometry.mixed)
+            or any(share.unreadable_slices for share in (*use.shares, new))
+            or any(left.overlaps(right) for left, right in combinations(slices, 2))
+        ):
+            return Obstacle(Cause.NO_SLICE)
+        return None
     if use.memory + new.memory > card.memory:
         return Obstacle(Cause.MEMORY, use.memory + new.memory - card.memory)
     if use.compute + new.compute > card.compute:
@@ -232,34 +240,17 @@ def _by_card(allocation: Allocation) -> dict[str, list[Grant]]:
     return cards
 
 
-def _slices(grants: Sequence[Grant]) -> tuple[Slice, ...]:
-    slices = {(g.slice.profile, g.slice.start): g.slice for g in grants if g.slice is not None}
-    return tuple(slices.values())
-
-
 def _exclude_each_other(left: Grant, right: Grant) -> bool:
-    """Whether two grants of one card cannot be in use at once.
+    """Return whether two grants of one card cannot be in use at once; those of one container can.
 
-    Slices of one container can.
+    Two slices exclude each other where they overlap, even where one container has both.
     """
-    if left.slice is not None and right.slice is not None and left.container == right.container:
-        return _overlap(left, right)
-    return left.exclusive or right.exclusive or _overlap(left, right)
-
-
-def _overlap(left: Grant, right: Grant) -> bool:
-    if left.slice is None or right.slice is None:
-        return False
-    return left.slice.overlaps(right.slice)
-
-
-def _slices_are_apart(shares: Sequence[CardShare], *, mixed: bool) -> bool:
-    slices = [held for share in shares for held in share.slices]
-    if not mixed and len({held.layout for held in slices}) > 1:
-        return False
-    return not any(share.unreadable_slices for share in shares) and not any(
-        left.overlaps(right) for left, right in combinations(slices, 2)
-    )
+    if left.slice is not None and right.slice is not None:
+        if left.slice.overlaps(right.slice):
+            return True
+        if left.container == right.container:
+            return False
+    return left.exclusive or right.exclusive
 
 
 def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
@@ -273,15 +264,12 @@ def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
     if new.exclusive:
         return Cause.IN_USE
     if new.terms.task_class is TaskClass.ONLINE:
-        return Cause.HELD_EXCLUSIVELY if _excludes_online_tasks(resident) else None
+        yields = resident.terms.task_class is TaskClass.OFFLINE
+        return Cause.HELD_EXCLUSIVELY if resident.exclusive and not yields else None
     if resident.exclusive:
         return Cause.HELD_EXCLUSIVELY
     qos = (new.terms.qos, resident.terms.qos)
     return Cause.QOS if None not in qos and qos[0] != qos[1] else None
-
-
-def _excludes_online_tasks(resident: CardShare) -> bool:
-    return resident.exclusive and resident.terms.task_class is not TaskClass.OFFLINE
 
 
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:

@@ -99,7 +99,16 @@ def _price(pod: PlannedPod, places: Places) -> _Price:
         return _FREE
     costs = (places.least(pod, _NOW, node) for node in pod.nodes)
     hole = min((cost for cost in costs if cost is not None), default=None)
-    return _Price(hole, _lacking(pod, places) * _least_memory(pod, places))
+    least_of_a_card = min(
+        (
+            required_memory(pod.request, container, card)
+            for card in places.situation.inventory.models()
+            if unsuitable(pod.request, card) is None
+            for container in pod.request.containers
+        ),
+        default=0,
+    )
+    return _Price(hole, _lacking(pod, places) * least_of_a_card)
 
 
 def _lacking(pod: PlannedPod, places: Places) -> int:
@@ -116,21 +125,6 @@ def _lacking(pod: PlannedPod, places: Places) -> int:
         if places.is_free(PlannedPod(part, pod.nodes), _NOW):
             return fewer
     return most
-
-
-def _least_memory(pod: PlannedPod, places: Places) -> int:
-    """The least that the pod has of any card that it may get."""
-    models = [
-        card
-        for card in places.situation.inventory.models()
-        if unsuitable(pod.request, card) is None
-    ]
-    amounts = [
-        required_memory(pod.request, container, card)
-        for container in pod.request.containers
-        for card in models
-    ]
-    return min(amounts, default=0)
 
 
 def _freed(places: Places) -> Iterable[tuple[int, int]]:

@@ -82,7 +82,12 @@ class Holes:
             return
         heap: list[tuple[int, int, int, Placement, Sequence[Sequence[Leaving]] | Leaving]] = []
         number = count()
-        found = [*self._placements()]
+        # What the pod could get if all movable pods left.
+        allocations = self._ledger.allocations.items()
+        staying = [one for uid, one in allocations if uid not in self._movable]
+        found = [
+            *placements(self._pod.request, NodeLedger.restored(self._ledger.node, staying)),
+        ]
         self.complete &= every_choice(found)
         for placement in found:
             groups = [*filter(None, self._groups(placement)), others]
@@ -100,12 +105,6 @@ class Holes:
 
     def _cost(self, leaving: Leaving) -> int:
         return sum(self._movable[uid].weight for uid in leaving)
-
-    def _placements(self) -> Iterator[Placement]:
-        """What the pod could get if all movable pods left."""
-        ledger = self._ledger
-        staying = [one for uid, one in ledger.allocations.items() if uid not in self._movable]
-        return placements(self._pod.request, NodeLedger.restored(ledger.node, staying))
 
     def _groups(self, placement: Placement) -> Iterator[list[Leaving]]:
         """For each card of a placement, the smallest sets of pods without which it has room."""
@@ -158,17 +157,14 @@ class Holes:
         if few:
             return found
         self.complete = False
-        return [*found, *self._light(uids, suffices)]
-
-    def _light(self, uids: Sequence[str], suffices: Callable[[Leaving], bool]) -> list[Leaving]:
-        """A set of pods that suffices, none of which could stay: the heaviest stay first."""
         leaving = Leaving(uids)
         if not suffices(leaving):
-            return []
+            return found
+        # Another set, none of which could stay: the heaviest stay first.
         for uid in sorted(uids, key=lambda uid: (-self._movable[uid].weight, uid)):
             if suffices(leaving - {uid}):
                 leaving -= {uid}
-        return [leaving]
+        return [*found, leaving]
 
     def _few(self, groups: Sequence[Sequence[Leaving]]) -> Sequence[Sequence[Leaving]]:
         """The groups, without the costliest sets where there are too many combinations."""

@@ -45,7 +45,8 @@ def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits
         places: of the situation, in which everything that the plan moves and places stays.
         limits: of the search.
     """
-    return _Planner(places, limits, wanted).plan(partial(_waiting, wanted))
+    waiting = State({pod.request.uid: pod for pod in wanted})
+    return _Planner(places, limits, wanted).plan(lambda: [waiting])
 
 
 def free_nodes(
@@ -112,7 +113,14 @@ class _Planner:
 
     def _dive(self, starts: Iterable[Step]) -> Solution | None:
         """A plan from one of the first cheap steps, each of which gets a part of the states."""
-        for step in islice(self._steps(starts), STARTS):
+        steps = (
+            step
+            for start in starts
+            if isinstance(start, State)
+            for step in ([start] if start.left else self._search.steps(start))
+            if isinstance(step, State)
+        )
+        for step in islice(steps, STARTS):
             most = max(self._limits.states // STARTS, PER_POD * len(step.waiting))
             found = self._search.run([step], most)
             if found is not None or self._limits.expired():
@@ -128,16 +136,6 @@ class _Planner:
         found = search.run([first], PER_POD * len(first.waiting) + 1)
         self._search.states += search.states
         return found
-
-    def _steps(self, starts: Iterable[Step]) -> Iterator[State]:
-        for start in starts:
-            if isinstance(start, State):
-                steps = [start] if start.left else self._search.steps(start)
-                yield from (step for step in steps if isinstance(step, State))
-
-
-def _waiting(wanted: Sequence[PlannedPod]) -> list[State]:
-    return [State({pod.request.uid: pod for pod in wanted})]
 
 
 def _emptied(number: int, nodes: Sequence[tuple[int, str]], places: Places) -> Iterator[Step]:

@@ -211,19 +211,16 @@ class Places:
     def _free_before(self, pod: PlannedPod) -> tuple[str, ...]:
         """The nodes with free cards before any move, the fullest first."""
         key, _ = self._key(pod)
-        known = self._free.get(key)
-        if known is None:
-            known = self._free[key] = tuple(self._find_free(pod))
-        return known
-
-    def _find_free(self, pod: PlannedPod) -> Iterator[str]:
+        if key in self._free:
+            return self._free[key]
         inventory = self.situation.inventory
         names = self._names.setdefault(pod.nodes, NodeNames(sorted(pod.nodes)))
         rows = names.rows(inventory)
         evaluation = self._feasibility.evaluate(replace(pod.request, uid=""), inventory)
         fitting = rows[evaluation.fitting(rows)]
         in_order = fitting[(-self._loads[fitting]).argsort(kind="stable")]
-        return map(inventory.name, in_order.tolist())
+        self._free[key] = tuple(map(inventory.name, in_order.tolist()))
+        return self._free[key]
 
     def _key(self, pod: PlannedPod) -> tuple[int, int]:
         """Numbers that are equal for pods that fit the same cards, and the same places.

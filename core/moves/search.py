@@ -102,7 +102,9 @@ class Search:
             if self.cut:
                 return None
             if isinstance(step, State):
-                least = max(self.bound, step.cost + self._further(step))
+                is_free = all(self.places.is_free(pod, step) for pod in step.waiting.values())
+                further_cost = 0 if is_free else self._smallest
+                least = max(self.bound, step.cost + further_cost)
                 heappush(heap, (least, depth, next(number), step))
             if step is not None:
                 floor = self.bound if isinstance(step, State) else max(self.bound, step)
@@ -160,11 +162,6 @@ class Search:
                 left = self.places.without(state, uid)
                 yield left.cost
                 yield left
-
-    def _further(self, state: State) -> int:
-        """The least by which all plans that follow cost more than a state."""
-        every = all(self.places.is_free(pod, state) for pod in state.waiting.values())
-        return 0 if every else self._smallest
 
     def _moves(self, state: State) -> tuple[Move, ...] | None:
         """The moves of a plan, in order; None where no order was found."""

@@ -198,16 +198,13 @@ def _online_order(use: CardUsage) -> int:
 
 def _online_cost(ledger: NodeLedger, placement: Placement) -> int:
     cost = 0
-    for use in _chosen_uses(ledger, placement):
+    chosen = {grant.card for grant in placement.grants}
+    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
+        if card.uuid not in chosen:
+            continue
         online, offline = _tasks(use, TaskClass.ONLINE), _tasks(use, TaskClass.OFFLINE)
         cost += ONLINE_TASK * online + OFFLINE_TASK * offline if online else OFFLINE_ONLY * offline
     return -cost
-
-
-def _chosen_uses(ledger: NodeLedger, placement: Placement) -> list[CardUsage]:
-    chosen = {grant.card for grant in placement.grants}
-    pairs = zip(ledger.node.cards, ledger.usages, strict=True)
-    return [use for card, use in pairs if card.uuid in chosen]
 
 
 def _chosen_fullest(ledger: NodeLedger, placement: Placement) -> int:

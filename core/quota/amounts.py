@@ -1,14 +1,14 @@
 """What counts against a quota: cards, memory and compute, in whole numbers."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB, format_bytes
-from core.ledger.usage import CardShare, shares_of
+from core.ledger.usage import shares_of
 from core.requests.grant import Allocation
-from core.requests.request import ContainerRequest, Phase, Request, required_memory
+from core.requests.request import Phase, Request, required_memory
 
 CARD = 1000
 """Thousandths: one whole card."""
@@ -102,7 +102,16 @@ def amounts_of(allocation: Allocation, node: Node) -> QuotaAmounts:
         node: with its cards; a card that it does not have counts whole.
     """
     cards = {card.uuid: card for card in node.cards}
-    return total(_of_card(share, cards.get(uuid)) for uuid, share in shares_of(allocation).items())
+    found = NOTHING
+    for uuid, share in shares_of(allocation).items():
+        card = cards.get(uuid)
+        part, memory, compute = CARD, share.memory, share.compute
+        if share.blocked:
+            memory, compute = max(memory, card.memory if card else 0), FULL
+        elif card is not None and not share.exclusive:
+            part = min(max(_fraction(memory, card.memory), compute * _PER_PERCENT, 1), CARD)
+        found = found.plus(QuotaAmounts(part, memory, compute))
+    return found
 
 
 def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
@@ -116,7 +125,15 @@ def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
     largest = max((card.memory for card in described), default=0)
     running = peak = NOTHING
     for container in request.containers:
-        together = running.plus(_least_of(request, container, described, largest))
+        needed = (required_memory(request, container, card) for card in described)
+        memory = min(needed, default=container.memory or 0)
+        part = max(
+            _fraction(memory, largest) if largest else 1, container.compute * _PER_PERCENT, 1
+        )
+        alone = container.exclusive and all(map(container.exclusive_on, described))
+        part, count = CARD if alone else min(part, CARD), container.count
+        needs = QuotaAmounts(count * part, count * memory, count * container.compute)
+        together = running.plus(needs)
         peak = peak.most(together)
         if container.phase is not Phase.INIT:
             running = together
@@ -125,18 +142,6 @@ def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
     # Containers of one pod may share a card, so the sum of their parts is no lower bound.
     part = max(peak.compute * _PER_PERCENT, _fraction(peak.memory, largest) if largest else 1)
     return QuotaAmounts(part, peak.memory, peak.compute)
-
-
-def _least_of(
-    request: Request, container: ContainerRequest, cards: Sequence[Card], largest: int
-) -> QuotaAmounts:
-    needed = (required_memory(request, container, card) for card in cards)
-    memory = min(needed, default=container.memory or 0)
-    part = max(_fraction(memory, largest) if largest else 1, container.compute * _PER_PERCENT, 1)
-    alone = container.exclusive and all(map(container.exclusive_on, cards))
-    part = CARD if alone else min(part, CARD)
-    count = container.count
-    return QuotaAmounts(count * part, count * memory, count * container.compute)
 
 
 def total(amounts: Iterable[QuotaAmounts]) -> QuotaAmounts:
@@ -167,15 +172,6 @@ def format_cards(thousandths: int) -> str:
 def _lower(one: int | None, other: int | None) -> int | None:
     """The lower of two limits, of which either may be none."""
     return min((limit for limit in (one, other) if limit is not None), default=None)
-
-
-def _of_card(share: CardShare, card: Card | None) -> QuotaAmounts:
-    if share.blocked:
-        return QuotaAmounts(CARD, max(share.memory, card.memory if card else 0), FULL)
-    if share.exclusive or card is None:
-        return QuotaAmounts(CARD, share.memory, share.compute)
-    part = max(_fraction(share.memory, card.memory), share.compute * _PER_PERCENT, 1)
-    return QuotaAmounts(min(part, CARD), share.memory, share.compute)
 
 
 def _fraction(memory: int, size: int) -> int:

@@ -151,7 +151,12 @@ class _Members:
                     f"{self._asked()} devices of the plugin requested, node has {self._has()} free"
                 )
             case _ if any(reason.detail for reason, _ in self.reasons):
-                return _clipped(f"{cause.value}, such as: {self._commonest()}")
+                texts = Counter[str]()
+                for reason, nodes in self.reasons:
+                    texts[reason.text()] += nodes
+                commonest = max(texts, key=lambda each: (texts[each], each))
+                text = f"{cause.value}, such as: {commonest}"
+                return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
             case _:
                 return str(cause.value)
 
@@ -162,12 +167,6 @@ class _Members:
     def _has(self) -> str:
         has = [reason.cards for reason, _ in self.reasons]
         return _range(min(has), max(has))
-
-    def _commonest(self) -> str:
-        texts = Counter[str]()
-        for reason, nodes in self.reasons:
-            texts[reason.text()] += nodes
-        return max(texts, key=lambda each: (texts[each], each))
 
 
 def _read_alike(left: Reason, right: Reason) -> bool:
@@ -196,7 +195,3 @@ def _bytes_range(least: int, most: int) -> str:
         high = f"{format_gib(most).removesuffix('.0')} GiB"
     unit = high[-4:]
     return f"{low.removesuffix(unit)} to {high}"
-
-
-def _clipped(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"

@@ -76,24 +76,20 @@ def limits(grants: Sequence[Grant], container: str, present: Mapping[str, Card])
         known = [slot for uuid, slot in cards if uuid == grant.card]
         if known and (grant.slice is None or None in known or grant.slice in known):
             raise GrantError(f"container {container}: card {grant.card} is granted twice")
-        cards[grant.card, grant.slice] = _limit(grant, present[grant.card])
-    return Limits(container, tuple(cards.values()))
-
-
-def _limit(grant: Grant, card: Card) -> CardLimit:
-    shared = grant.slice is None
-    memory_limited = shared and grant.memory < card.memory
-    if memory_limited and grant.memory < MIB:
-        raise GrantError(
-            f"{grant.memory} bytes of card {card.uuid} are granted, less than 1 MiB: drivers count"
-            " MiB, and read 0 as no limit"
+        card, shared = present[grant.card], grant.slice is None
+        memory_limited = shared and grant.memory < card.memory
+        if memory_limited and grant.memory < MIB:
+            raise GrantError(
+                f"{grant.memory} bytes of card {card.uuid} are granted, less than 1 MiB: drivers"
+                " count MiB, and read 0 as no limit"
+            )
+        cards[grant.card, grant.slice] = CardLimit(
+            uuid=card.uuid,
+            index=card.index,
+            memory=grant.memory,
+            compute=grant.compute,
+            memory_limited=memory_limited,
+            compute_limited=shared and not grant.exclusive and 0 < grant.compute < FULL,
+            slice=grant.slice,
         )
-    return CardLimit(
-        uuid=card.uuid,
-        index=card.index,
-        memory=grant.memory,
-        compute=grant.compute,
-        memory_limited=memory_limited,
-        compute_limited=shared and not grant.exclusive and 0 < grant.compute < FULL,
-        slice=grant.slice,
-    )
+    return Limits(container, tuple(cards.values()))

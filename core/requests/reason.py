@@ -116,14 +116,13 @@ class Reason:
 
     def text(self) -> str:
         """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
-        parts = [] if self.cause is None else [self._cause_text()]
+        parts: list[str] = []
+        if self.cause is Cause.TOO_FEW:
+            parts = [f"{self.asked} cards asked for one container, node has {self.cards}"]
+        elif self.cause is not None:
+            parts = [self.detail or self.cause.value]
         parts += [f"{each.cards} of {self.cards} cards: {each.text()}" for each in self.counts]
         return "; ".join(parts)
-
-    def _cause_text(self) -> str:
-        if self.cause is Cause.TOO_FEW:
-            return f"{self.asked} cards asked for one container, node has {self.cards}"
-        return self.detail or (self.cause.value if self.cause else "")
 
 
 _ORDER = {cause: position for position, cause in enumerate(Cause)}

@@ -4,9 +4,8 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_lines import escaped
 from adapters.service.observe.exposition import FamilyText
 from core.hardware.quantity import FULL
-from core.ledger.consumption import consumption
 from core.ledger.meter import NOTHING, Amounts, Consumer
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, consumption
 
 _FAMILIES = (
     ("dragoman_namespace_shares", "Shares of cards: one for each pod on each card."),

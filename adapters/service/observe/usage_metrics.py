@@ -15,9 +15,8 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_lines import escaped
 from adapters.service.observe.exposition import FamilyText
 from core.hardware.quantity import FULL, GIB
-from core.ledger.consumption import consumption
 from core.ledger.meter import Amounts, Consumer, Meter
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, consumption
 
 MARGIN = 10.0
 """Seconds by which the replicas' clocks may differ; NTP keeps them within one."""

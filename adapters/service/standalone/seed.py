@@ -9,8 +9,7 @@ from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
-from core.ledger.consumption import metered
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, metered
 from core.quota.quota import Quota
 from core.requests.gang import GangRef
 

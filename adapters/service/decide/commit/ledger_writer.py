@@ -13,8 +13,7 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.stores.store import Change, Conflict, Store, Stored
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
-from core.ledger.consumption import metered
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, metered
 
 ATTEMPTS = 12
 """Times that a change is applied to a newer record because another replica wrote first."""

@@ -14,8 +14,7 @@ from adapters.service.tests.builders import run, stored
 from adapters.stores.store import Change, Stored
 from adapters.wire.records.ledger import decode, encode
 from core.hardware.quantity import GIB
-from core.ledger.consumption import metered
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, metered
 from core.tests.builders import a_grant, empty, held, like_cards
 
 _LINE = re.compile(r'^(\w+)\{.*namespace="(\w+)".*\} (\S+)$', re.MULTILINE)

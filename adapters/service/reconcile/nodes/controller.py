@@ -44,8 +44,7 @@ from adapters.wire.kube import Metadata, Pod, UnreadPod
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND, SECOND
 from core.hardware.node import Node
-from core.ledger.consumption import metered
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import NodeLedger, metered
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef
