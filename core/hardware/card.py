@@ -82,5 +82,5 @@ class Card:
     compute: int = FULL
 
     def scope(self, level: Level) -> Scope | None:
-        """The card's scope at one level, if it is known."""
+        """Return the card's scope at one level, if it is known."""
         return next((scope for scope in self.links if scope.level is level), None)

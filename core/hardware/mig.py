@@ -50,7 +50,7 @@ class Slice:
     position: int
 
     def overlaps(self, other: "Slice") -> bool:
-        """Whether both cover a common memory slice of the card."""
+        """Return whether both cover a common memory slice of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
@@ -99,7 +99,7 @@ class Geometry:
     mixed: bool = False
 
     def __hash__(self) -> int:
-        """The number of layouts: to hash all slices takes 8 us, and a node has many cards."""
+        """Hash the number of layouts: to hash all slices takes 8 us, and a node has many cards."""
         return len(self.layouts)
 
 
@@ -108,7 +108,7 @@ NO_GEOMETRY = Geometry()
 
 
 def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
-    """A layout with a slice of each profile, or None where they do not all fit on the card.
+    """Return a layout with a slice of each profile, or None where they do not all fit on the card.
 
     Of all layouts without overlap, the one whose starts are smallest, compared in order.
 
@@ -125,7 +125,7 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
 
 
 def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
-    """The slice with the least memory of those that are configured with an amount or more.
+    """Return the slice with the least memory of those that are configured with an amount or more.
 
     A scheduler that compares requests with the configured sizes finds every slice of this memory
     or more large enough, as long as larger slices are not configured with less.
@@ -152,7 +152,7 @@ def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
 def free_slices(
     geometry: Geometry, held: Sequence[Slice], memory: int = 0, compute: int = 0
 ) -> list[Slice]:
-    """Every free slice that is large enough for a new share, the best one first.
+    """Return every free slice that is large enough for a new share, the best one first.
 
     The smallest profile that is large enough comes first; then a slice of a layout that the card
     has already, so that nothing is repartitioned; then the earlier layout and position. A slice

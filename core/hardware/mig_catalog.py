@@ -25,7 +25,7 @@ class _Product:
 
 
 def profile(names: Sequence[str], profile_name: str) -> MigProfile | None:
-    """A published profile of a card.
+    """Return a published profile of a card.
 
     Args:
         names: the product names of the card; one that is recognised is enough.
@@ -36,7 +36,7 @@ def profile(names: Sequence[str], profile_name: str) -> MigProfile | None:
 
 
 def geometry(names: Sequence[str]) -> Geometry:
-    """The built-in layouts of a card; ``NO_GEOMETRY`` where none of its product names is known.
+    """Return the built-in layouts of a card; ``NO_GEOMETRY`` where no product name is known.
 
     ``group1`` to ``group4`` (A30: ``group3``) are as in the table that Volcano ships; later groups
     reach the profiles that those leave out.
@@ -60,7 +60,7 @@ def _product(names: Sequence[str]) -> _Product | None:
 def _product_of(
     profiles: Sequence[MigProfile], groups: Sequence[Sequence[tuple[int, int]]]
 ) -> _Product:
-    """A product; its groups are pairs of a profile's position and a count."""
+    """Return a product; its groups are pairs of a profile's position and a count."""
     layouts = (
         lay_out(
             f"group{number}",
@@ -90,7 +90,7 @@ def _eighths(
     mebibytes: tuple[int, int, int, int],
     configured: tuple[int, int, int, int] = (0, 0, 0, 0),
 ) -> _Product:
-    """A card of seven compute and eight memory slices.
+    """Return a card of seven compute and eight memory slices.
 
     Args:
         gigabytes: as the names say them, for 1, 2, 4 and all 8 memory slices.

@@ -22,11 +22,11 @@ class GpuInstancePlacement:
 
     @classmethod
     def of(cls, slot: Slice) -> "GpuInstancePlacement":
-        """The GPU instance that a slice of the ledger names."""
+        """Return the GPU instance that a slice of the ledger names."""
         return cls(slot.profile, slot.start, slot.size)
 
     def overlaps(self, other: "GpuInstancePlacement") -> bool:
-        """Whether both cover a common memory slice of the card."""
+        """Return whether both cover a common memory slice of the card."""
         return self.start < other.start + other.size and other.start < self.start + self.size
 
 
@@ -51,7 +51,7 @@ def repartition(
     *,
     keep: bool = False,
 ) -> RepartitionPlan:
-    """The plan that creates every allocated instance and destroys no more than it must.
+    """Return the plan that creates every allocated instance and destroys no more than it must.
 
     Args:
         allocated: the instances that allocations name.

@@ -24,7 +24,7 @@ MAX_NUMBER = (1 << 31) - 1
 
 
 def bytes_of_percent(total: int, percent: int, step: int = 1) -> int:
-    """The bytes that are some percent of a total, rounded down to a multiple of ``step``.
+    """Return the bytes that are some percent of a total, rounded down to a multiple of ``step``.
 
     Args:
         total: bytes, 0 or more.
@@ -35,12 +35,12 @@ def bytes_of_percent(total: int, percent: int, step: int = 1) -> int:
 
 
 def percent(amount: int, total: int) -> int:
-    """How many whole percent of a total an amount is, rounded down; 0 for an empty total."""
+    """Return how many whole percent of a total an amount is, rounded down; 0 for an empty total."""
     return amount * FULL // total if total else 0
 
 
 def format_bytes(amount: int) -> str:
-    """Bytes as a person writes them: whole GiB where that is exact, else MiB.
+    """Return bytes as a person writes them: whole GiB where that is exact, else MiB.
 
     A remainder below one MiB is rounded up, so that no shortage is printed as 0.
     """
@@ -51,7 +51,7 @@ def format_bytes(amount: int) -> str:
 
 
 def format_apart(left: int, right: int) -> tuple[str, str]:
-    """Two amounts of bytes with their units, so that different ones look different.
+    """Return two amounts of bytes with their units, so that different ones look different.
 
     In GiB where that suffices or they are equal, else in MiB where both are whole, else in bytes.
     """
@@ -64,6 +64,6 @@ def format_apart(left: int, right: int) -> tuple[str, str]:
 
 
 def format_gib(amount: int) -> str:
-    """Bytes in GiB with one decimal, rounded to the nearest, without the unit."""
+    """Return bytes in GiB with one decimal, rounded to the nearest, without the unit."""
     tenths = (amount * 10 + GIB // 2) // GIB
     return f"{tenths // 10}.{tenths % 10}"

@@ -33,7 +33,7 @@ class Hold:
         return self.allocation.uid
 
     def is_for(self, uid: str, controller: str, pod: str) -> bool:
-        """Whether a pod may have it: one of the namespace for which it is kept.
+        """Return whether a pod may have it: one of the namespace for which it is kept.
 
         A pod's author may name any controller, also that of another namespace.
 

@@ -40,7 +40,7 @@ class Amounts:
     compute: int = 0
 
     def plus(self, other: "Amounts", times: int = 1) -> "Amounts":
-        """The sum with a multiple of others."""
+        """Return the sum with a multiple of others."""
         return Amounts(
             self.shares + other.shares * times,
             self.memory + other.memory * times,
@@ -70,7 +70,7 @@ class Meter:
     totals: Mapping[Consumer, Amounts] = field(default_factory=lambda: MappingProxyType({}))
 
     def advanced(self, allocated: Mapping[Consumer, Amounts], now: int) -> "Meter":
-        """The sums up to a later time; itself where the time is not later.
+        """Return the sums up to a later time; itself where the time is not later.
 
         The consumer that has had no share for longest makes room for a new one.
 

@@ -57,7 +57,7 @@ class NodeLedger:
 
     @classmethod
     def of(cls, node: Node) -> "NodeLedger":
-        """The empty ledger of a node."""
+        """Return the empty ledger of a node."""
         return cls(node, MappingProxyType({}), (IDLE,) * len(node.cards))
 
     @classmethod
@@ -69,7 +69,7 @@ class NodeLedger:
         fences: Mapping[str, int] = NO_FENCES,
         holds: tuple[Hold, ...] = (),
     ) -> "NodeLedger":
-        """The ledger after adopting all of these, each of another pod."""
+        """Return the ledger after adopting all of these, each of another pod."""
         by_uid = {allocation.uid: allocation for allocation in allocations}
         usages = {card.uuid: IDLE for card in node.cards}
         for allocation in by_uid.values():
@@ -87,7 +87,7 @@ class NodeLedger:
         fences: Mapping[str, int],
         holds: tuple[Hold, ...] = (),
     ) -> "NodeLedger":
-        """The ledger of the same node with these allocations instead, equal to ``restored``.
+        """Return the ledger of the same node with these allocations instead, equal to ``restored``.
 
         The meter begins again. Those that are the same objects as here are not counted again, if
         the others come after them.
@@ -219,7 +219,7 @@ class NodeLedger:
         return ledger._next(self)
 
     def fence(self, namespace: str) -> int:
-        """The number of a claim that a commit of a namespace's pod must be above."""
+        """Return the number of a claim that a commit of a namespace's pod must be above."""
         return self.fences.get(namespace, 0)
 
     def fenced(self, namespace: str, number: int) -> "NodeLedger":
@@ -251,11 +251,11 @@ class NodeLedger:
         return replace(self, holds=kept, version=self.version + 1)
 
     def kept(self) -> Iterator[Hold]:
-        """The holds that no pod of the ledger has taken."""
+        """Return the holds that no pod of the ledger has taken."""
         return (each for each in self.holds if each.taken_by not in self.allocations)
 
     def with_holds(self) -> "NodeLedger":
-        """The ledger with the places that are kept as reservations.
+        """Return the ledger with the places that are kept as reservations.
 
         They may overlap with allocations of pods that are to leave.
         """
@@ -266,11 +266,11 @@ class NodeLedger:
         return ledger
 
     def without_holds(self) -> "NodeLedger":
-        """The ledger without the places that ``with_holds`` adds; itself where it has none."""
+        """Return the ledger without what ``with_holds`` adds; itself where it has none."""
         return self.release(*[hold.id for hold in self.holds]) if self.holds else self
 
     def problems(self) -> tuple[Problem, ...]:
-        """All allocations that cannot be read, and all parts of cards that are allocated twice."""
+        """Return allocations that cannot be read, and parts of cards that are allocated twice."""
         return find_problems(self.node.cards, self.usages, self.allocations)
 
     def _with(self, allocation: Allocation, shares: Mapping[str, CardShare]) -> "NodeLedger":
@@ -292,7 +292,7 @@ class NodeLedger:
 
 
 def consumption(ledger: NodeLedger) -> Mapping[Consumer, Amounts]:
-    """What is allocated now.
+    """Return what is allocated now.
 
     A pod counts with what it holds on each card that the node has, at its peak, as in the card's
     usage. A pod whose cards are unknown is left out: nothing says which of them it uses.
@@ -311,7 +311,7 @@ def consumption(ledger: NodeLedger) -> Mapping[Consumer, Amounts]:
 
 
 def metered(changed: NodeLedger, earlier: NodeLedger | None, now: int) -> NodeLedger:
-    """The ledger to write, with all that was allocated until now.
+    """Return the ledger to write, with all that was allocated until now.
 
     Args:
         changed: what to write.

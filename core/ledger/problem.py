@@ -77,7 +77,7 @@ def find_problems(
 
 def _excess(card: Card, use: CardUsage, allocations: Mapping[str, Allocation]) -> list[Problem]:
     def parts(amount: Callable[[CardShare], str]) -> str:
-        """Each pod on the card with its dialect and its part."""
+        """Return each pod on the card with its dialect and its part."""
         return ", ".join(
             f"{owner.pod} ({owner.dialect}) {amount(share)}"
             for share in use.shares

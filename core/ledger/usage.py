@@ -60,7 +60,7 @@ class CardUsage:
     shares: tuple[CardShare, ...] = ()
 
     def plus(self, share: CardShare) -> "CardUsage":
-        """The usage with one more share."""
+        """Return the usage with one more share."""
         return CardUsage(
             self.memory + share.memory,
             self.compute + share.compute,
@@ -69,7 +69,7 @@ class CardUsage:
         )
 
     def minus(self, *uids: str) -> "CardUsage":
-        """The usage without the shares of some pods; itself where they have none."""
+        """Return the usage without the shares of some pods; itself where they have none."""
         leaving = frozenset(uids)
         gone = [share for share in self.shares if share.uid in leaving]
         if not gone:
@@ -82,7 +82,7 @@ class CardUsage:
         )
 
     def slices(self) -> tuple[Slice, ...]:
-        """All MIG slices in use."""
+        """Return all MIG slices in use."""
         return tuple(held for share in self.shares for held in share.slices)
 
 
@@ -92,7 +92,7 @@ IDLE = CardUsage()
 def shares_by_card(
     owner: Request | Allocation, grants: Sequence[Grant], *, blocked: bool = False
 ) -> CardShare:
-    """What a pod holds on one card.
+    """Return what a pod holds on one card.
 
     A slice is the pod's for its whole life, so it counts whenever a container uses it; a slice
     that an init container leaves to a later container counts once.
@@ -129,7 +129,7 @@ def shares_by_card(
 
 
 def shares_of(allocation: Allocation) -> dict[str, CardShare]:
-    """What a pod has of each card, by uuid."""
+    """Return what a pod has of each card, by uuid."""
     grants, blocked = _by_card(allocation), allocation.blocked
     shares = {
         uuid: shares_by_card(allocation, here, blocked=uuid in blocked)
@@ -141,7 +141,7 @@ def shares_of(allocation: Allocation) -> dict[str, CardShare]:
 
 
 def contested_cards(allocation: Allocation) -> list[str]:
-    """The cards that two containers of the pod cannot use at the same time."""
+    """Return the cards that two containers of the pod cannot use at the same time."""
     return [
         uuid
         for uuid, grants in _by_card(allocation).items()
@@ -154,7 +154,7 @@ def contested_cards(allocation: Allocation) -> list[str]:
 
 
 def concurrent_grants(grants: Sequence[Grant], phase: Phase, container: str) -> list[Grant]:
-    """The earlier grants of a pod on a card whose containers run together with a next one.
+    """Return the earlier grants of a pod on a card whose containers run together with a next one.
 
     Args:
         grants: in start order, before the next one.
@@ -171,7 +171,7 @@ def concurrent_grants(grants: Sequence[Grant], phase: Phase, container: str) -> 
 
 
 def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | None:
-    """The first reason for which a card cannot have one more share; None where it can.
+    """Return the first reason for which a card cannot have one more share; None where it can.
 
     This is the invariant of the ledger: with a new share that has no conflict, the card is over
     neither its memory nor its compute nor its slots, no two slices overlap or are of two layouts
@@ -216,7 +216,7 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
 
 
 def conflict_between(left: CardShare, right: CardShare) -> Cause | None:
-    """Why two shares exclude each other in either order of arrival; None where they do not.
+    """Return why two shares exclude each other in either order of arrival; None where they do not.
 
     A share whose record could not be read conflicts with none: its contents are not known. One of
     the kubelet's choice conflicts with what the ledger allocated.
@@ -273,7 +273,7 @@ def _conflict_with(new: CardShare, resident: CardShare) -> Cause | None:
 
 
 def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
-    """The peak of memory and compute outside of slices, and of slots."""
+    """Return the peak of memory and compute outside of slices, and of slots."""
     running = peak = (0, 0, 0)
     for _, members in groupby(grants, key=attrgetter("container")):
         memory, compute, slots = running

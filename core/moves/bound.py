@@ -72,13 +72,13 @@ class Bound:
         self._freed = sorted(_freed(places), key=lambda each: Fraction(each[0], each[1]))
 
     def unresolvable(self) -> frozenset[str]:
-        """The uids of the pods that have no place even if all movable pods leave."""
+        """Return the uids of the pods that have no place even if all movable pods leave."""
         if not self._comparable:
             return frozenset()
         return frozenset(uid for uid, price in self._price.items() if price.hole is None)
 
     def cost(self, placed: Collection[str]) -> int:
-        """What every plan costs at least that gives some pods a place, by their uids."""
+        """Return what every plan costs at least that gives some pods a place, by their uids."""
         if not self._comparable:
             return 0
         prices = [self._price[uid] for uid in placed]
@@ -112,7 +112,7 @@ def _price(pod: PlannedPod, places: Places) -> _Price:
 
 
 def _lacking(pod: PlannedPod, places: Places) -> int:
-    """How many cards the pod lacks at least, on whichever node it goes to."""
+    """Return how many cards the pod lacks at least, on whichever node it goes to."""
     first, *others = pod.request.containers
     most = 1 if others else first.count
     for fewer in range(most):
@@ -128,7 +128,7 @@ def _lacking(pod: PlannedPod, places: Places) -> int:
 
 
 def _freed(places: Places) -> Iterable[tuple[int, int]]:
-    """For each movable pod, its weight, and the bytes that are free of its cards without it."""
+    """Yield of each movable pod its weight and the bytes that its cards have free without it."""
     inventory = places.situation.inventory
     for uid, pod in places.situation.movable.items():
         ledger = inventory.ledger(places.source_of[uid])
@@ -164,7 +164,7 @@ class CardPrices:
             self._kind_of[pod.request.uid] = kind
 
     def cost(self, placed: Collection[str]) -> Fraction:
-        """What every plan costs at least that gives some pods a place, by their uids."""
+        """Return what every plan costs at least that gives some pods a place, by their uids."""
         counts: dict[Hashable, int] = {}
         for uid in placed:
             kind = self._kind_of[uid]
@@ -176,7 +176,7 @@ class CardPrices:
 
 
 def _card_prices(pod: PlannedPod, places: Places) -> Iterator[Fraction]:
-    """What each of the places costs at least that pods of a kind can have at the same time.
+    """Yield what each of the places costs at least that pods of a kind can have at the same time.
 
     Nothing for a kind of which two may share a card, or one has several containers.
     """
@@ -206,7 +206,7 @@ def _card_prices(pod: PlannedPod, places: Places) -> Iterator[Fraction]:
 def _card_price(
     ledger: NodeLedger, position: int, memory: int, places: Places
 ) -> Iterator[Fraction]:
-    """The least weight that has to leave a card; nothing where too little may leave."""
+    """Yield the least weight that has to leave a card; nothing where too little may leave."""
     card: Card = ledger.node.cards[position]
     use, movable = ledger.usages[position], places.situation.movable
     lacking = use.memory + memory - card.memory

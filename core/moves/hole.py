@@ -27,7 +27,7 @@ Leaving = frozenset[str]
 
 
 def every_choice(found: Sequence[Placement]) -> bool:
-    """Whether ``placements`` gave all choices: of several containers it counts some twice."""
+    """Return whether ``placements`` gave all choices: of many containers it counts some twice."""
     return 2 * len(found) < TRIES
 
 
@@ -60,7 +60,7 @@ class Holes:
         movable: Mapping[str, PlannedPod],
         room: Amounts,
     ) -> None:
-        """No hole is computed yet.
+        """Know no hole yet.
 
         Args:
             pod: holds nothing on the node.
@@ -76,7 +76,7 @@ class Holes:
         self._of_card: dict[tuple[str, CardShare], list[Leaving]] = {}
 
     def __iter__(self) -> Iterator[Hole]:
-        """All holes, the cheapest first."""
+        """Yield all holes, the cheapest first."""
         others = self._others()
         if not others:
             return
@@ -107,7 +107,7 @@ class Holes:
         return sum(self._movable[uid].weight for uid in leaving)
 
     def _groups(self, placement: Placement) -> Iterator[list[Leaving]]:
-        """For each card of a placement, the smallest sets of pods without which it has room."""
+        """Yield for each card of a placement the smallest sets of pods that leave room."""
         shares = shares_of(Allocation.of(self._pod.request, placement))
         for card, use in zip(self._ledger.node.cards, self._ledger.usages, strict=True):
             share = shares.get(card.uuid)
@@ -128,7 +128,7 @@ class Holes:
         return self._smallest(sharers, suffices)
 
     def _others(self) -> list[Leaving]:
-        """Sets of pods without which the node has enough of its other resources."""
+        """Return sets of pods without which the node has enough of its other resources."""
         missing = shortage(self._pod.needs, self._room)
 
         def suffices(leaving: Leaving) -> bool:
@@ -145,7 +145,7 @@ class Holes:
         return self._smallest(helpful, suffices)
 
     def _smallest(self, uids: Sequence[str], suffices: Callable[[Leaving], bool]) -> list[Leaving]:
-        """The sets of pods that suffice, without those that contain another one that does."""
+        """Return the sets of pods that suffice, and contain no other one that does."""
         few = len(uids) <= MOST
         found: list[Leaving] = []
         for size in range((len(uids) if few else FEW) + 1):
@@ -167,7 +167,7 @@ class Holes:
         return [*found, leaving]
 
     def _few(self, groups: Sequence[Sequence[Leaving]]) -> Sequence[Sequence[Leaving]]:
-        """The groups, without the costliest sets where there are too many combinations."""
+        """Return the groups, without the costliest sets where there are too many combinations."""
         few = [sorted(group, key=self._cost) for group in groups]
         while prod(map(len, few)) > COMBINATIONS:
             self.complete = False

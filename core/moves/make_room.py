@@ -35,7 +35,7 @@ class SearchLimits:
 
 
 def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits) -> MovePlan:
-    """The cheapest moves after which all of some pods fit.
+    """Return the cheapest moves after which all of some pods fit.
 
     After several plans, the moves of all of them, in order, are a plan for all pods that fit;
     another one may cost less, or place more.
@@ -52,7 +52,7 @@ def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits
 def free_nodes(
     number: int, candidates: Collection[str], places: Places, limits: SearchLimits
 ) -> MovePlan:
-    """The cheapest moves after which some nodes have no allocation.
+    """Return the cheapest moves after which some nodes have no allocation.
 
     Args:
         number: how many nodes, 1 or more.
@@ -92,7 +92,7 @@ class _Planner:
         self._comparable = comparable(wanted, places.situation)
 
     def plan(self, starts: Callable[[], Iterable[Step]]) -> MovePlan:
-        """The cheapest plan that follows from some states, in ascending order of their costs."""
+        """Return the cheapest plan that follows from some states, which come cheapest first."""
         search = self._search
         found = search.run(starts(), self._limits.states)
         cut, bound = search.cut, search.bound
@@ -112,7 +112,7 @@ class _Planner:
         return MovePlan(proof, moves, placed[::-1], state.closed, bound, search.states)
 
     def _dive(self, starts: Iterable[Step]) -> Solution | None:
-        """A plan from one of the first cheap steps, each of which gets a part of the states."""
+        """Return a plan from one of the first cheap steps, each with a part of the states."""
         steps = (
             step
             for start in starts
@@ -128,7 +128,7 @@ class _Planner:
         return None
 
     def _without_moves(self, starts: Iterable[Step]) -> Solution | None:
-        """A plan in which no further pod leaves its place: it takes little time."""
+        """Return a plan in which no further pod leaves its place: it takes little time."""
         first = next((start for start in starts if isinstance(start, State)), None)
         if first is None:
             return None
@@ -139,7 +139,7 @@ class _Planner:
 
 
 def _emptied(number: int, nodes: Sequence[tuple[int, str]], places: Places) -> Iterator[Step]:
-    """The states in which a number of some nodes are emptied, in ascending order of cost.
+    """Yield the states in which a number of some nodes are emptied, in ascending order of cost.
 
     Args:
         number: 1 or more.

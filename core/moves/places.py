@@ -36,7 +36,7 @@ class State:
     room: Mapping[str, Amounts] = field(default_factory=dict[str, Amounts])
 
     def identity(self) -> Hashable:
-        """Equal for states that differ only in the order in which pods got their places."""
+        """Return what is equal for states that differ in the order of their places alone."""
         got = frozenset((pod.request.uid, placement) for pod, placement in self.placed)
         return got, frozenset(self.waiting), self.closed
 
@@ -66,15 +66,15 @@ class Places:
         self._loads = inventory.loads(Weights())
 
     def is_free(self, pod: PlannedPod, state: State) -> bool:
-        """Whether a pod has a free place anywhere."""
+        """Return whether a pod has a free place anywhere."""
         return next(self.free_nodes(pod, state), None) is not None
 
     def number(self, pod: PlannedPod) -> int:
-        """On how many nodes a pod has free cards before any move."""
+        """Return on how many nodes a pod has free cards before any move."""
         return len(self._free_before(pod))
 
     def free_nodes(self, pod: PlannedPod, state: State) -> Iterator[str]:
-        """The nodes with a free place: those that have not changed first, the fullest first."""
+        """Yield the nodes with a free place: unchanged ones first, of these the fullest first."""
         room = self.situation.room
         for node in self._free_before(pod):
             if (
@@ -93,7 +93,7 @@ class Places:
                 yield node
 
     def tightest(self, pod: PlannedPod, state: State, node: str) -> list[Placement]:
-        """What a pod can get on a node with room, those first whose cards have the least left."""
+        """Return what a pod can get on a node with room, the cards with the least left first."""
         ledger = self.ledger(state, node)
         free = {
             card.uuid: card.memory - use.memory
@@ -105,7 +105,7 @@ class Places:
         return found
 
     def least(self, pod: PlannedPod, state: State, node: str) -> int | None:
-        """The cost of the cheapest hole of a node; None where there is none."""
+        """Return the cost of the cheapest hole of a node; None where there is none."""
         ledger, room = self.ledger(state, node), self.room(state, node)
         key = self._key(pod)[1], node
         known = self._least.get(key)
@@ -118,7 +118,7 @@ class Places:
         return least
 
     def holes(self, pod: PlannedPod, state: State, node: str) -> Iterator[Hole]:
-        """The holes of a node, the cheapest first."""
+        """Yield the holes of a node, the cheapest first."""
         ledger, movable = self.ledger(state, node), self.situation.movable
         may_leave = {
             uid: movable[uid]
@@ -131,7 +131,7 @@ class Places:
             yield hole
 
     def beside(self, state: State) -> list[str]:
-        """The uids of the pods that may leave the nodes of new places, the lightest first."""
+        """Return the uids of pods that may leave the nodes of new places, the lightest first."""
         nodes = {placement.node for _, placement in state.placed}
         movable = self.situation.movable
         found = [
@@ -143,7 +143,7 @@ class Places:
         return sorted(found, key=lambda uid: (movable[uid].weight, uid))
 
     def without(self, state: State, uid: str) -> State:
-        """The state after one more pod left its place."""
+        """Return the state after one more pod left its place."""
         pod, node = self.situation.movable[uid], self.source_of[uid]
         return replace(
             state,
@@ -155,7 +155,7 @@ class Places:
         )
 
     def place(self, state: State, pod: PlannedPod, hole: Hole) -> State:
-        """The state after a pod that waits got a hole."""
+        """Return the state after a pod that waits got a hole."""
         node, movable = hole.placement.node, self.situation.movable
         ledger, room = self.ledger(state, node), self.room(state, node)
         waiting = dict(state.waiting)
@@ -175,7 +175,7 @@ class Places:
         )
 
     def emptied(self, nodes: frozenset[str]) -> State:
-        """The state in which all movable pods have left some nodes, and none may come."""
+        """Return the state in which all movable pods have left some nodes, and none may come."""
         movable, inventory = self.situation.movable, self.situation.inventory
         waiting: dict[str, PlannedPod] = {}
         ledgers: dict[str, NodeLedger] = {}
@@ -200,16 +200,16 @@ class Places:
         self._loads = inventory.loads(Weights())
 
     def ledger(self, state: State, node: str) -> NodeLedger:
-        """The ledger of a node."""
+        """Return the ledger of a node."""
         return state.ledgers.get(node) or self.situation.inventory.ledger(node)
 
     def room(self, state: State, node: str) -> Amounts:
-        """What a node has free of other resources."""
+        """Return what a node has free of other resources."""
         room = state.room.get(node)
         return self.situation.room.get(node, NONE) if room is None else room
 
     def _free_before(self, pod: PlannedPod) -> tuple[str, ...]:
-        """The nodes with free cards before any move, the fullest first."""
+        """Return the nodes with free cards before any move, the fullest first."""
         key, _ = self._key(pod)
         if key in self._free:
             return self._free[key]
@@ -223,7 +223,7 @@ class Places:
         return self._free[key]
 
     def _key(self, pod: PlannedPod) -> tuple[int, int]:
-        """Numbers that are equal for pods that fit the same cards, and the same places.
+        """Return numbers that are equal for pods that fit the same cards, and the same places.
 
         Remembered by uid, because a request takes long to hash.
         """

@@ -31,7 +31,7 @@ MOST = 10_000
 
 
 def never() -> bool:
-    """No limit of time."""
+    """Set no limit of time."""
     return False
 
 
@@ -63,7 +63,7 @@ class Search:
         self._smallest = min(weights, default=1)
 
     def run(self, starts: Iterable[Step], most: int) -> Solution | None:
-        """The cheapest plan that follows from some states.
+        """Return the cheapest plan that follows from some states.
 
         Args:
             starts: in ascending order of cost.
@@ -112,7 +112,7 @@ class Search:
         return None
 
     def steps(self, state: State) -> Iterator[Step]:
-        """The states in which the pod with the fewest free places has one."""
+        """Yield the states in which the pod with the fewest free places has one."""
         places = self.places
         pod = min(
             state.waiting.values(),
@@ -126,7 +126,7 @@ class Search:
             yield from self._with_holes(state, pod)
 
     def _with_holes(self, state: State, pod: PlannedPod) -> Iterator[Step]:
-        """The states in which a pod has a place that others leave, in ascending order of cost.
+        """Yield the states in which a pod has a place that others leave, the cheapest first.
 
         It ends early, and cuts the search, when the time is over.
         """
@@ -153,7 +153,7 @@ class Search:
                 heappush(heap, (further.cost, next(number), further, more))
 
     def _with_one_more(self, state: State) -> Iterator[Step]:
-        """The states in which one more pod leaves the new place of a pod that has no turn there.
+        """Yield the states in which one more pod leaves the place of a pod that has no turn there.
 
         A plan whose moves wait for each other may have an order beside a pod that could stay.
         """
@@ -164,7 +164,7 @@ class Search:
                 yield left
 
     def _moves(self, state: State) -> tuple[Move, ...] | None:
-        """The moves of a plan, in order; None where no order was found."""
+        """Return the moves of a plan, in order; None where no order was found."""
         source_of = self.places.source_of
         moves = [
             Move(pod, source_of[pod.request.uid], placement)
@@ -178,9 +178,10 @@ class Search:
 
 
 def in_order(moves: Sequence[Move], situation: Situation) -> tuple[Move, ...] | None:
-    """The moves in such an order, the given one where that is possible; None where none was found.
+    """Return the moves in an order in which each place is free; None where none was found.
 
-    A pod that is moved frees its place and takes the new one in one step.
+    The given order is kept where that is possible. A pod that is moved frees its place and takes
+    the new one in one step.
     """
     return _Order(moves, situation).run()
 
@@ -202,7 +203,7 @@ class _Order:
         self.undo: list[tuple[dict[str, NodeLedger], dict[str, Amounts]]] = []
 
     def run(self) -> tuple[Move, ...] | None:
-        """The moves in order."""
+        """Return the moves in order."""
         chosen: list[int] = []
         number = 0
         while len(chosen) < len(self.moves):
@@ -220,7 +221,7 @@ class _Order:
         return tuple(self.moves[each] for each in chosen)
 
     def _next(self, done: frozenset[int], first: int) -> int:
-        """Make the first move from a position on that may come next; its position."""
+        """Make the first move from a position on that may come next, and return its position."""
         for number in range(first, len(self.moves)):
             if number not in done and done | {number} not in self.stuck:
                 before = self.ledgers.copy(), self.room.copy()
@@ -231,7 +232,7 @@ class _Order:
         return len(self.moves)
 
     def _make(self, move: Move) -> bool:
-        """Make one move; whether the new place was free."""
+        """Make one move, and return whether the new place was free."""
         pod, source, target = move.pod, move.source, move.target.node
         self.ledgers[source] = self._ledger(source).release(pod.request.uid)
         self.room[source] = plus(self.room.get(source, NONE), pod.needs)

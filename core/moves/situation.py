@@ -47,7 +47,7 @@ class Situation:
 
 
 def comparable(wanted: Iterable[PlannedPod], situation: Situation) -> bool:
-    """Whether all orders of the same moves lead to the same places.
+    """Return whether all orders of the same moves lead to the same places.
 
     Which of an online and an offline task may join the other depends on which came first.
     """
@@ -56,7 +56,7 @@ def comparable(wanted: Iterable[PlannedPod], situation: Situation) -> bool:
 
 
 def shortage(needs: Amounts, room: Amounts) -> dict[str, int]:
-    """What a node lacks for a pod, by resource; empty where it lacks nothing."""
+    """Return what a node lacks for a pod, by resource; empty where it lacks nothing."""
     missing: dict[str, int] = {}
     for name, amount in needs.items():
         if name in room and amount > room[name]:
@@ -65,10 +65,10 @@ def shortage(needs: Amounts, room: Amounts) -> dict[str, int]:
 
 
 def plus(room: Amounts, needs: Amounts) -> Amounts:
-    """What is free after a pod left."""
+    """Return what is free after a pod left."""
     return {name: free + needs.get(name, 0) for name, free in room.items()}
 
 
 def minus(room: Amounts, needs: Amounts) -> Amounts:
-    """What is free after a pod came."""
+    """Return what is free after a pod came."""
     return {name: free - needs.get(name, 0) for name, free in room.items()}

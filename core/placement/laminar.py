@@ -33,14 +33,14 @@ _ALL = -1
 
 
 def is_laminar(scopes: Sequence[int]) -> bool:
-    """Whether any two scopes are apart, or one within the other."""
+    """Return whether any two scopes are apart, or one within the other."""
     return all(left & right in (0, left, right) for left, right in combinations(set(scopes), 2))
 
 
 def best_value(
     scopes: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
 ) -> GroupValue | None:
-    """The value of the best group of ``count`` cards; None where there are fewer.
+    """Return the value of the best group of ``count`` cards; None where there are fewer.
 
     Args:
         scopes: nested; one that counts twice is given twice.
@@ -68,7 +68,7 @@ def _smallest_around(cards: int, scopes: Sequence[int]) -> int:
 def _best_without_scope(
     positions: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
 ) -> BestGroups:
-    """Best groups of cards that share all scopes: for each number, the most worthy cards."""
+    """Return best groups of cards that share all scopes: for each number, the most worthy cards."""
     resting = sorted((cards[p] for p in positions if idle >> p & 1), reverse=True)
     busy = sorted((cards[p] for p in positions if not idle >> p & 1), reverse=True)
     return _combined(
@@ -87,7 +87,7 @@ def _plus(value: GroupValue, card: CardValue) -> GroupValue:
 
 
 def _with_pairs(groups: BestGroups, idle: int, times: int) -> BestGroups:
-    """The groups of one scope, with the pairs that share this scope.
+    """Return the groups of one scope, with the pairs that share this scope.
 
     Args:
         groups: by their numbers of cards.
@@ -106,7 +106,7 @@ def _with_pairs(groups: BestGroups, idle: int, times: int) -> BestGroups:
 
 
 def _combined(one: BestGroups, other: BestGroups, count: int) -> BestGroups:
-    """The best groups of cards of both, of up to ``count`` cards."""
+    """Return the best groups of cards of both, of up to ``count`` cards."""
     best: BestGroups = {}
     for (taken, taken_idle), (links, worth, spared, preference) in one.items():
         for (more, more_idle), value in other.items():

@@ -50,7 +50,7 @@ class CardCandidate:
 def card_value(
     key: CardKey, request: Request, container: ContainerRequest, candidate: CardCandidate
 ) -> int:
-    """How good a card is by one criterion."""
+    """Return how good a card is by one criterion."""
     match key:
         case CardKey.LOW_INDEX:
             return -candidate.card.index
@@ -82,7 +82,7 @@ def order_cards(
     candidates: Sequence[CardCandidate],
     positions: Sequence[int],
 ) -> tuple[int, ...]:
-    """Positions of cards, best first; ascending index breaks the last tie.
+    """Return positions of cards, best first; ascending index breaks the last tie.
 
     Args:
         request: it has the ranking.
@@ -101,7 +101,7 @@ def order_cards(
 
 
 def shares(ledger: NodeLedger) -> tuple[int, int, int]:
-    """Slots, compute and memory in use over all cards of a node, each in parts per million.
+    """Return slots, compute and memory in use over all cards of a node, each in parts per million.
 
     A node without compute counts as idle, as for HAMi v2.10: pkg/scheduler/policy/node_policy.go,
     ComputeDefaultScore.
@@ -117,18 +117,18 @@ def shares(ledger: NodeLedger) -> tuple[int, int, int]:
 
 
 def load(ledger: NodeLedger, weights: Weights) -> int:
-    """A node's weighted use over all its cards, in parts per million of each dimension."""
+    """Return a node's weighted use over all its cards, in parts per million of each dimension."""
     slots, compute, memory = shares(ledger)
     return weights.slots * slots + weights.compute * compute + weights.memory * memory
 
 
 def needs_placement(key: NodeKey) -> bool:
-    """Whether a criterion depends on the chosen cards; the others depend only on the node."""
+    """Return whether a criterion depends on the chosen cards; others depend on the node alone."""
     return key not in (NodeKey.FULLEST, NodeKey.EMPTIEST)
 
 
 def node_value(key: NodeKey, request: Request, ledger: NodeLedger, placement: Placement) -> int:
-    """How good a node is by one criterion.
+    """Return how good a node is by one criterion.
 
     Args:
         key: the criterion.
@@ -172,7 +172,7 @@ def _with_own(request: Request, candidate: CardCandidate) -> CardUsage:
 
 
 def _load_after(request: Request, container: ContainerRequest, candidate: CardCandidate) -> int:
-    """Weighted use of a card after the request; 0 of a card without compute.
+    """Return weighted use of a card after the request; 0 of a card without compute.
 
     Source: HAMi v2.10 pkg/scheduler/policy/gpu_policy.go, ComputeScore.
     """

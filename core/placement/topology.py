@@ -43,7 +43,7 @@ class LinkQuery:
 
 
 def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
-    """Every group that satisfies the topology constraint, the best one first.
+    """Yield every group that satisfies the topology constraint, the best one first.
 
     Groups come as positions in the order of ``query.order``. First come the free partitions of
     the node's table, where the request asks for them or the node allows no other groups; in the
@@ -76,7 +76,7 @@ def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
 
 
 def linked_pairs(cards: Sequence[Card], levels: Sequence[Level]) -> int:
-    """How many pairs of the cards share a scope, counted once for each of the levels."""
+    """Return how many pairs of the cards share a scope, counted once for each of the levels."""
     return sum(
         left.scope(level) is not None and left.scope(level) == right.scope(level)
         for left, right in combinations(cards, 2)
@@ -89,7 +89,7 @@ Pools = list[tuple[int, ...]]
 
 
 def scoped_pools(node: Node, order: tuple[int, ...], required: Level | None) -> Pools:
-    """The cards of each scope of a level that all cards of a group must share.
+    """Return the cards of each scope of a level that all cards of a group must share.
 
     Args:
         node: the node.
@@ -106,7 +106,7 @@ def _pools(query: LinkQuery) -> Pools:
 
 
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
-    """The cards of each scope of a level; cards without a scope are left out."""
+    """Return the cards of each scope of a level; cards without a scope are left out."""
     scopes: dict[str, list[int]] = {}
     for position in order:
         scope = node.cards[position].scope(level)
@@ -136,7 +136,7 @@ def _by_links(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
 
 
 def _by_score(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    """The best group by the scores of pairs, then all others; of equal ones the earliest."""
+    """Yield the best group by the scores of pairs, then all others; of equal ones the earliest."""
     scores = query.node.scores
     if query.count == 1:
         among = frozenset(chain.from_iterable(pools))
@@ -154,7 +154,7 @@ def _by_score(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
 
 
 def _deepest(query: LinkQuery, pools: Pools) -> Pools:
-    """The pools with enough cards, split by the deepest level that has a scope with enough."""
+    """Return the pools with enough cards, split by the deepest level of which a scope has."""
     if query.count > 1:
         for level in sorted(query.topology.levels, reverse=True):
             scopes = chain.from_iterable(_split(query.node, pool, level) for pool in pools)
@@ -195,7 +195,7 @@ class _BestGroup:
             self.worth = dict(zip(query.order, query.worth, strict=True))
 
     def of(self, pools: Pools) -> tuple[int, ...]:
-        """The best of all groups, each from one pool; every pool has enough cards."""
+        """Return the best of all groups, each from one pool; every pool has enough cards."""
         number = sum(comb(len(pool), self.query.count) for pool in pools)
         if self.query.count > 1 and number > FEW and is_laminar(self.scopes):
             return self._of_tree(pools)
@@ -205,7 +205,7 @@ class _BestGroup:
         )
 
     def _of_tree(self, pools: Pools) -> tuple[int, ...]:
-        """The best group where the scopes are nested."""
+        """Return the best group where the scopes are nested."""
         cards = {p: (self.worth[p], self.preference[p]) for p in self.query.order}
         values = [
             best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.query.count)
@@ -215,7 +215,7 @@ class _BestGroup:
         return tuple(p for p in self.query.order if preference & self.preference[p])
 
     def _value(self, group: tuple[int, ...]) -> tuple[int, ...]:
-        """How good a group is, compared from the left; higher is better."""
+        """Return how good a group is, compared from the left; higher is better."""
         chosen = _mask(group)
         idle_after = self.idle & ~chosen
         intact = 0
@@ -237,7 +237,7 @@ def _mask(positions: Sequence[int] | Set[int]) -> int:
 def rank_partitions(
     node: Node, topology: TopologyConstraint, count: int, allowed: Set[int], free: Set[int]
 ) -> list[frozenset[int]]:
-    """The free partitions of a size, best first, as positions of cards.
+    """Return the free partitions of a size, best first, as positions of cards.
 
     The highest score of the table comes first; then what leaves the most of the table intact; then
     the earlier entry.
@@ -268,7 +268,7 @@ def rank_partitions(
 
 
 def intact_weight(node: Node, free: Set[int], least: int = 1) -> int:
-    """The weight of all partitions whose cards are free; higher is better.
+    """Return the weight of all partitions whose cards are free; higher is better.
 
     Args:
         node: the node.

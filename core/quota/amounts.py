@@ -31,15 +31,15 @@ class QuotaAmounts:
     compute: int = 0
 
     def plus(self, other: "QuotaAmounts") -> "QuotaAmounts":
-        """The sum."""
+        """Return the sum."""
         return self._each(other, int.__add__)
 
     def most(self, other: "QuotaAmounts") -> "QuotaAmounts":
-        """The larger amount of each resource."""
+        """Return the larger amount of each resource."""
         return self._each(other, max)
 
     def within(self, other: "QuotaAmounts") -> bool:
-        """Whether no amount is above the other's."""
+        """Return whether no amount is above the other's."""
         return self.most(other) == other
 
     def _each(self, other: "QuotaAmounts", combine: Callable[[int, int], int]) -> "QuotaAmounts":
@@ -62,7 +62,7 @@ class QuotaLimits:
     compute: int | None = None
 
     def exceeded(self, amounts: QuotaAmounts) -> tuple[str, ...]:
-        """The resources of which there is more than the limit."""
+        """Return the resources of which there is more than the limit."""
         return tuple(
             name
             for name, limit, amount in self.with_amounts(amounts)
@@ -70,7 +70,7 @@ class QuotaLimits:
         )
 
     def strictest(self, other: "QuotaLimits") -> "QuotaLimits":
-        """The lower limit of each resource."""
+        """Return the lower limit of each resource."""
         return QuotaLimits(
             _lower(self.cards, other.cards),
             _lower(self.memory, other.memory),
@@ -78,7 +78,7 @@ class QuotaLimits:
         )
 
     def with_amounts(self, amounts: QuotaAmounts) -> tuple[tuple[str, int | None, int], ...]:
-        """Each resource by name, with its limit and an amount."""
+        """Return each resource by name, with its limit and an amount."""
         return (
             ("cards", self.cards, amounts.cards),
             ("memory", self.memory, amounts.memory),
@@ -90,7 +90,7 @@ NO_LIMITS = QuotaLimits()
 
 
 def amounts_of(allocation: Allocation, node: Node) -> QuotaAmounts:
-    """What an allocation counts.
+    """Return what an allocation counts.
 
     A share of a card counts as the larger of its fractions of the card's memory and compute,
     rounded up to a thousandth; an exclusive share as the whole card. A card of which the pod may
@@ -115,7 +115,7 @@ def amounts_of(allocation: Allocation, node: Node) -> QuotaAmounts:
 
 
 def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
-    """The least that any allocation of a request counts.
+    """Return the least that any allocation of a request counts.
 
     Args:
         request: of a pod.
@@ -145,7 +145,7 @@ def least(request: Request, cards: Iterable[Card]) -> QuotaAmounts:
 
 
 def total(amounts: Iterable[QuotaAmounts]) -> QuotaAmounts:
-    """The sum of several amounts."""
+    """Return the sum of several amounts."""
     found = NOTHING
     for each in amounts:
         found = found.plus(each)
@@ -153,7 +153,7 @@ def total(amounts: Iterable[QuotaAmounts]) -> QuotaAmounts:
 
 
 def text(resource: str, amount: int) -> str:
-    """An amount of a resource for people, such as ``1.5 cards``, ``23 GiB`` or ``150%``."""
+    """Return an amount of a resource for people, such as ``1.5 cards``, ``23 GiB`` or ``150%``."""
     match resource:
         case "cards":
             return f"{format_cards(amount)} {'card' if amount == CARD else 'cards'}"
@@ -164,16 +164,16 @@ def text(resource: str, amount: int) -> str:
 
 
 def format_cards(thousandths: int) -> str:
-    """Thousandths of a card as a decimal number, such as ``1.5``."""
+    """Return thousandths of a card as a decimal number, such as ``1.5``."""
     whole, rest = divmod(thousandths, CARD)
     return f"{whole}.{rest:03}".rstrip("0").rstrip(".")
 
 
 def _lower(one: int | None, other: int | None) -> int | None:
-    """The lower of two limits, of which either may be none."""
+    """Return the lower of two limits, of which either may be none."""
     return min((limit for limit in (one, other) if limit is not None), default=None)
 
 
 def _fraction(memory: int, size: int) -> int:
-    """Thousandths, rounded up; a card without memory counts whole."""
+    """Return thousandths, rounded up; a card without memory counts whole."""
     return -(-memory * CARD // size) if size else CARD

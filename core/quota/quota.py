@@ -112,19 +112,19 @@ class Quota:
         return self.limits.strictest(self.host_limits)
 
     def used(self, without: str = "") -> QuotaAmounts:
-        """What all pods count, or all but one. A pod counts once, with its largest holds."""
+        """Return what all pods count, or all but one. A pod counts once, with its largest holds."""
         return total(
             amounts for uid, amounts in self._by_pod().items() if not without or uid != without
         )
 
     def of_pod(self, uid: str) -> QuotaAmounts:
-        """What one pod counts; nothing where it has no hold."""
+        """Return what one pod counts; nothing where it has no hold."""
         return self._by_pod().get(uid, NOTHING)
 
     def shortage(
         self, uid: str, amounts: QuotaAmounts, more: QuotaAmounts = NOTHING
     ) -> Shortage | None:
-        """Why a pod may not have some amounts; None where it may.
+        """Return why a pod may not have some amounts; None where it may.
 
         What the pod counts already it may have, whatever the limits are now.
 
@@ -165,7 +165,7 @@ class Quota:
         return replace(self, holds=holds, sequence=number)
 
     def begun(self) -> "Quota":
-        """The quota after all existing allocations got holds, so that others may hold some."""
+        """Return the quota after all existing allocations got holds; others may then hold some."""
         return replace(self, counted=True, sequence=self.sequence + 1)
 
     def settle(self, hold: QuotaHold, amounts: QuotaAmounts) -> "Quota":
@@ -189,6 +189,6 @@ class Quota:
 
 
 def holds_of(ledger: NodeLedger) -> Iterable[QuotaHold]:
-    """What each pod has on one node, as holds without a number."""
+    """Yield what each pod has on one node, as holds without a number."""
     for uid, allocation in ledger.allocations.items():
         yield QuotaHold(uid, allocation.pod, ledger.node.name, amounts_of(allocation, ledger.node))

@@ -65,7 +65,7 @@ class CauseGroup:
 
 
 def grouped(reasons: Iterable[tuple[Reason, int]]) -> tuple[CauseGroup, ...]:
-    """The groups of some reasons, nearest first, and of equally near ones the most nodes first.
+    """Return the groups of some reasons, nearest first; of equally near ones the largest first.
 
     Args:
         reasons: each with the number of its nodes, 1 or more.
@@ -95,7 +95,7 @@ def grouped(reasons: Iterable[tuple[Reason, int]]) -> tuple[CauseGroup, ...]:
 
 
 def nearest(reason: Reason) -> tuple[Cause, int]:
-    """The cause that is nearest to a fit, and how much is missing in the unit of the cause."""
+    """Return the cause that is nearest to a fit, and how much is missing in its unit."""
     if reason.cause is not None or not reason.counts:
         return reason.cause or Cause.TOO_FEW_FIT, 0
     first = reason.counts[0]
@@ -105,7 +105,7 @@ def nearest(reason: Reason) -> tuple[Cause, int]:
 
 
 def group_summary(groups: Sequence[CauseGroup]) -> str:
-    """One line over nodes of which none fits; ``SHOWN`` groups, and how many nodes are left."""
+    """Return one line over nodes of which none fits: ``SHOWN`` groups, and how many are left."""
     total = sum(group.nodes for group in groups)
     if not total:
         return "no node to choose from"
@@ -135,7 +135,7 @@ class _Members:
     reasons: list[tuple[Reason, int]] = field(default_factory=list[tuple[Reason, int]])
 
     def text(self, cause: Cause) -> str:
-        """The one text that all have, else what they have in common, with ranges."""
+        """Return the one text that all have, else what they have in common, with ranges."""
         if self.read_alike and len(text := self.first.text()) <= LONGEST:
             return text
         least, most = self.least, self.most
@@ -170,7 +170,7 @@ class _Members:
 
 
 def _read_alike(left: Reason, right: Reason) -> bool:
-    """Whether two reasons of one cause have the same text."""
+    """Return whether two reasons of one cause have the same text."""
     if left.detail != right.detail or left.counts != right.counts:
         return False
     if left.counts or left.cause is Cause.TOO_FEW:
@@ -183,7 +183,7 @@ def _range(least: int, most: int) -> str:
 
 
 def _bytes_range(least: int, most: int) -> str:
-    """Two amounts of bytes as one range: ``16.7 to 82 GiB``, ``512 MiB to 82 GiB``."""
+    """Return two amounts of bytes as one range: ``16.7 to 82 GiB``, ``512 MiB to 82 GiB``."""
     low, high = format_bytes(least), format_bytes(most)
     if low == high:
         return low

@@ -43,7 +43,7 @@ class NodeReasons(Mapping[str, Reason]):
         return len(self.names)
 
     def counted(self) -> list[tuple[Reason, int]]:
-        """Each distinct reason with the number of its nodes, in the order of ``distinct``."""
+        """Return each of ``distinct`` with the number of its nodes, in that order."""
         nodes = Counter(self.ids)
         return [(reason, nodes[number]) for number, reason in enumerate(self.distinct)]
 

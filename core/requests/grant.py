@@ -116,7 +116,7 @@ class Allocation:
         return PodRef.parse(self.pod, self.uid)
 
     def counts(self, grant: Grant) -> bool:
-        """Whether one of its grants is in use, or may be."""
+        """Return whether one of its grants is in use, or may be."""
         return not self.initialized or grant.phase is not Phase.INIT or grant.slice is not None
 
     @property
@@ -126,7 +126,7 @@ class Allocation:
 
     @classmethod
     def of(cls, request: Request, placement: Placement) -> "Allocation":
-        """The allocation of a placement to a request."""
+        """Return the allocation of a placement to a request."""
         return cls(
             uid=request.uid,
             pod=request.pod,

@@ -81,7 +81,7 @@ class CauseCount:
     short: int = 0
 
     def text(self) -> str:
-        """The cause and the missing amount in words."""
+        """Return the cause and the missing amount in words."""
         match self.cause:
             case Cause.MEMORY:
                 return f"memory {format_bytes(self.short)} short"
@@ -115,7 +115,7 @@ class Reason:
     detail: str = ""
 
     def text(self) -> str:
-        """One line, such as ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
+        """Write one line: ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
         parts: list[str] = []
         if self.cause is Cause.TOO_FEW:
             parts = [f"{self.asked} cards asked for one container, node has {self.cards}"]

@@ -137,11 +137,11 @@ class ContainerRequest:
     exclusive_by_compute: bool = False
 
     def exclusive_on(self, card: Card) -> bool:
-        """Whether the container must have a card for itself."""
+        """Return whether the container must have a card for itself."""
         return self.exclusive and not (self.exclusive_by_compute and card.compute > FULL)
 
     def memory_on(self, total: int) -> int:
-        """The bytes that it asks for of a card of ``total`` bytes."""
+        """Return the bytes that it asks for of a card of ``total`` bytes."""
         if self.memory is not None:
             return self.memory
         return max(bytes_of_percent(total, self.memory_percent or FULL, self.step), self.step)
@@ -218,11 +218,11 @@ class Request:
     plugin: PluginShare | None = None
 
     def described(self, card: Card) -> bool:
-        """Whether a dialect of the request describes a card."""
+        """Return whether a dialect of the request describes a card."""
         return self.dialect in card.dialects or not self.alternatives.isdisjoint(card.dialects)
 
     def totals(self) -> Totals:
-        """The pod's needs at their peak: init containers by the maximum, the others by the sum."""
+        """Return the pod's needs at their peak: the maximum of init containers, else the sum."""
         running = Totals(0, 0, 0, 0)
         peak = Totals(0, 0, 0, 0)
         for container in self.containers:
@@ -249,7 +249,7 @@ def _each(left: Totals, right: Totals, combine: Callable[[int, int], int]) -> To
 
 
 def required_memory(request: Request, container: ContainerRequest, card: Card) -> int:
-    """Bytes that a container of a request needs of a card.
+    """Return bytes that a container of a request needs of a card.
 
     Of a card in MIG mode a percentage is at most its largest slice, because 100 % of such a card
     means all that one container can get. A request that takes slices by their configured size

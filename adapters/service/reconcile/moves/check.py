@@ -27,7 +27,7 @@ class PlanError(ValueError):
 
 
 async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
-    """What the pod of a move requests.
+    """Return what the pod of a move requests.
 
     Raises:
         PlanError: the move is not what the plan says any more, or the pod must not be moved.
@@ -52,7 +52,7 @@ async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
 
 
 async def check_target(service: Service, target: PlannedTarget) -> Request | None:
-    """What a pod requests for which a plan makes room; None for other targets.
+    """Return what a pod requests for which a plan makes room; None for other targets.
 
     Raises:
         PlanError: it is gone or bound, or its place is not what it requests.
@@ -68,7 +68,7 @@ async def check_target(service: Service, target: PlannedTarget) -> Request | Non
 
 
 async def waiting_pod(service: Service, target: PlannedTarget) -> Pod | None:
-    """The pod for which a plan makes room, as long as it is not bound; None where it is gone.
+    """Return the pod for which a plan makes room, if not bound; None where it is gone.
 
     Raises:
         OSError: the cluster did not answer.
@@ -89,7 +89,7 @@ def _bound_together(service: Service, pod: Pod) -> str:
 
 
 def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request:
-    """What a pod requests, if its place is just that, and it could be bound there.
+    """Return what a pod requests, if its place is just that, and it could be bound there.
 
     Raises:
         PlanError: it requests something else, or nothing, or its node or its quota refuses it.

@@ -78,7 +78,7 @@ class MovePlanStore(Protocol):
     """The plans of the cluster."""
 
     async def list(self) -> Sequence[MovePlanObject]:
-        """All plans.
+        """Return all plans.
 
         Raises:
             OSError: the API server did not answer.
@@ -102,7 +102,7 @@ class NoPlans:
         return ()
 
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:  # noqa: ARG002
-        """There is none."""
+        """Write nothing: there is no plan."""
         return plan
 
 
@@ -204,7 +204,7 @@ class MoveCoordinator:
         return plans
 
     async def _read(self, found: MovePlanObject) -> _Plan | None:
-        """A plan that has not ended; one that cannot be read ends."""
+        """Return a plan that has not ended; one that cannot be read ends."""
         status = MovePlanStatus()
         try:
             status = read_status(found)
@@ -333,7 +333,7 @@ class MoveCoordinator:
         self._record(plan, Outcome.HELD, why, move)
 
     async def _has_use(self, spec: MovePlanSpec, number: int) -> bool:
-        """Whether a target of a move, or of a later one, still waits; as where there is none."""
+        """Return whether a target of a move, or of a later one, waits, or there is no target."""
         targets = [each for each in spec.targets if each.after_step >= number]
         for target in targets:
             if not target.uid or await waiting_pod(self._service, target) is not None:
@@ -391,7 +391,7 @@ class MoveCoordinator:
         self._renewed.clear()
 
     async def _place(self, pod: Pod, node: str, hold_id: str) -> bool:
-        """Give a pod that waits its place if that is free; whether it requests any."""
+        """Give a pod that waits its place if that is free, and return whether it requests any."""
         service, uid = self._service, pod.metadata.uid
         try:
             found = service.pod_requests.read(pod)
@@ -411,7 +411,7 @@ class MoveCoordinator:
         return True
 
     def _hold(self, node: str, uid: str) -> Hold:
-        """A hold of the plan.
+        """Return a hold of the plan.
 
         Raises:
             PlanError: the ledger has it no more.
@@ -423,7 +423,7 @@ class MoveCoordinator:
         raise PlanError(f"node {node} does not hold a place of the plan any more")
 
     def _untaken(self, plan: _Plan, number: int) -> Hold:
-        """The hold for the pod of a move that is still to be made.
+        """Return the hold for the pod of a move that is still to be made.
 
         Raises:
             PlanError: the ledger has it no more, or another pod has the place.
@@ -470,7 +470,7 @@ class MoveCoordinator:
             raise PlanError(f"{text} after {plan.spec.pod_seconds} s")
 
     def _seconds_since(self, text: str) -> float:
-        """How long a time of the status is ago; endless for one that cannot be read."""
+        """Return how long a time of the status is ago; endless for one that cannot be read."""
         moment = timestamps.read(text)
         if moment is None:
             return float("inf")
@@ -521,7 +521,7 @@ class MoveCoordinator:
 
 
 def _spec(found: MovePlanObject, status: MovePlanStatus) -> MovePlanSpec:
-    """The spec of a plan.
+    """Return the spec of a plan.
 
     Raises:
         MovePlanRecordError: it cannot be read, or has not the move of the status.
@@ -545,6 +545,6 @@ def _owner(move: PlannedMove) -> str:
 
 
 def _turn(plan: _Plan) -> tuple[bool, str, str]:
-    """Sorts plans that have begun first, then the oldest."""
+    """Sort plans that have begun first, then the oldest."""
     metadata = plan.object.metadata
     return plan.status.phase in _NOT_BEGUN, metadata.creation_timestamp, metadata.name

@@ -27,24 +27,24 @@ Changes = list[str | Hold]
 
 
 def move_hold(plan: str, number: int) -> str:
-    """The uid of the hold for a move, by its number from 1; they sort by the number."""
+    """Return the uid of the hold for a move, by its number from 1; they sort by the number."""
     return f"{plan}-{number:04}"
 
 
 def target_hold(plan: str, position: int) -> str:
-    """The uid of the hold for a target, by its position from 0."""
+    """Return the uid of the hold for a target, by its position from 0."""
     return f"{plan}-target-{position:04}"
 
 
 def placement(place: MovePlace) -> Placement:
-    """The cards of a place."""
+    """Return the cards of a place."""
     return Placement(place.node, tuple(map(read_grant, place.grants)))
 
 
 def changes_by_node(
     plan: str, spec: MovePlanSpec, requests: Mapping[str, Request], ledgers: LedgerCache
 ) -> dict[str, Changes]:
-    """What has to happen on each node, in order: who leaves, and which places are kept.
+    """Return what has to happen on each node, in order: who leaves, and which places are kept.
 
     Args:
         plan: the plan's uid.
