@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def answer(words: Sequence[str]) -> str:
-    """The answer, by the protocol of the completion of bash.
+    """Return the answer, by the protocol of the completion of bash.
 
     Args:
         words: after ``kubectl dragoman``; the last one is incomplete, and may be empty.

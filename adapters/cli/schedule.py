@@ -79,7 +79,7 @@ class Warnings:
     pending: list[str] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[str]:
-        """Each sentence once; more come while pods are placed."""
+        """Return each sentence once; more come while pods are placed."""
         every = (*self.cluster, *self.bound, *self.ledgers, *self.pending)
         return iter(dict.fromkeys(every))
 

@@ -58,7 +58,7 @@ def _announce(address: str) -> None:
 
 
 def static_inventory(found: Manifests) -> StaticInventory:
-    """The inventory among manifests.
+    """Return the inventory among manifests.
 
     Raises:
         InputError: a NodeLedger or a ShareQuota cannot be read.

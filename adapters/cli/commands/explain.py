@@ -90,7 +90,7 @@ def explain(
 
 
 def _named(words: list[str]) -> tuple[str | None, str]:
-    """The namespace, where the words name one, and the name of the pod."""
+    """Return the namespace, where the words name one, and the name of the pod."""
     match words:
         case [kind, rest] if kind in _PODS:
             pass

@@ -5,10 +5,10 @@ The service and the mover do the work. This command may end at any time; the pla
 
 import asyncio
 import time
-from typing import Protocol
 
 from adapters.cli.defrag.plan_file import PlanFile, phase_text, step_line, target_lines
 from adapters.cli.input.source import InputError
+from adapters.cli.output.terminal import StepDisplay
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.objects.move_plans import MovePlanClient
@@ -48,22 +48,6 @@ NO_MOVER = (
 )
 
 
-class Reporter(Protocol):
-    """Shows how far a plan is."""
-
-    def line(self, text: str) -> None:
-        """Something that has happened."""
-        ...
-
-    def now(self, text: str) -> None:
-        """What is done now."""
-        ...
-
-    def note(self, text: str) -> None:
-        """Something that a person should know, such as what the plan waits for."""
-        ...
-
-
 class Execution:
     """Carries out one plan.
 
@@ -71,11 +55,11 @@ class Execution:
         exists: whether the object may be there.
     """
 
-    def __init__(self, plan: PlanFile, reporter: Reporter) -> None:
+    def __init__(self, plan: PlanFile, display: StepDisplay) -> None:
         """Send no request yet."""
         self.exists = False
         self._plan = plan
-        self._reporter = reporter
+        self._display = display
         self._said = 0
         self._reason = ""
         self._seen: MovePlanStatus | None = None
@@ -104,7 +88,7 @@ class Execution:
             await asyncio.sleep(POLL)
             found = await plans.get(self._plan.name)
         self.exists = False
-        self._reporter.line(
+        self._display.line(
             f"plan {self._plan.name}: deleted; no further step is made, and no place is held"
         )
         return False
@@ -128,8 +112,8 @@ class Execution:
                 self.exists = False
                 problem = "there is one of this name with another spec: delete it, or rename this"
                 raise InputError(f"MovePlan {name}", problem) from error
-            self._reporter.note(f"plan {name} is there already, and goes on")
-        self._reporter.line(f"plan {name}: {moves} {'move' if moves == 1 else 'moves'}")
+            self._display.note(f"plan {name} is there already, and goes on")
+        self._display.line(f"plan {name}: {moves} {'move' if moves == 1 else 'moves'}")
         return found
 
     def _is_same(self, found: MovePlanObject) -> bool:
@@ -143,13 +127,13 @@ class Execution:
         spec = self._plan.spec
         done = [each for each in status.steps if each.skipped or each.ready_at]
         for each in done[self._said :]:
-            self._reporter.line(self._step(each))
+            self._display.line(self._step(each))
         self._said = max(self._said, len(done))
         if status.reason != self._reason and not status.phase.has_ended:
             self._reason = status.reason
             if status.reason:
-                self._reporter.note(f"{phase_text(spec, status)}: {status.reason}")
-        self._reporter.now(f"plan {self._plan.name}: {phase_text(spec, status)}")
+                self._display.note(f"{phase_text(spec, status)}: {status.reason}")
+        self._display.now(f"plan {self._plan.name}: {phase_text(spec, status)}")
 
     def _step(self, done: MoveStep) -> str:
         return step_line(self._plan.spec, min(done.step, len(self._plan.spec.moves)), done)
@@ -157,11 +141,11 @@ class Execution:
     def _ended(self, status: MovePlanStatus) -> bool:
         name, text = self._plan.name, phase_text(self._plan.spec, status)
         if status.reason or status.phase is MovePhase.STOPPED:
-            self._reporter.line(f"plan {name}: {text}: {status.reason}")
+            self._display.line(f"plan {name}: {text}: {status.reason}")
             return status.phase is MovePhase.FINISHED
         for line in target_lines(self._plan.spec):
-            self._reporter.line(line)
-        self._reporter.line(f"plan {name}: {text}")
+            self._display.line(line)
+        self._display.line(f"plan {name}: {text}")
         return True
 
     def _check_progress(self, status: MovePlanStatus) -> None:
@@ -184,7 +168,7 @@ class Execution:
         """Say something once for each status."""
         if status != self._warned:
             self._warned = status
-            self._reporter.note(text)
+            self._display.note(text)
 
 
 def _status(plan: MovePlanObject) -> MovePlanStatus:

@@ -62,7 +62,7 @@ Goal = PendingPods | FreeNodes | LargestShare
 
 
 def size(text: str) -> int:
-    """The bytes of ``--largest-share``.
+    """Return the bytes of ``--largest-share``.
 
     Raises:
         InputError: it is no amount of memory, or not 1 byte to ``MAX_MEMORY``.
@@ -77,7 +77,7 @@ def size(text: str) -> int:
 
 
 def nodes_of_pool(fleet: Fleet, pool: str) -> frozenset[str]:
-    """The nodes of a pool: with a label ``KEY=VALUE``, or with cards of a model.
+    """Return the nodes of a pool: with a label ``KEY=VALUE``, or with cards of a model.
 
     Raises:
         InputError: there is no such node.
@@ -96,7 +96,7 @@ def nodes_of_pool(fleet: Fleet, pool: str) -> frozenset[str]:
 
 
 def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
-    """The pods that are to fit, in order of their names, those of a gang together.
+    """Return the pods that are to fit, in order of their names, those of a gang together.
 
     Raises:
         InputError: a name is that of no pod and no gang that waits.
@@ -138,7 +138,7 @@ def _named(text: str, namespace: str | None, every: list[Group]) -> Group:
 
 
 def _names(group: Group, *, is_gang: bool, namespace: str | None) -> Iterator[str]:
-    """The names by which a group is meant."""
+    """Yield the names by which a group is meant."""
     for pod in group:
         if namespace in (None, pod.metadata.namespace or "default"):
             gang = gang_of(pod)

@@ -119,7 +119,7 @@ class _Sorter:
                 self._stays(each.pod.metadata.uid, BY_LIMIT)
 
     def _counts(self, job: JobObject, pod: Pod) -> bool:
-        """Whether the eviction of a pod is one of those that its Job has left."""
+        """Return whether the eviction of a pod is one of those that its Job has left."""
         counts, why = eviction(job, pod)
         if why:
             self._stays(pod.metadata.uid, why)
@@ -150,7 +150,7 @@ class _Sorter:
         )
 
     def _hindrance(self, pod: Pod) -> str:
-        """Why a pod is not moved, whatever it requests; empty where nothing is against it."""
+        """Return why a pod is not moved, whatever it requests; empty where it may be."""
         against = hindrance(pod)
         if against:
             return against
@@ -162,7 +162,7 @@ class _Sorter:
         return self._budget(pod)
 
     def _budget(self, pod: Pod) -> str:
-        """Why budgets keep a pod; empty where they do not.
+        """Return why budgets keep a pod; empty where they do not.
 
         Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create: of a pod that several
         budgets select, the eviction ends with status 500.
@@ -200,7 +200,7 @@ _FAILING = ("FailJob", "FailIndex")
 
 
 def failures_left(job: JobObject) -> int:
-    """How many more of its pods may fail before the Job does, 0 or more."""
+    """Return how many more of its pods may fail before the Job does, 0 or more."""
     limit = job.spec.backoff_limit
     if limit is None:
         limit = BACKOFF_LIMIT if job.spec.backoff_limit_per_index is None else (1 << 31) - 1
@@ -208,7 +208,7 @@ def failures_left(job: JobObject) -> int:
 
 
 def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
-    """Whether the eviction of a pod counts as a failure, and why its Job would then fail at once.
+    """Return whether an eviction counts as a failure, and why the Job would then fail at once.
 
     Of a program that ends by a signal. One that catches SIGTERM may end with any exit code.
     """
@@ -227,13 +227,13 @@ def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
 
 
 def _exits(codes: OnExitCodes) -> bool:
-    """Whether a container that was killed has one of some exit codes."""
+    """Return whether a container that was killed has one of some exit codes."""
     values = codes.values or ()
     return any((code in values) == (codes.operator == "In") for code in KILLED)
 
 
 def _has(pod: Pod, condition: OnPodCondition) -> bool:
-    """Whether a pod has a condition once it was evicted."""
+    """Return whether a pod has a condition once it was evicted."""
     known = {each.type: each.status for each in pod.status.conditions or ()}
     return {**known, DISRUPTED: "True"}.get(condition.type) == condition.status
 

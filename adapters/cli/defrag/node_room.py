@@ -23,7 +23,7 @@ PODS = "pods"
 
 
 def needs(pod: Pod) -> dict[str, int]:
-    """What a pod needs of its node at its peak; nothing of what it does not request."""
+    """Return what a pod needs of its node at its peak; nothing of what it does not request."""
     running = dict.fromkeys(UNITS, 0)
     peak = dict.fromkeys(UNITS, 0)
     for container in pod.spec.init_containers or ():
@@ -68,14 +68,14 @@ def _allocatable(node: KubeNode) -> dict[str, int]:
 
 
 def _requests(container: Container) -> dict[str, int]:
-    """What one container requests; the API server takes a limit for a request that is missing."""
+    """Return what a container requests; a limit stands for a request that is missing."""
     own = container.resources
     stated = _stated({**(own.limits or {}), **(own.requests or {})})
     return {name: stated.get(name, 0) for name in UNITS}
 
 
 def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
-    """How much is stated of each resource that counts."""
+    """Return how much is stated of each resource that counts."""
     stated = amounts or {}
     return {
         name: ceil((_amount(stated[name]) or 0) * unit)

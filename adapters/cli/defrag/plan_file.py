@@ -113,7 +113,7 @@ def _check(document: Document, plan: _PlanManifest) -> None:
 
 
 def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
-    """The fields that a value was read from and does not have."""
+    """Yield the fields that a value was read from and does not have."""
     if isinstance(value, tuple):
         for number, (each, item) in enumerate(zip(raw, value, strict=True)):
             yield from _unknown(each, item, f"{path}[{number}]")
@@ -127,7 +127,7 @@ def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
 
 
 def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> str:
-    """A step, and what became of it once it is done.
+    """Return a step, and what became of it once it is done.
 
     Args:
         spec: of the plan.
@@ -145,12 +145,12 @@ def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> 
 
 
 def target_lines(spec: MovePlanSpec) -> Iterator[str]:
-    """What the moves were for, once it is reached."""
+    """Return what the moves were for, once it is reached."""
     return (_target_line(target) for target in spec.targets)
 
 
 def phase_text(spec: MovePlanSpec, status: MovePlanStatus) -> str:
-    """What is done now."""
+    """Return what is done now."""
     match status.phase:
         case MovePhase.NEW | MovePhase.WAITING:
             return "waits for its turn"

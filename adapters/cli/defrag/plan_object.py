@@ -28,7 +28,7 @@ PREFIX = "defrag-"
 
 
 def as_object(plan: Planned) -> Plain:
-    """The plan for programs; amounts of its report are MiB and percent."""
+    """Return the plan for programs; amounts of its report are MiB and percent."""
     spec = MovePlanSpec(tuple(_moves(plan)), tuple(_targets(plan)))
     return {
         "apiVersion": API_VERSION,
@@ -40,7 +40,7 @@ def as_object(plan: Planned) -> Plain:
 
 
 def name_of(spec: MovePlanSpec) -> str:
-    """The name of a plan: that of the same plan is the same."""
+    """Return the name of a plan: that of the same plan is the same."""
     return f"{PREFIX}{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
 
 
@@ -63,7 +63,7 @@ def _moves(plan: Planned) -> Iterator[PlannedMove]:
 
 
 def _targets(plan: Planned) -> Iterator[PlannedTarget]:
-    """The targets that fit; not pods whose cards a device plugin chooses: no place can be kept."""
+    """Yield the targets that fit, without pods whose cards a device plugin chooses."""
     for target in plan.targets:
         place = target.place
         has_place = place is not None and bool(place.grants)

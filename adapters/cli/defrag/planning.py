@@ -159,7 +159,7 @@ def planned(
     progress: Progress = iter,
     seconds: float | None = None,
 ) -> Planned:
-    """The cheapest moves that reach a goal, as far as the search goes.
+    """Return the cheapest moves that reach a goal, as far as the search goes.
 
     Args:
         fleet: the cluster.
@@ -189,7 +189,7 @@ class TimeLimit:
         self._end = monotonic() + (inf if seconds is None else seconds)
 
     def part(self, of: int) -> Callable[[], bool]:
-        """Whether a part of the time that is left now is over, each time that it is asked.
+        """Return whether a part of the time that is left now is over, each time that it is asked.
 
         Args:
             of: 1 for all of it, 4 for a quarter.
@@ -299,7 +299,7 @@ class _Planning:
         self.unresolvable = len(bound.unresolvable()) + invalid + len(begun)
 
     def _is_outside(self, node: str | None) -> bool:
-        """Whether it is a node whose cards only a device plugin knows."""
+        """Return whether it is a node whose cards only a device plugin knows."""
         return node is not None and node not in self._with_cards
 
     def _has_cards(self, pod: Pod) -> bool:
@@ -325,7 +325,7 @@ class _Planning:
             self.targets.append(_pod_target(each, after, place, why))
 
     def _room_for(self, pods: Sequence[PlannedPod], part: int) -> MovePlan:
-        """The plan for a group; the one of an alike group that found none, until another does."""
+        """Return the plan for a group; that of an alike group that found none, until one does."""
         alike = tuple(
             (request_signature(pod.request), pod.nodes, tuple(sorted(pod.needs.items())))
             for pod in pods
@@ -346,7 +346,7 @@ class _Planning:
         return replace(self.limits, expired=self.time.part(part))
 
     def _refusal(self, answer: PodAnswer) -> str:
-        """Why no move helps a pod; empty where one may."""
+        """Return why no move helps a pod; empty where one may."""
         if answer.found is None:
             return answer.text()
         refusal = self.facts.evaluate(answer.found.request).refusal
@@ -419,7 +419,7 @@ class _Planning:
 
 
 def _importance(group: Sequence[PodAnswer]) -> tuple[int, int]:
-    """Sorts groups of higher priority first, and of these the larger ones."""
+    """Sort groups of higher priority first, and of these the larger ones."""
     priority = max(each.pod.spec.priority or 0 for each in group)
     totals = [each.found.request.totals() for each in group if each.found is not None]
     return -priority, -sum(total.memory or total.memory_percent << 30 for total in totals)
@@ -433,7 +433,7 @@ def _pod_target(
 
 
 def _begun(some: int, every: int) -> str:
-    """Why the other pods of a gang are no targets while some have cards."""
+    """Return why the other pods of a gang are no targets while some have cards."""
     has = "has" if some == 1 else "have"
     return (
         f"{some} of {every} pods of its gang that wait {has} cards already:"

@@ -31,14 +31,14 @@ EMPTIED = "empty"
 
 
 def as_text(plan: Planned) -> str:
-    """The steps, and what they cost and gain."""
+    """Return the steps, and what they cost and gain."""
     rows = [*_rows(plan)]
     steps = f"{table(_COLUMNS, rows)}\n" if rows else ""
     return steps + "".join(f"{visible(line)}\n" for line in _lines(plan))
 
 
 def _rows(plan: Planned) -> Iterator[Row]:
-    """The moves in order, each target after the moves that make room for it."""
+    """Yield the moves in order, each target after the moves that make room for it."""
     targets = [target for target in plan.targets if target.after is not None]
     for number, move in enumerate(plan.moves):
         yield from (_target_row(each, plan) for each in targets if each.after == number)
@@ -65,18 +65,18 @@ def _target_row(target: MoveTarget, plan: Planned) -> Row:
 
 
 def owner_of(holder: MovablePod) -> str:
-    """The controller of a pod, such as ``ReplicaSet/web``."""
+    """Return the controller of a pod, such as ``ReplicaSet/web``."""
     return f"{holder.owner.kind}/{holder.owner.name}"
 
 
 def cards_of(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
-    """A place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
+    """Return a place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
     cards = dict.fromkeys(_index(ledger, grant.card) for grant in grants)
     return f"{node}:{','.join('?' if index is None else str(index) for index in cards)}"
 
 
 def _index(ledger: NodeLedger, uuid: str) -> int | None:
-    """The number of a card; None where nothing describes it any more."""
+    """Return the number of a card; None where nothing describes it any more."""
     return next((card.index for card in ledger.node.cards if card.uuid == uuid), None)
 
 

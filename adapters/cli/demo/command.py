@@ -207,7 +207,7 @@ def _in_steps(queue: Sequence[Pod], steps: int) -> list[Pod | None]:
 
 
 def _urgent(pod: Pod) -> Pod:
-    """A copy of a Volcano pod that requests one whole card, with a higher priority."""
+    """Return a copy of a Volcano pod that requests one whole card, with a higher priority."""
     container = msgspec.structs.replace(
         pod.spec.containers[0],
         resources=msgspec.structs.replace(

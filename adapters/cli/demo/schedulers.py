@@ -192,7 +192,7 @@ def vc_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str
 
 
 def scheduler_of(pod: Pod) -> str:
-    """The scheduler that a pod names."""
+    """Return the scheduler that a pod names."""
     return pod.spec.scheduler_name or "kube-scheduler"
 
 
@@ -228,7 +228,7 @@ def patched(thing: Json, patch: str | None) -> Json:
 
 
 def name_of(pod: Pod) -> str:
-    """A pod's name for display."""
+    """Return a pod's name for display."""
     return full_name(pod).removeprefix("default/")
 
 

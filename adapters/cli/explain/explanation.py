@@ -112,7 +112,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
 
 
 def _allocation(fleet: Fleet, pod: Pod) -> tuple[NodeState | None, Allocation | None]:
-    """The node of a pod and its cards; a pod that is being bound has cards and no node yet."""
+    """Return the node of a pod and its cards; one that is being bound has no node yet."""
     uid = pod.metadata.uid
     named = fleet.nodes.get(pod.spec.node_name or "")
     if named is not None:

@@ -27,12 +27,12 @@ SHOWN = 3
 
 
 def as_text(found: PodExplanation) -> str:
-    """The whole explanation, ending with a newline."""
+    """Return the whole explanation, ending with a newline."""
     return "\n".join(map(visible, _lines(found))) + "\n"
 
 
 def as_plain(found: PodExplanation) -> dict[str, object]:
-    """The ``PodExplanation``; amounts are MiB and percent."""
+    """Return the ``PodExplanation``; amounts are MiB and percent."""
     answer, allocation = found.answer, found.allocation
     return {
         "apiVersion": "dragoman.dev/v1alpha1",
@@ -90,7 +90,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
 
 
 def _request(found: PodExplanation) -> str | None:
-    """What the pod asks for; None where Dragoman counts none of it."""
+    """Return what the pod asks for; None where Dragoman counts none of it."""
     answer = found.answer
     if answer.devices is not None:
         return devices_text(answer.devices.amounts)
@@ -110,7 +110,7 @@ def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
 
 
 def headline(found: PodExplanation) -> str:
-    """The state of the pod in a sentence; what keeps it from some nodes stands below it."""
+    """Return the state of the pod in a sentence; what keeps it from some nodes stands below it."""
     answer = found.answer
     if answer.standing:
         return answer.standing
@@ -164,7 +164,7 @@ def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> It
 
 
 def _smaller_slices(found: PodExplanation) -> Iterator[str]:
-    """The slices that have less than was requested, because their configured size counts."""
+    """Yield the slices that have less than was requested, because their configured size counts."""
     request = found.answer.request
     containers = {each.name: each for each in (request.containers if request else ())}
     for grant in found.allocation.grants if found.allocation else ():

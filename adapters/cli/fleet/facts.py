@@ -57,23 +57,23 @@ class FleetFacts:
         return self._inventory
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """All nodes, in order of the input."""
+        """Return all nodes, in order of the input."""
         return self._nodes
 
     def unreadable(self) -> Mapping[str, str]:
-        """Why the NodeLedger of a node cannot be read, by name of the node."""
+        """Return why the NodeLedger of a node cannot be read, by name of the node."""
         return self._unreadable
 
     def pods_on(self, node: str) -> Iterable[Pod]:
-        """The pods that are bound to a node and may use cards."""
+        """Return the pods that are bound to a node and may use cards."""
         return self._fleet.nodes[node].pods
 
     def claims_of(self, uid: str) -> Iterable[str]:
-        """The uids of the claims that are reserved for a pod."""
+        """Return the uids of the claims that are reserved for a pod."""
         return self._fleet.claims.get(uid, ())
 
     def read(self, pod: Pod) -> PodRequest | None:
-        """What a pod requests; None where it requests no share.
+        """Return what a pod requests; None where it requests no share.
 
         Raises:
             DialectError: the request is invalid.
@@ -81,20 +81,20 @@ class FleetFacts:
         return read(pod, self._fleet.dialects)
 
     def evaluate(self, request: Request) -> NodeEvaluation:
-        """A request against all ledgers, and the quota of its namespace."""
+        """Evaluate a request against all ledgers, and the quota of its namespace."""
         return self.quotas.evaluate(request, self._inventory)
 
     def gang(self, pod: Pod) -> Gang | None:
-        """The gang of a pod with all its pods, in the words of any scheduler."""
+        """Return the gang of a pod with all its pods, in the words of any scheduler."""
         return self._gangs.gang(pod)
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        """Return why the quota of a namespace refuses some amounts; None where it does not."""
         return self.quotas.refusal_of(holder, amounts)
 
 
 def plugin_devices(fleet: Fleet) -> PluginDevices:
-    """The devices that device plugins serve, of all nodes."""
+    """Return the devices that device plugins serve, of all nodes."""
     return PluginDevices(
         DeviceNode(
             state.kube,
@@ -107,7 +107,7 @@ def plugin_devices(fleet: Fleet) -> PluginDevices:
 
 
 def requests_cards(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod requests a share or devices, valid or not."""
+    """Return whether a pod requests a share or devices, valid or not."""
     try:
         return dialect_of(pod, dialects) is not None
     except DialectError:
@@ -136,14 +136,14 @@ class NamespaceQuotas:
         )
 
     def evaluate(self, request: Request, inventory: Inventory) -> NodeEvaluation:
-        """The request against all nodes, as the service evaluates it."""
+        """Evaluate the request against all nodes, as the service evaluates it."""
         quota = self.by_namespace.get(_namespace(request.pod))
         short = quota and quota.shortage(request.uid, least(request, self._cards.values()))
         refusal = short.text() if short else None
         return self._feasibility.evaluate(request, inventory, self._unreadable, refusal)
 
     def refusal_of(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        """Return why the quota of a namespace refuses some amounts; None where it does not."""
         quota = self.by_namespace.get(holder.namespace)
         short = quota and quota.shortage(holder.uid, amounts)
         return short.text() if short else None
@@ -174,7 +174,7 @@ def _hold(allocation: Allocation, node: Node) -> QuotaHold:
 
 
 def counted(quotas: Mapping[str, Quota], ledgers: Iterable[NodeLedger]) -> dict[str, Quota]:
-    """The quotas with a hold for every allocation, whatever their status says."""
+    """Return the quotas with a hold for every allocation, whatever their status says."""
     if not quotas:
         return {}
     found = {

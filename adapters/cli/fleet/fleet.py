@@ -103,7 +103,7 @@ class Fleet:
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
 
     def gangs(self) -> GangCache:
-        """The gangs, in the words of every scheduler."""
+        """Return the gangs, in the words of every scheduler."""
         cache = GangCache(any_gang_of)
         for ref, group in self.groups.items():
             cache.put_group(ref.api, group)
@@ -112,17 +112,17 @@ class Fleet:
         return cache
 
     def inventory(self) -> Inventory:
-        """The ledgers of all nodes whose NodeLedger can be read, with the places that are kept."""
+        """Return the ledgers of nodes whose NodeLedger can be read, with what is kept there."""
         states = self.nodes.values()
         readable = (state.ledger for state in states if state.unreadable is None)
         return Inventory(ledger.with_holds() for ledger in readable)
 
     def unreadable(self) -> frozenset[str]:
-        """The nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
+        """Return the nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
         return frozenset(n for n, state in self.nodes.items() if state.unreadable is not None)
 
     def without_cards(self) -> tuple[str, ...]:
-        """A sentence where no node has a card: the input probably lacks what describes them.
+        """Return a sentence where no node has a card: the input probably lacks what describes them.
 
         Nodes that a vendor's device plugin serves need no description.
         """
@@ -140,7 +140,7 @@ class Fleet:
         )
 
     def warnings(self) -> tuple[str, ...]:
-        """What of the nodes and the rest of the input is not as it seems, as sentences."""
+        """Return what of the nodes and the rest of the input is not as it seems, as sentences."""
         of_nodes = tuple(
             _of_node(name, problem)
             for name, state in self.nodes.items()
@@ -153,7 +153,7 @@ class Fleet:
         return (*of_nodes, *self.problems, *unused, *self.without_cards())
 
     def pending(self) -> list[Pod]:
-        """Pods that wait for a node."""
+        """Return the pods that wait for a node."""
         return [
             pod
             for pod in self.pods.values()
@@ -256,7 +256,7 @@ class _Reader:
         return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
 
     def _record(self, name: str) -> tuple[NodeLedger | None, NodeHardware | None, str | None]:
-        """The NodeLedger of a node, its agent's report, and why the NodeLedger is unreadable."""
+        """Return the NodeLedger of a node, its agent's report, and why it is unreadable."""
         item, _ = self._manifests.ledgers.get(name, (None, None))
         newer = self._manifests.newer_ledgers.get(name)
         agent: NodeHardware | None = None
@@ -278,7 +278,7 @@ def _decoded(name: str, item: LedgerObject) -> NodeLedger:
 
 
 def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
-    """The ledger, with what was committed while the pods were read."""
+    """Return the ledger, with what was committed while the pods were read."""
     for uid, allocation in newer.allocations.items():
         if uid not in ledger.allocations:
             ledger = ledger.adopt(allocation)
@@ -291,7 +291,7 @@ def _of_node(name: str, problem: str) -> str:
 
 
 def with_uid(pod: Pod) -> Pod:
-    """The pod with a uid: its own, else one that follows from its name."""
+    """Return the pod with a uid: its own, else one that follows from its name."""
     if pod.metadata.uid:
         return pod
     uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))
@@ -299,7 +299,7 @@ def with_uid(pod: Pod) -> Pod:
 
 
 def _with_claim_uid(claim: ResourceClaim) -> ResourceClaim:
-    """The claim with a uid: its own, else one that follows from its name."""
+    """Return the claim with a uid: its own, else one that follows from its name."""
     meta = claim.metadata
     if meta.uid:
         return claim

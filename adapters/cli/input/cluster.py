@@ -280,7 +280,7 @@ class _Reader:
 
 
 def _documents(config: ConfigMap) -> list[Document]:
-    """The settings files that a ConfigMap has."""
+    """Return the settings files that a ConfigMap has."""
     found = (registry.document_of(config, key) for key in sorted(config.data or {}))
     return [document for document in found if document is not None]
 

@@ -52,7 +52,7 @@ class Document(Protocol):
         ...
 
     def head(self) -> DocumentHead:
-        """The fields that decide how to parse the rest."""
+        """Return the fields that decide how to parse the rest."""
         ...
 
     def read(self, form: type[T]) -> T:
@@ -64,7 +64,7 @@ class Document(Protocol):
         ...
 
     def items(self) -> "tuple[int, Iterator[Document]]":
-        """How many items a list has, and these one after the other: a dump can have hundreds of MB.
+        """Return how many items a list has, and these one by one: a dump can have hundreds of MB.
 
         Raises:
             InputError: ``items`` is not a list.
@@ -309,7 +309,7 @@ def _sentence(wanted: str, got: str) -> str:
 
 
 def _of_value(what: str, node: yaml.Node | None) -> str:
-    """The sentence for a value of the right type that it cannot have."""
+    """Return the sentence for a value of the right type that it cannot have."""
     bounds, missing, listed = (form.fullmatch(what) for form in (_BOUNDS, _MISSING, _NOT_LISTED))
     if missing:
         return f"misses the field {missing['field']}"

@@ -170,7 +170,7 @@ class _Members:
     def of(
         self, document: Document, default: str, *, inside: bool
     ) -> Iterator[tuple[Document, str]]:
-        """The objects of a document, with their kinds.
+        """Yield the objects of a document, with their kinds.
 
         Args:
             document: an object or a list.
@@ -286,21 +286,21 @@ class _SharedParts:
         self._known: dict[tuple[type, bytes], Any] = {}
 
     def of(self, part: T) -> T:
-        """The part, or an earlier one that is equal."""
+        """Return the part, or an earlier one that is equal."""
         if len(self._known) == PARTS:
             self._known.clear()
         found: T = self._known.setdefault((type(part), msgspec.json.encode(part)), part)
         return found
 
     def pod(self, pod: Pod) -> Pod:
-        """A pod of shared parts."""
+        """Return a pod of shared parts."""
         meta = pod.metadata
         labels, annotations = self.of(meta.labels), self.of(meta.annotations)
         meta = msgspec.structs.replace(meta, labels=labels, annotations=annotations)
         return msgspec.structs.replace(pod, metadata=meta, spec=self.of(pod.spec))
 
     def device(self, device: DeviceObject) -> DeviceObject:
-        """A Device of shared parts: the cards of a node mostly have equal resources."""
+        """Return a Device of shared parts: the cards of a node mostly have equal resources."""
         infos = device.spec.devices or ()
         devices = tuple(
             msgspec.structs.replace(info, resources=self.of(info.resources)) for info in infos

@@ -74,7 +74,7 @@ def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
 
 
 def content(file: BinaryIO, name: str) -> bytes:
-    """All bytes of an open file.
+    """Return all bytes of an open file.
 
     Raises:
         InputError: it is larger than ``LARGEST``.
@@ -87,7 +87,7 @@ def content(file: BinaryIO, name: str) -> bytes:
 
 
 def mib(size: int) -> str:
-    """A size in MiB, for errors."""
+    """Return a size in MiB, for errors."""
     return f"{size >> 20:,} MiB"
 
 
@@ -99,7 +99,7 @@ def _inside(folder: Path) -> list[Path]:
 
 
 def _name(path: Path | str) -> str:
-    """The name of a file for people and JSON: bytes that are no UTF-8 are escapes."""
+    """Return the name of a file for people and JSON: bytes that are no UTF-8 are escapes."""
     return os.fsencode(path).decode(errors="backslashreplace")
 
 

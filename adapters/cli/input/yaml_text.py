@@ -29,7 +29,7 @@ Body = CommentedMap
 
 
 def split(text: str) -> list[tuple[str, str, str]]:
-    """Each document of a stream, between the text in front of it and the text behind it."""
+    """Return each document of a stream, between the text in front of it and the text behind it."""
     separators = list(_SEPARATOR.finditer(text))
     starts = [0, *(each.end() for each in separators)]
     ends = [*(each.start() for each in separators), len(text)]
@@ -37,7 +37,7 @@ def split(text: str) -> list[tuple[str, str, str]]:
 
 
 def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any, Layout]:
-    """The content of one document, and how its lists are indented.
+    """Return the content of one document, and how its lists are indented.
 
     Args:
         text: the document.
@@ -57,7 +57,7 @@ def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any
 
 
 def dump(content: Any, layout: Layout) -> str:
-    """The text of a document, without a separator in front of it."""
+    """Return the text of a document, without a separator in front of it."""
     yaml = _yaml()
     yaml.indent(mapping=2, sequence=layout[0], offset=layout[1])
     out = io.StringIO()
@@ -80,7 +80,7 @@ def plain(content: Any) -> Any:
 
 
 def _layout(text: str) -> Layout:
-    """The indentation that most lists of a text have; the library writes all of them alike."""
+    """Return the indentation that most lists of a text have; all are written alike."""
     found = Counter(
         (len(match[2]) - len(match[1]), len(match[3])) for match in _LIST.finditer(text)
     )

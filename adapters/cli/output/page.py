@@ -25,18 +25,18 @@ GAP = 2
 
 
 def span(text: str, style: str = "") -> Spans:
-    """A text of one style."""
+    """Return a text of one style."""
     return ((text, style),)
 
 
 def lines(texts: Sequence[str], style: str = "") -> Spans:
-    """Texts of one style, each on a line of its own."""
+    """Return texts of one style, each on a line of its own."""
     joined = [each for text in texts for each in (BREAK, (text, style))]
     return tuple(joined[1:])
 
 
 def unpainted(text: str, style: str) -> str:  # noqa: ARG001
-    """The text without its style."""
+    """Return the text without its style."""
     return text
 
 
@@ -120,7 +120,7 @@ class TextPage:
 def column_widths(
     columns: Sequence[TextColumn], rows: Iterable[Row], room: int | None
 ) -> list[int]:
-    """Characters of each column: its longest line, or less where all together exceed the room.
+    """Return the width of each column: its longest line, or less where all exceed the room.
 
     The widest column gives way first: of those that fold, as far as their least width; then of all.
     """
@@ -140,7 +140,7 @@ def column_widths(
 
 
 def fold(spans: Spans, width: int | None) -> list[Spans]:
-    """The lines of a text: they end at line breaks, else at a blank, else at the width."""
+    """Return the lines of a text: they end at line breaks, else at a blank, else at the width."""
     text = "".join([part for part, _ in spans])
     if "\n" not in text and (width is None or len(text) <= width):
         return [spans]

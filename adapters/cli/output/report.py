@@ -76,7 +76,7 @@ class GangLine:
 
     @classmethod
     def of(cls, gang: Gang | None) -> "GangLine | None":
-        """The line of a gang."""
+        """Return the line of a gang."""
         return None if gang is None else cls(str(gang.ref), gang.ref.api.value, gang.minimum)
 
 
@@ -109,7 +109,7 @@ class NodeTexts(Mapping[str, str]):
         return len(self.names)
 
     def items(self) -> ItemsView[str, str]:
-        """Each name with its text."""
+        """Return each name with its text."""
         return dict(zip(self.names, map(self.texts.__getitem__, self.ids), strict=True)).items()
 
 
@@ -208,7 +208,7 @@ class ReportPart:
     namespace: str | None = None
 
     def shows(self, pod: PodLine) -> bool:
-        """Whether a pod is shown."""
+        """Return whether a pod is shown."""
         return pod.result in self.results and self.namespace in (None, pod.namespace)
 
 
@@ -217,7 +217,7 @@ SUMMARY = ReportPart(frozenset(), cards=False)
 
 
 def of_results(words: Iterable[str], *, cards: bool, namespace: str | None = None) -> ReportPart:
-    """The pods of some results, of one namespace; without any, of all."""
+    """Return the pods of some results, of one namespace; without any, of all."""
     results = [NOT_PLACED if word == REFUSED else {PodResult(word)} for word in words]
     return ReportPart(
         frozenset().union(*results) if results else EVERYTHING.results, cards, namespace

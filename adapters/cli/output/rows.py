@@ -86,7 +86,7 @@ def formatted(
     *,
     headers: bool = True,
 ) -> str:
-    """The rows in a format; None is the table.
+    """Return the rows in a format; None is the table.
 
     Args:
         kind: of the JSON or YAML object.
@@ -109,7 +109,7 @@ def formatted(
 
 
 def listed(kind: str, rows: Sequence[Row]) -> dict[str, object]:
-    """The object of some rows."""
+    """Return the object of some rows."""
     return {
         "apiVersion": "dragoman.dev/v1alpha1",
         "kind": kind,

@@ -125,7 +125,7 @@ class _PodRows(Iterable[Row]):
         return len(self._texts)
 
     def __iter__(self) -> Iterator[Row]:
-        """A line of headers, then the pods."""
+        """Yield a line of headers, then the pods."""
         yield tuple(span(text, "bold") for text in ("", "Pod", "Dialect", "Node", "Cards"))
         for result, name, dialect, node, shares in self._texts:
             mark, plain, style = _MARKS[result]
@@ -261,12 +261,12 @@ def _legend(dialects: set[str], page: TextPage) -> Spans:
 
 
 def color(dialect: str | None) -> str:
-    """The terminal color of a dialect; ``UNREAD`` where no dialect has this name."""
+    """Return the terminal color of a dialect; ``UNREAD`` where no dialect has this name."""
     return _style(dialect).terminal_color
 
 
 def fill(dialect: str, *, colored: bool, ascii_only: bool) -> str:
-    """The character that draws a dialect's part of a bar."""
+    """Return the character that draws a dialect's part of a bar."""
     if ascii_only:
         return _style(dialect).letter
     return "█" if colored else _style(dialect).fill

@@ -50,12 +50,12 @@ def write_file(text: str) -> None:
 
 
 def may_be_terminal(stream: TextIO) -> bool:
-    """Whether a stream may be a terminal; False where it is none, without an import of rich."""
+    """Return whether a stream may be a terminal, without an import of rich."""
     return stream.isatty() or any(map(os.environ.get, _FORCING))
 
 
 def standard_output() -> tuple[TextPage, bool]:
-    """Standard output, and whether it is a terminal."""
+    """Return standard output, and whether it is a terminal."""
     if may_be_terminal(sys.stdout):
         from rich.console import Console
 
@@ -67,7 +67,7 @@ def standard_output() -> tuple[TextPage, bool]:
 
 
 def terminal_page(console: "Console") -> TextPage:
-    """A page of the width and the colors of a console."""
+    """Return a page of the width and the colors of a console."""
     colored = console.color_system is not None and not console.no_color
     paint = _painter(console) if colored else unpainted
     return TextPage(console.file.write, console.width, paint, ascii_only=console.options.ascii_only)
@@ -172,15 +172,15 @@ class StepDisplay:
             self._status.stop()
 
     def line(self, text: str) -> None:
-        """Something that has happened."""
+        """Write something that has happened."""
         self._between(lambda: typer.echo(visible(text)))
 
     def note(self, text: str) -> None:
-        """Something that a person should know."""
+        """Write something that a person should know."""
         self._between(lambda: message("note", text))
 
     def now(self, text: str) -> None:
-        """What is done now."""
+        """Show what is done now."""
         if self._status is not None:
             from rich.markup import escape
 

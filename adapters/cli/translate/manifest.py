@@ -5,45 +5,33 @@ Documents without a resource of a dialect are not parsed and stay as they are, b
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.yaml_text import dump, load, split
 from adapters.dialects import registry
 
+Check = Callable[[Any], None]
+"""Checks a changed document, as it reads from its text."""
 
-class DocumentChange(Protocol):
-    """What is done with each document."""
-
-    def apply(self, content: Any, place: str) -> bool:
-        """Change a document; whether it differs.
-
-        Args:
-            content: the document.
-            place: of the document, for errors.
-        """
-        ...
-
-    def check(self, content: Any) -> None:
-        """Check a changed document, as it reads from its text."""
-        ...
-
+Rewrite = Callable[[Any, str], Check | None]
+"""Changes the content of a document at a place, which errors name; None where it stays as it is."""
 
 _SPACE = re.compile(r"\s*")
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
-def changed(source: Source, change: DocumentChange) -> str:
-    """The text of a source with changed documents.
+def changed(source: Source, rewrite: Rewrite) -> str:
+    """Return the text of a source with changed documents.
 
     Raises:
         InputError: a document with a resource of a dialect is neither YAML nor JSON, or exceeds a
-            limit; or ``change`` raises it.
+            limit; or ``rewrite`` raises it.
     """
     try:
-        parts = _json(source.text, change, source.name) or _yaml(source, change)
+        parts = _json(source.text, rewrite, source.name) or _yaml(source, rewrite)
         text = "".join(parts)
         text.encode()
     except RecursionError:
@@ -55,15 +43,15 @@ def changed(source: Source, change: DocumentChange) -> str:
     return text
 
 
-def _yaml(source: Source, change: DocumentChange) -> Iterator[str]:
+def _yaml(source: Source, rewrite: Rewrite) -> Iterator[str]:
     end = 0
     for before, text, _ in split(source.text):
         yield source.text[end : len(before)]
-        yield _yaml_document(text, source.name, before.count("\n"), change)
+        yield _yaml_document(text, source.name, before.count("\n"), rewrite)
         end = len(before) + len(text)
 
 
-def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> str:
+def _yaml_document(text: str, name: str, line: int, rewrite: Rewrite) -> str:
     if not _concerned(text):
         return text
 
@@ -71,15 +59,16 @@ def _yaml_document(text: str, name: str, line: int, change: DocumentChange) -> s
         return InputLocation(name, line + row)
 
     content, layout = load(text, location)
-    if not change.apply(content, str(location(1))):
+    check = rewrite(content, str(location(1)))
+    if check is None:
         return text
     after = dump(content, layout)
-    change.check(load(after, location)[0])
+    check(load(after, location)[0])
     return after
 
 
-def _json(text: str, change: DocumentChange, name: str) -> list[str]:
-    """The parts of a stream of JSON objects; none where the text is no such stream."""
+def _json(text: str, rewrite: Rewrite, name: str) -> list[str]:
+    """Return the parts of a stream of JSON objects; none where the text is no such stream."""
     if not text.lstrip().startswith("{"):
         return []
     documents, place, decoder = list[tuple[str, Any, int]](), 0, json.JSONDecoder()
@@ -103,8 +92,9 @@ def _json(text: str, change: DocumentChange, name: str) -> list[str]:
         location = InputLocation(name, text.count("\n", 0, start) + 1)
         if _concerned(original):
             check_json(original.encode(errors="surrogatepass"), location)
-            if change.apply(content, str(location)):
-                change.check(content)
+            check = rewrite(content, str(location))
+            if check is not None:
+                check(content)
                 original = _json_text(content, original)
         parts += [space, original]
     return [*parts, text[place:]]

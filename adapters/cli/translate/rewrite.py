@@ -13,7 +13,7 @@ _READ = ("metadata", "spec")
 
 
 def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Every mapping with ``spec.containers``, which pods and all templates have, with its path.
+    """Yield every mapping with ``spec.containers``, as pods and templates have, with its path.
 
     The path of a pod that is the document itself is empty.
     """
@@ -30,7 +30,7 @@ def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]
 
 
 def objects(content: Any) -> Iterator[tuple[str, Any]]:
-    """The objects of a document, each with its path: the items of a list, or the document."""
+    """Yield the objects of a document, each with its path: the items of a list, or the document."""
     items = content.get("items") if isinstance(content, dict) else None
     if isinstance(items, list) and str(content.get("kind")).endswith("List"):
         yield from ((f"items[{index}]", item) for index, item in enumerate(items))
@@ -39,7 +39,7 @@ def objects(content: Any) -> Iterator[tuple[str, Any]]:
 
 
 def as_pod(content: dict[str, Any], place: str) -> Pod:
-    """The pod that a mapping describes.
+    """Return the pod that a mapping describes.
 
     Raises:
         InputError: a field has another type than in Kubernetes, or two containers have one name.

@@ -7,7 +7,7 @@ from typing import Any
 
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.output.rows import Column, Row, as_json, table
-from adapters.cli.translate.manifest import changed
+from adapters.cli.translate.manifest import Check, changed
 from adapters.cli.translate.rewrite import (
     as_pod,
     objects,
@@ -91,7 +91,7 @@ def translate(source: Source, target: str, cards: CardFacts) -> Translation:
     if not _HAS_CONTENT.search(source.text):
         raise InputError(source.name, "contains no manifest")
     translator = _Translator(target, cards)
-    text = changed(source, translator)
+    text = changed(source, translator.rewrite)
     return Translation(text, target, tuple(translator.pods))
 
 
@@ -123,34 +123,31 @@ class _Translator:
     target: str
     cards: CardFacts
     pods: list[TranslatedPod] = field(default_factory=list[TranslatedPod])
-    pending: list[tuple[_Found, frozenset[str]]] = field(
-        default_factory=list[tuple[_Found, frozenset[str]]]
-    )
     dialects: Sequence[Dialect] = field(default_factory=lambda: registry.dialects({}, Defaults()))
 
-    def apply(self, content: Any, place: str) -> bool:
-        """Translate the pods of a document; whether it has some."""
+    def rewrite(self, content: Any, place: str) -> Check | None:
+        """Translate the pods of a document; None where it has none to translate."""
         found = [
             each
             for number, (path, pod) in enumerate(_pods(content))
             if (each := self._found(pod, number, path, _place(content, path, place)))
         ]
-        self.pending = [(each, self._rewrite(each)) for each in found]
-        return bool(found)
+        if not found:
+            return None
+        rewritten = [(each, self._rewrite(each)) for each in found]
 
-    def check(self, content: Any) -> None:
-        """Read the translated pods of the document of the last ``apply``, as they were written."""
-        name = _document(content)
-        written = [pod for _, pod in _pods(content)]
-        for found, gone in self.pending:
-            lost = self._losses(found, written[found.number], gone)
-            scheduler = found.pod.spec.scheduler_name
-            foreign = scheduler and is_foreign_scheduler(scheduler, self.target)
-            self.pods.append(
-                TranslatedPod(
-                    name, found.path, found.request.dialect, lost, scheduler if foreign else None
-                )
-            )
+        def check(content: Any) -> None:
+            """Read the translated pods as they were written."""
+            name = _document(content)
+            written = [pod for _, pod in _pods(content)]
+            for each, gone in rewritten:
+                lost = self._losses(each, written[each.number], gone)
+                scheduler = each.pod.spec.scheduler_name
+                foreign = scheduler and is_foreign_scheduler(scheduler, self.target)
+                kept, source = scheduler if foreign else None, each.request.dialect
+                self.pods.append(TranslatedPod(name, each.path, source, lost, kept))
+
+        return check
 
     def _found(self, content: dict[str, Any], number: int, path: str, place: str) -> _Found | None:
         pod = as_pod(content, place)
@@ -196,7 +193,7 @@ class _Translator:
         return tuple(lost)
 
     def _written(self, pod: Pod) -> Request:
-        """What the translated pod requests.
+        """Return what the translated pod requests.
 
         Raises:
             DialectError: it is invalid, or has words of its former dialect too.
@@ -207,7 +204,7 @@ class _Translator:
 
 
 def _pods(content: Any) -> list[tuple[str, dict[str, Any]]]:
-    """The pods of a document: path, and pod."""
+    """Return the pods of a document: path, and pod."""
     return [
         (".".join(each for each in (prefix, path) if each), pod)
         for prefix, owner in objects(content)
@@ -232,12 +229,12 @@ DEFAULT_SCHEDULER = "default-scheduler"
 
 
 def targets() -> list[str]:
-    """The dialects that requests can be written in."""
+    """Return the dialects that requests can be written in."""
     return [info.name for info in registry.DIALECTS if info.writer is not None]
 
 
 def writer_of(name: str) -> RequestWriter:
-    """What writes a request in a dialect.
+    """Return what writes a request in a dialect.
 
     Raises:
         InputError: nothing does.
@@ -249,17 +246,17 @@ def writer_of(name: str) -> RequestWriter:
 
 
 def texts_of(name: str) -> frozenset[str]:
-    """Annotations and labels that state a request or a result of a dialect."""
+    """Return the annotations and labels that state a request or a result of a dialect."""
     return _info(name).texts(writer_of(name))
 
 
 def vendor_of(name: str) -> str | None:
-    """The vendor of the only cards that a dialect can describe; None where it has no such one."""
+    """Return the vendor of the only cards that a dialect can describe; None for several."""
     return _info(name).vendor
 
 
 def is_foreign_scheduler(name: str, target: str) -> bool:
-    """Whether a ``spec.schedulerName`` names another scheduler than the target's users run."""
+    """Return whether a ``spec.schedulerName`` is not of those that the target's users run."""
     return name not in (_info(target).scheduler, DEFAULT_SCHEDULER)
 
 
@@ -273,7 +270,7 @@ _COLUMNS = tuple(
 
 
 def as_table(translation: Translation) -> str:
-    """One line for each loss, a line with the sum, and one for each foreign scheduler."""
+    """Return one line for each loss, a line with the sum, and one for each foreign scheduler."""
     rows = [
         Row("", (pod.document, pod.path, pod.source, loss.field, loss.before, loss.after), {})
         for pod in translation.pods
@@ -303,7 +300,7 @@ def _schedulers(translation: Translation) -> Iterator[str]:
 
 
 def as_report(translation: Translation) -> str:
-    """The losses of each pod, and the translated text."""
+    """Return the losses of each pod, and the translated text."""
     return as_json(
         {
             "apiVersion": "dragoman.dev/v1alpha1",

@@ -63,7 +63,7 @@ class Listing:
 
 
 def sort(listing: Listing, key: str | None) -> Listing:
-    """The rows by a field: numbers descending, texts ascending; unsorted for None.
+    """Return the rows by a field: numbers descending, texts ascending; unsorted for None.
 
     Raises:
         InputError: there is no such field.
@@ -82,7 +82,7 @@ def sort(listing: Listing, key: str | None) -> Listing:
 
 
 def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bool = True) -> str:
-    """The list in a format, its further rows last; None is the table.
+    """Return the list in a format, its further rows last; None is the table.
 
     Args:
         listing: the list.
@@ -108,7 +108,7 @@ def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bo
 
 
 def elsewhere(what: str, namespace: str | None, others: int) -> str:
-    """A sentence for a list without a row, so that none is empty without a word.
+    """Return a sentence for a list without a row, so that none is empty without a word.
 
     Args:
         what: the list lacks, such as ``no pods wait``.
@@ -121,7 +121,7 @@ def elsewhere(what: str, namespace: str | None, others: int) -> str:
 
 
 def more_elsewhere(others: int) -> str:
-    """A sentence for a list of the context's namespace, which the user did not choose.
+    """Return a sentence for a list of the context's namespace, which the user did not choose.
 
     Args:
         others: rows that the list has for all other namespaces, at least one.
@@ -130,12 +130,12 @@ def more_elsewhere(others: int) -> str:
 
 
 def in_namespaces(rows: Sequence[Row], namespace: str | None) -> tuple[Row, ...]:
-    """The rows of one namespace; all for None."""
+    """Return the rows of one namespace; all for None."""
     return tuple(row for row in rows if namespace in (None, row.fields["namespace"]))
 
 
 def of_namespace(listing: Listing, namespace: str | None) -> Listing:
-    """The list with the rows of one namespace only; with all for None."""
+    """Return the list with the rows of one namespace only; with all for None."""
     further = listing.further
     if further is not None:
         further = replace(further, rows=in_namespaces(further.rows, namespace))

@@ -61,7 +61,7 @@ _CARD_KEYS = (
 
 
 def top_nodes(fleet: Fleet) -> Listing:
-    """One row for each node and model; memory in GiB, compute in percent of one card."""
+    """Return one row for each node and model; memory in GiB, compute in percent of one card."""
     rows = [
         _node_row(name, state, left, fleet.agents)
         for name, state in fleet.nodes.items()
@@ -72,7 +72,7 @@ def top_nodes(fleet: Fleet) -> Listing:
 
 
 def top_cards(fleet: Fleet) -> Listing:
-    """One row for each card."""
+    """Return one row for each card."""
     rows = [
         _card_row(name, card, use, fleet.agents.card(name, card.uuid))
         for name, state in fleet.nodes.items()
@@ -82,7 +82,7 @@ def top_cards(fleet: Fleet) -> Listing:
 
 
 def state_of(card: Card, use: CardUsage) -> str:
-    """What a person should know about a card, in a word or two."""
+    """Return what a person should know about a card, in a word or two."""
     if not card.healthy:
         return "unhealthy"
     if any(share.blocked for share in use.shares):

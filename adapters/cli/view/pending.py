@@ -31,7 +31,7 @@ MOST_EVICTIONS = 5
 
 
 def pending(fleet: Fleet, namespace: str | None) -> Listing:
-    """One row for each pod; a pod that fits waits for its scheduler."""
+    """Return one row for each pod; a pod that fits waits for its scheduler."""
     facts = FleetFacts(fleet)
     judge = Judge(facts)
     pods = fleet.pending()
@@ -50,7 +50,7 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
 
 
 def _notes(answer: PodAnswer) -> list[str]:
-    """What is said of a pod beside its row: resources and names that nothing counts."""
+    """Return what is said of a pod beside its row: resources and names that nothing counts."""
     name = full_name(answer.pod)
     notes = [f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED)]
     if answer.uncounted:
@@ -59,7 +59,7 @@ def _notes(answer: PodAnswer) -> list[str]:
 
 
 def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]:
-    """What would make room for some of the pods, those of the highest priority."""
+    """Yield what would make room for some of the pods, those of the highest priority."""
     waiting = [answer for answer in answers if evicting(answer) is not None]
     urgent = sorted(waiting, key=lambda each: -(each.pod.spec.priority or 0))[:MOST_EVICTIONS]
     for answer in urgent:

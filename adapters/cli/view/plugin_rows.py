@@ -48,7 +48,7 @@ _POD_KEYS = ("namespace", "pod", "dialect", "node", "devices")
 
 
 def plugin_nodes(fleet: Fleet) -> FurtherRows:
-    """One row for each resource that device plugins state on a node without cards of a ledger."""
+    """Return one row for each resource of device plugins on a node without cards of a ledger."""
     devices = plugin_devices(fleet)
     rows = [
         _node_row(node, resource, devices.in_use(name, resource.name))
@@ -59,7 +59,7 @@ def plugin_nodes(fleet: Fleet) -> FurtherRows:
 
 
 def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
-    """A sentence for each accelerators' resource that nodes state and Dragoman does not count.
+    """Return a sentence for each accelerators' resource that Dragoman does not count.
 
     Args:
         fleet: the cluster.
@@ -77,7 +77,7 @@ def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
 
 
 def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
-    """One row for each pod with devices of a plugin; of one node, or of all for None."""
+    """Return one row for each pod with devices of a plugin; of one node, or of all for None."""
     users = plugin_devices(fleet).users
     rows = [
         _pod_row(name, user, fleet.dialects)

@@ -80,7 +80,7 @@ _SHARE_KEYS = (
 
 
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
-    """One row for each pod with cards; ``cards`` counts different ones."""
+    """Return one row for each pod with cards; ``cards`` counts different ones."""
     rows = [
         _pod_row(state, allocation, fleet.agents.pod(name, allocation.pod))
         for name, state in fleet.nodes.items()
@@ -98,7 +98,7 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
 
 
 def top_namespaces(fleet: Fleet) -> Listing:
-    """One row for each namespace with pods that have cards or wait for some, or with a quota.
+    """Return one row for each namespace with a quota, or pods that have or want cards.
 
     Pods with devices of a device plugin count too; only the kubelet knows their cards.
     """
@@ -126,7 +126,7 @@ def top_namespaces(fleet: Fleet) -> Listing:
 
 
 def who(fleet: Fleet, place: str) -> Listing:
-    """The shares of a node's cards, or of one card.
+    """Return the shares of a node's cards, or of one card.
 
     Args:
         fleet: the cluster.
@@ -204,7 +204,7 @@ def _namespace_row(
 
 
 def _quota_text(quota: Quota | None) -> str:
-    """Used and limit of each limited resource, such as ``cards 1.5 of 2, memory 20 of 24 GiB``."""
+    """Return used and limit of each resource, such as ``cards 1.5 of 2, memory 20 of 24 GiB``."""
     if quota is None:
         return ""
     return ", ".join(

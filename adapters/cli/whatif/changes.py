@@ -43,7 +43,7 @@ class Additional:
 
 
 def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
-    """The cluster without some nodes; their pods wait again, without a record of cards.
+    """Return the cluster without some nodes; their pods wait again, without a record of cards.
 
     Pods of DaemonSets end with their node.
 
@@ -65,7 +65,7 @@ def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
 
 
 def add(fleet: Fleet, additions: Sequence[Additional]) -> Fleet:
-    """The cluster with further nodes: cards, labels and settings of existing ones, and no pods.
+    """Return the cluster with further nodes: cards and labels of existing ones, and no pods.
 
     Raises:
         InputError: a node does not exist.
@@ -85,7 +85,7 @@ def add(fleet: Fleet, additions: Sequence[Additional]) -> Fleet:
 def arrive(
     fleet: Fleet, pods: Mapping[str, Pod], groups: Mapping[GangRef, PodGroupObject]
 ) -> Fleet:
-    """The cluster with further pods, after those that wait already.
+    """Return the cluster with further pods, after those that wait already.
 
     Args:
         fleet: the cluster.
