@@ -26,8 +26,7 @@ from adapters.service.settings.settings import Log, Settings
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.watch import LedgerHandler
-from adapters.wire.records.ledger import encode
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject, encode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 

@@ -20,9 +20,8 @@ from adapters.stores.watch import Inbox, WatchLedgers
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.ledger import encode
+from adapters.wire.records.ledger import LedgerObject, encode
 from adapters.wire.records.ledger_reader import LedgerReader
-from adapters.wire.records.ledger_records import LedgerObject
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState
 

@@ -5,8 +5,7 @@ from collections.abc import Callable, Coroutine
 from typing import NamedTuple, Protocol
 
 from adapters.stores.store import Change, Decode, Stored, changes_of
-from adapters.wire.records.ledger import decode
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject, decode
 
 
 class NamedObject(Protocol):

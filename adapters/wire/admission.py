@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 import orjson
 
-from adapters.wire.decode import body
-from adapters.wire.decode.body import BodyError
+from adapters.wire import body
+from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import RequestedClaim, ResourceClaim

@@ -1,13 +1,18 @@
 """What the node agents report of cards and containers, from the text of their metrics.
 
 Used memory, limits and used compute of containers are HAMi-core's records, which a container can
-write itself: they are no proof. What a card has in use is the driver's.
+write itself: they are no proof. What a card has in use is the driver's. The pods of the agents have
+only the fields by which the service finds their metrics.
+Source: k8s.io/api/core/v1/types.go, PodSpec and PodStatus.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import msgspec
+
+from adapters.wire.kube import Metadata, Wire
 from core.hardware.quantity import FULL
 
 if TYPE_CHECKING:
@@ -182,3 +187,31 @@ def _samples(text: str) -> "Iterator[Sample]":
             yield from family.samples
     except (OverflowError, KeyError, IndexError) as error:  # as the parser raises them for garbage
         raise ValueError(str(error)) from error
+
+
+COMPONENT = "dragoman.dev/component"
+"""The label of the chart's workloads and pods that no value of the chart changes."""
+
+LABELS = {COMPONENT: "node"}
+"""Labels of the agents' pods, as the chart writes them."""
+
+
+class AgentPodSpec(Wire, frozen=True, gc=False):
+    """The spec of an agent's pod."""
+
+    node_name: str = ""
+
+
+class AgentPodStatus(Wire, frozen=True, gc=False):
+    """The status of an agent's pod; ``pod_ip`` is empty until the pod has a network."""
+
+    phase: str = ""
+    pod_ip: str = msgspec.field(default="", name="podIP")
+
+
+class AgentPod(Wire, frozen=True, gc=False):
+    """A pod."""
+
+    metadata: Metadata
+    spec: AgentPodSpec = AgentPodSpec()
+    status: AgentPodStatus = AgentPodStatus()

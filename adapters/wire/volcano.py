@@ -10,10 +10,8 @@ from enum import IntEnum
 import msgspec
 import orjson
 
-from adapters.wire import bounded
-from adapters.wire.bounded import ABSENT, Item
-from adapters.wire.decode import body
-from adapters.wire.decode.body import BodyError
+from adapters.wire import body
+from adapters.wire.body import ABSENT, BodyError, Item
 from adapters.wire.decode.decoder import Decoder, Int64
 from adapters.wire.kube import Pod, Wire
 
@@ -118,7 +116,7 @@ def pod_of(task: Task) -> Pod:
     Raises:
         BodyError: it is missing, or its uid is not the task's.
     """
-    pod = bounded.read_pod(task.pod, "task.Pod")
+    pod = body.read_pod(task.pod, "task.Pod")
     if pod is None:
         raise BodyError("task.Pod is missing")
     if not pod.metadata.uid:
@@ -146,7 +144,7 @@ def read_predicate(content: bytes) -> Predicate:
     Raises:
         BodyError: they cannot be read, or name no node.
     """
-    args = bounded.read(content, _PREDICATE)
+    args = body.read_lists(content, _PREDICATE)
     if not args.node.name:
         raise BodyError("node.Name is missing")
     return args
@@ -158,7 +156,7 @@ def read_prioritize(content: bytes) -> Prioritize:
     Raises:
         BodyError: they cannot be read, or a node has no name.
     """
-    args = bounded.read(content, _PRIORITIZE)
+    args = body.read_lists(content, _PRIORITIZE)
     if not all(node.name for node in args.nodes or ()):
         raise BodyError("the Name of one of the nodes is missing")
     return args
@@ -170,7 +168,7 @@ def read_event(content: bytes) -> Task:
     Raises:
         BodyError: it cannot be read, or is on no node.
     """
-    task = bounded.read(content, _EVENT).task
+    task = body.read_lists(content, _EVENT).task
     if not task.node_name:
         raise BodyError("task.NodeName is missing")
     return task
@@ -182,7 +180,7 @@ def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]
     Raises:
         BodyError: something cannot be read.
     """
-    args = bounded.read(content, _EVICTION)
+    args = body.read_lists(content, _EVICTION)
     raws = body.read(content, _EVICTEES).evictees or []
     return args.evictor, [*zip(args.evictees or (), raws, strict=True)]
 

@@ -15,9 +15,8 @@ from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
-from adapters.wire.budget import selects
-from adapters.wire.job import JobObject, OnExitCodes, OnPodCondition
 from adapters.wire.kube import OwnerReference, Pod, annotations, full_name
+from adapters.wire.kube_policy import JobObject, OnExitCodes, OnPodCondition, selects
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
 

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Raw, UnsetType, field
 
-from adapters.wire.budget import Selector, matches
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
+from adapters.wire.kube_policy import Selector, matches
 
 
 class VolumeMount(Wire, frozen=True, gc=False):

@@ -27,7 +27,7 @@ from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
-from adapters.wire.agent_pod import COMPONENT
+from adapters.wire.agent_report import COMPONENT
 from adapters.wire.dra import DeviceClass
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, NodeStatus
 from adapters.wire.records import hardware

@@ -28,13 +28,12 @@ from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import ConfigMap, KubeNode, Pod, full_name
+from adapters.wire.kube_policy import RESOURCE_QUOTA, limits_of_extended_resources
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
-from adapters.wire.records.ledger import LedgerRecordError
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject, LedgerRecordError
 from adapters.wire.records.quota import QuotaRecordError, read_quota
-from adapters.wire.resource_quota import KIND, limits_of_extended_resources
 from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -204,7 +203,7 @@ def _quotas(
     for host, place in manifests.resource_quotas:
         namespace = host.metadata.namespace or "default"
         stated = host_limits(limits_of_extended_resources(host), dialects)
-        name = f"{place}: {KIND} {namespace}/{host.metadata.name}"
+        name = f"{place}: {RESOURCE_QUOTA} {namespace}/{host.metadata.name}"
         problems += (f"{name}: {each}" for each in stated.problems)
         if stated.limits != NO_LIMITS:
             quota = quotas.get(namespace, Quota(namespace))

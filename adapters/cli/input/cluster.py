@@ -43,16 +43,13 @@ from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
-from adapters.wire.agent_pod import LABELS
-from adapters.wire.agent_report import AgentReports, NodeReport, parse
-from adapters.wire.budget import Budget
+from adapters.wire.agent_report import LABELS, AgentReports, NodeReport, parse
 from adapters.wire.dra import ResourceClaim, ResourceSlice
-from adapters.wire.job import JobObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, full_name
+from adapters.wire.kube_policy import Budget, JobObject, ResourceQuotaObject
 from adapters.wire.pod_group import PodGroupObject
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
-from adapters.wire.resource_quota import ResourceQuotaObject
 from core.requests.gang import GangRef
 
 T = TypeVar("T")

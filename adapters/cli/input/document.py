@@ -15,8 +15,8 @@ import msgspec
 import yaml
 
 from adapters.cli.input.source import InputError, InputLocation, Source, content, mib
-from adapters.wire.decode import yaml_decoding, yaml_limits
-from adapters.wire.decode.yaml_limits import DEEPEST, TOO_DEEP, YamlLimitError
+from adapters.wire.decode import yaml_decoding
+from adapters.wire.decode.yaml_decoding import DEEPEST, TOO_DEEP, YamlLimitError
 
 T = TypeVar("T")
 
@@ -386,7 +386,7 @@ def check_yaml(text: str, location: Location) -> None:
             the field.
     """
     try:
-        yaml_limits.check(text)
+        yaml_decoding.check(text)
     except YamlLimitError as error:
         raise InputError(location(error.line), str(error)) from None
 

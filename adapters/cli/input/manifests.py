@@ -9,14 +9,12 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.wire.budget import Budget
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
-from adapters.wire.job import JobObject
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
+from adapters.wire.kube_policy import Budget, JobObject, ResourceQuotaObject
 from adapters.wire.pod_group import PodGroupObject
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
-from adapters.wire.resource_quota import ResourceQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")

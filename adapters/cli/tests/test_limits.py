@@ -10,7 +10,7 @@ from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cli.tests.builders import Plain, node, pod, volcano, write
 from adapters.cli.tests.command import command
-from adapters.wire.decode.yaml_limits import DEEPEST
+from adapters.wire.decode.yaml_decoding import DEEPEST
 
 CONFIGURATION = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 TOO_DEEP = f"is nested more than {DEEPEST} levels deep"

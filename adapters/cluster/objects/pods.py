@@ -14,9 +14,9 @@ from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS
 from adapters.cluster.objects.lists import list_all
 from adapters.cluster.watch.selection import Selection
 from adapters.wire.api import Page
-from adapters.wire.budget import Budget
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
+from adapters.wire.kube_policy import Budget
 from core.requests.pod_ref import PodRef
 
 _POD = PartialDecoder(Pod)

@@ -21,7 +21,7 @@ from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
 from adapters.dialects.hami.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
-from adapters.wire.resource_quota import PREFIX
+from adapters.wire.kube_policy import LIMITS_PREFIX
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.hardware.quantity import MIB
@@ -67,9 +67,9 @@ class Hami(Dialect):
         limit of memory times ``memoryFactor``.
         """
         return {
-            f"{PREFIX}{self.config.memory}": QuotaUnit("memory", self.config.unit * MIB),
-            f"{PREFIX}{self.config.cores}": QuotaUnit("compute", 1),
-            f"{PREFIX}{self.config.count}": None,
+            f"{LIMITS_PREFIX}{self.config.memory}": QuotaUnit("memory", self.config.unit * MIB),
+            f"{LIMITS_PREFIX}{self.config.cores}": QuotaUnit("compute", 1),
+            f"{LIMITS_PREFIX}{self.config.count}": None,
         }
 
     def matches(self, pod: Pod) -> bool:

@@ -3,7 +3,7 @@
 import ipaddress
 
 from adapters.service.cluster_state.cluster_cache import Key, ObjectKey
-from adapters.wire.agent_pod import AgentPod
+from adapters.wire.agent_report import AgentPod
 
 
 class AgentPods:

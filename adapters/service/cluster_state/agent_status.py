@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from adapters.stores.watch import LedgerHandler, NamedObject
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware, decode
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 
 HardwareReported = Callable[[str, NodeHardware | None], None]
 """Called with the name of a node and its agent's report; None where there is none any more."""

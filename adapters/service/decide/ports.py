@@ -8,9 +8,9 @@ from typing import Protocol
 from adapters.accounting.gang_cache import DisruptedTogether, Gang, GangCache
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
-from adapters.wire.budget import Budget
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube_policy import Budget
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
 from core.requests.pod_ref import PodRef

@@ -13,9 +13,9 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.service.decide.service import Service
-from adapters.wire.budget import Budget, violations
 from adapters.wire.extender import Proposal
 from adapters.wire.kube import Pod
+from adapters.wire.kube_policy import Budget, violations
 from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.feasibility.preempt import EvictedTogether, victims

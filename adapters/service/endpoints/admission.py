@@ -34,9 +34,8 @@ from adapters.service.endpoints.pod_admission import (
     required,
     sharers,
 )
-from adapters.wire import admission
+from adapters.wire import admission, body
 from adapters.wire.admission import AdmissionRequest, Binding, Patch
-from adapters.wire.decode import body
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.ledger.node_ledger import NodeLedger

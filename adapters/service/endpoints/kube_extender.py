@@ -17,8 +17,8 @@ from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, failed, read_request
-from adapters.wire import extender, extender_answer
-from adapters.wire.decode.body import BodyError
+from adapters.wire import extender
+from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
 from core.feasibility.columns import Mask
@@ -103,7 +103,7 @@ class KubeExtender:
             problem = f"none of the {len(names)} nodes has a ledger here"
             unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
             self._decision_log.record(unknown)
-            return extender_answer.filter_names(b"[]", error=problem)
+            return extender.filter_names(b"[]", error=problem)
         held = await self._service.gangs.place(pod_request, names)
         if isinstance(held, GangRefusal):
             return self._refuse(args, pod_request, "gang", held.text)
@@ -135,12 +135,12 @@ class KubeExtender:
         names = args.names
         pod_request = read_request(self._service, "prioritize", _named(args.pod))
         if pod_request is None or isinstance(pod_request, DialectError):
-            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
+            return extender.priorities(names, np.zeros(len(names), np.int64))
         ranks = self._service.feasibility.ranks(pod_request, names)
         if ranks is None:
-            return extender_answer.priorities(names, np.zeros(len(names), np.int64))
+            return extender.priorities(names, np.zeros(len(names), np.int64))
         ranks = self._service.expected_pods.place(pod_request, names, ranks)
-        return extender_answer.priorities(names, spread(ranks, extender_answer.MAX_SCORE))
+        return extender.priorities(names, spread(ranks, extender.MAX_SCORE))
 
     async def bind(self, content: bytes) -> bytes:
         """Allocate cards to the pod and bind it; an error keeps it unbound."""
@@ -153,7 +153,7 @@ class KubeExtender:
             self._bind_ended.set()
         self._service.expected_pods.discard(decision.uid)
         self._decision_log.record(decision)
-        return extender_answer.binding_result(decision.text)
+        return extender.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
         """The pods that must be evicted so that the pod fits, by node.
@@ -164,12 +164,12 @@ class KubeExtender:
         args = extender.read_preemption(content)
         pod = _named(args.pod)
         if pod.spec.node_name:  # its resize lacks processors or memory, not cards
-            return extender_answer.preemption_result(args.proposals)
+            return extender.preemption_result(args.proposals)
         pod_request = read_request(self._service, "preempt", pod)
         if isinstance(pod_request, DialectError):
-            return extender_answer.preemption_result({})
+            return extender.preemption_result({})
         if pod_request is None:
-            return extender_answer.preemption_result(args.proposals)
+            return extender.preemption_result(args.proposals)
         victims = await choose(self._service, pod_request, args.proposals)
         if victims:
             now = self._service.ports.clock.now()
@@ -183,7 +183,7 @@ class KubeExtender:
                 nodes_evaluated=len(args.proposals),
             )
         )
-        return extender_answer.preemption_result(victims)
+        return extender.preemption_result(victims)
 
     async def _bind(self, content: bytes) -> DecisionRecord:
         args = extender.read_binding(content)
@@ -249,8 +249,8 @@ class KubeExtender:
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """The nodes that fit, in the form of the request."""
         if args.whole is not None:
-            return extender_answer.filter_nodes([*compress(args.encoded_nodes(), fits.tobytes())])
-        return extender_answer.filter_names(args.names.select(fits).array())
+            return extender.filter_nodes([*compress(args.encoded_nodes(), fits.tobytes())])
+        return extender.filter_names(args.names.select(fits).array())
 
     async def _wait_for_binds(self) -> None:
         """Wait for a while until fewer binds are in progress."""
@@ -294,8 +294,8 @@ def _named(pod: Pod | None) -> Pod:
 def _fits_nowhere(args: ExtenderArgs, why: str) -> bytes:
     """One reason for all nodes, which no eviction resolves."""
     names = args.names
-    text = extender_answer.node_texts(names.names, [why], repeat(0, len(names)))
-    return _none_fits(args, (extender_answer.NO_NODES, text))
+    text = extender.node_texts(names.names, [why], repeat(0, len(names)))
+    return _none_fits(args, (extender.NO_NODES, text))
 
 
 def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
@@ -311,18 +311,16 @@ def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
     texts = [text if text in named else OTHER_REASONS for text in own]
     if not may_resolve:
         of_node = rejections.of_node.tolist()
-        return extender_answer.NO_NODES, extender_answer.node_texts(
-            rejections.names, texts, of_node
-        )
+        return extender.NO_NODES, extender.node_texts(rejections.names, texts, of_node)
     resolvable, unresolvable = (rejections.where(unresolvable=each) for each in (False, True))
     return (
-        extender_answer.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
-        extender_answer.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
+        extender.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
+        extender.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
     )
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
     """Why no node fits, in the form of the request."""
     if args.whole is None:
-        return extender_answer.filter_names(b"[]", *rejected)
-    return extender_answer.filter_nodes((), *rejected)
+        return extender.filter_names(b"[]", *rejected)
+    return extender.filter_nodes((), *rejected)

@@ -13,9 +13,8 @@ from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import messages
-from adapters.wire.bounded import MOST_ITEMS
-from adapters.wire.decode import body
-from adapters.wire.decode.body import BodyError
+from adapters.wire import body
+from adapters.wire.body import MOST_ITEMS, BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.inventory import NodeNames

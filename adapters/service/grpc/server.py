@@ -22,7 +22,7 @@ from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.service.grpc.call_limits import CallLimits
 from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
 from adapters.service.settings.settings import UNIX, is_local
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
 """The service name in health checks and reflection."""

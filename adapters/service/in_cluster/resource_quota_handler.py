@@ -7,7 +7,7 @@ from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Unreadable
-from adapters.wire.resource_quota import ResourceQuotaObject, limits_of_extended_resources
+from adapters.wire.kube_policy import ResourceQuotaObject, limits_of_extended_resources
 from core.quota.amounts import NO_LIMITS
 
 

@@ -48,14 +48,14 @@ from adapters.service.in_cluster.scheduler_config import (
 )
 from adapters.service.observe.decision_log import Logger
 from adapters.stores.watch import LedgerHandler
-from adapters.wire.agent_pod import LABELS, AgentPod
+from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
+from adapters.wire.kube_policy import ResourceQuotaObject
 from adapters.wire.marked_pod import PodDecoder
 from adapters.wire.pod_group import PodGroupObject
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
-from adapters.wire.resource_quota import ResourceQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 GANG_APIS = {

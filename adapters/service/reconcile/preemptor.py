@@ -38,9 +38,9 @@ from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import NodeVictims, leaves, node_victims
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.rejected_pods import RejectedPod
-from adapters.wire.budget import Budget
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
+from adapters.wire.kube_policy import Budget
 from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import LedgerError

@@ -15,9 +15,9 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import Service
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
+from adapters.wire import body
 from adapters.wire.admission import Binding
-from adapters.wire.decode import body
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
 from adapters.wire.pod_group import PodGroupObject

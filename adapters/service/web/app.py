@@ -16,7 +16,7 @@ from adapters.service.observe.request_timer import RequestMetrics, RequestTimer
 from adapters.service.web.body_budget import BodyBudget, BudgetError, HeldBody
 from adapters.service.web.browsers import is_foreign, is_from_a_page, is_loopback
 from adapters.service.web.limits import DROP, MIB, PortLimits
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
 
 Scope = Mapping[str, object]

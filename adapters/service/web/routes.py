@@ -14,7 +14,7 @@ from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.web import views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
 from adapters.service.web.limits import MIB
-from adapters.wire.decode import body
+from adapters.wire import body
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
 

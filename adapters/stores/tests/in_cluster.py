@@ -15,7 +15,7 @@ from adapters.cluster.watch.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Store
 from adapters.stores.watch import LedgerHandler
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 
 
 class InCluster:

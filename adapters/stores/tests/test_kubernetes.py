@@ -17,7 +17,7 @@ from adapters.stores.store import Change, Conflict, StoreError
 from adapters.stores.tests.ledgers import a_ledger
 from adapters.stores.watch import LedgerHandler
 from adapters.tests.waiting import until
-from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
+from adapters.wire.records.ledger import LedgerObject, LedgerRecord
 from core.hardware.card import Level
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import AllocationState

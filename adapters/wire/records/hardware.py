@@ -14,8 +14,7 @@ import msgspec
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.allocation import Count
-from adapters.wire.records.ledger import card_of, card_record
-from adapters.wire.records.ledger_records import CardRecord
+from adapters.wire.records.ledger import CardRecord, card_of, card_record
 from core.hardware.card import Card
 from core.hardware.mig import NO_GEOMETRY
 

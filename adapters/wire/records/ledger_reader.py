@@ -15,15 +15,13 @@ from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.allocation import AllocationRecord, Count, read_allocation
 from adapters.wire.records.ledger import (
+    KeptPlaceRecord,
+    MeterRecord,
+    SummaryRecord,
     check_unique,
     decode,
     read_holds,
     read_meter,
-)
-from adapters.wire.records.ledger_records import (
-    KeptPlaceRecord,
-    MeterRecord,
-    SummaryRecord,
 )
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

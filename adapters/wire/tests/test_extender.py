@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire import extender_answer
-from adapters.wire.decode.body import BodyError
-from adapters.wire.extender import plain_names, read_preemption
-from adapters.wire.extender_answer import ALL_SCORED, MAX_SCORE
+from adapters.wire import extender
+from adapters.wire.body import BodyError
+from adapters.wire.extender import ALL_SCORED, MAX_SCORE, plain_names, read_preemption
 
 POD = {"metadata": {"name": "p"}}
 IN_FULL = {"n1": {"Pods": [{"metadata": {"uid": "a"}}], "NumPDBViolations": 1}, "n2": None}
@@ -48,9 +47,7 @@ def test_arguments_without_a_pod_are_rejected() -> None:
 def test_the_text_of_each_node_is_json(nodes: list[tuple[str, bool]]) -> None:
     texts = ['a "quoted" text', "ein längerer\n"]
 
-    found = extender_answer.node_texts(
-        [name for name, _ in nodes], texts, [one for _, one in nodes]
-    )
+    found = extender.node_texts([name for name, _ in nodes], texts, [one for _, one in nodes])
 
     assert (json.loads(found) or {}) == {name: texts[one] for name, one in nodes}
 
@@ -62,7 +59,7 @@ _SCORES = st.sampled_from((0, 0, 0, 5, MAX_SCORE))
 def test_a_node_without_a_score_has_0_and_others_have_more(scores: list[int]) -> None:
     names = [f"n{number}" for number in range(len(scores))]
 
-    found = json.loads(extender_answer.priorities(plain_names(names), np.array(scores, np.int64)))
+    found = json.loads(extender.priorities(plain_names(names), np.array(scores, np.int64)))
 
     named = {one["Host"]: one["Score"] for one in found}
     assert [named.get(name, 0) for name in names] == scores
@@ -73,7 +70,7 @@ def test_a_node_without_a_score_has_0_and_others_have_more(scores: list[int]) ->
 def test_a_long_answer_names_every_node_where_all_have_0() -> None:
     names = plain_names([f"n{number}" for number in range(ALL_SCORED + 1)])
 
-    found = json.loads(extender_answer.priorities(names, np.zeros(len(names), np.int64)))
+    found = json.loads(extender.priorities(names, np.zeros(len(names), np.int64)))
 
     assert {one["Score"] for one in found} == {0}
     assert len(found) == len(names)

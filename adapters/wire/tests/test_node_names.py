@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from adapters.wire.extender import plain_names, read_args, read_names
 
 POD = {"metadata": {"name": "p"}}

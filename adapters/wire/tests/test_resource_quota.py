@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from adapters.wire.resource_quota import ResourceQuotaObject, limits_of_extended_resources
+from adapters.wire.kube_policy import ResourceQuotaObject, limits_of_extended_resources
 
 
 def limits(text: str) -> object:

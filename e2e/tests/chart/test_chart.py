@@ -12,7 +12,7 @@ import yaml
 
 from adapters.agent import config as node_config
 from adapters.service.settings import settings as service_settings
-from adapters.wire.agent_pod import COMPONENT, LABELS
+from adapters.wire.agent_report import COMPONENT, LABELS
 from e2e.harness.cluster import chart
 from e2e.harness.cluster.api import Object
 from e2e.harness.cluster.chart import CHART, ChartError

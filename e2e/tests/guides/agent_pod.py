@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from adapters.wire.agent_pod import LABELS
+from adapters.wire.agent_report import LABELS
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.names import NAMESPACE
 from e2e.harness.node.image import NAME

@@ -31,7 +31,7 @@ from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import VALUES
 from adapters.wire.api import WatchEvent
 from adapters.wire.records.hardware import HardwareRecord
-from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
+from adapters.wire.records.ledger import LedgerObject, LedgerRecord
 
 short_delays = _short_delays
 

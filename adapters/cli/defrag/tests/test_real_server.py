@@ -18,8 +18,8 @@ from adapters.cluster.api.paths import JOBS, MOVE_PLANS, PODS, Resource
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.tests.real import Real, real
-from adapters.wire.job import JobObject
 from adapters.wire.kube import Pod, pod_ref
+from adapters.wire.kube_policy import JobObject
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep
 
 DEFINITION = Path(__file__).parents[4] / "configs/crd/moveplans.yaml"

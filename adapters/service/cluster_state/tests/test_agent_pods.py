@@ -5,7 +5,7 @@ import pytest
 
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.cluster_state.agent_pods import AgentPods
-from adapters.wire.agent_pod import AgentPod
+from adapters.wire.agent_report import AgentPod
 
 GONE = "2026-01-01T00:00:00Z"
 

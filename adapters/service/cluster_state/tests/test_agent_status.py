@@ -5,7 +5,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.stores.watch import NamedObject
 from adapters.wire.kube import Metadata
 from adapters.wire.records.hardware import NodeHardware, encode
-from adapters.wire.records.ledger_records import LedgerObject
+from adapters.wire.records.ledger import LedgerObject
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
 

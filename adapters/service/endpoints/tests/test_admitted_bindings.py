@@ -23,7 +23,7 @@ from adapters.service.tests.builders import (
     review,
     run,
 )
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
 
 

@@ -22,7 +22,7 @@ from adapters.service.tests.builders import (
     decoded,
     run,
 )
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from core.hardware.quantity import GIB, MIB
 
 

@@ -18,7 +18,7 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.stores.quotas import MemoryQuotas
-from adapters.wire.decode.body import BodyError
+from adapters.wire.body import BodyError
 from adapters.wire.volcano import PredicateStatus
 from core.durations import SECOND
 from core.hardware.quantity import GIB, MIB

@@ -16,7 +16,7 @@ from adapters.service.grpc.server import SERVICE
 from adapters.service.grpc.tests.client import Connected, on
 from adapters.service.tests.builders import a_pod, body
 from adapters.tests.waiting import until
-from adapters.wire import bounded
+from adapters.wire.body import MOST_ITEMS
 
 LONG = {
     "a message": (pb.ListCardsRequest(node="n" * (5 << 20)), ()),
@@ -205,7 +205,7 @@ def test_a_hostile_pod_gets_the_answer_that_it_gets_over_http(folder: Path, what
 def test_more_nodes_than_a_cluster_has_are_rejected(folder: Path) -> None:
     @on(folder, a_pod())
     async def _(client: Connected) -> None:
-        nodes = [""] * (bounded.MOST_ITEMS + 1)
+        nodes = [""] * (MOST_ITEMS + 1)
 
         code, text = await client.refused(client.allocate("p", *nodes))
 

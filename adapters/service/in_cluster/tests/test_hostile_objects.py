@@ -52,16 +52,16 @@ from adapters.service.tests.builders import DIALECTS, a_metax_node, a_node, a_po
 from adapters.service.web.tests.calls import call
 from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import TEXTS, VALUES
-from adapters.wire.agent_pod import LABELS, AgentPod
+from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
+from adapters.wire.kube_policy import ResourceQuotaObject
 from adapters.wire.marked_pod import MarkedPod
 from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records import ledger
 from adapters.wire.records.hardware import HardwareRecord
-from adapters.wire.records.ledger_records import LedgerObject, LedgerRecord
+from adapters.wire.records.ledger import LedgerObject, LedgerRecord
 from adapters.wire.records.quota import QuotaSpec, QuotaStatus, ShareQuotaObject
-from adapters.wire.resource_quota import ResourceQuotaObject
 from core.ledger.node_ledger import NodeLedger
 
 Object = dict[str, Any]

@@ -10,7 +10,7 @@ from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
 from adapters.stores.quotas import StoredQuota
 from adapters.wire.kube import Metadata, Unreadable
-from adapters.wire.resource_quota import ResourceQuotaObject
+from adapters.wire.kube_policy import ResourceQuotaObject
 from core.hardware.quantity import MIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota

@@ -21,8 +21,8 @@ from adapters.service.tests.builders import (
     decoded,
     read_pod,
 )
-from adapters.wire.budget import Budget, violations
 from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube_policy import Budget, violations
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation

@@ -34,8 +34,8 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.memory import MemoryTable
 from adapters.stores.store import StoreError
-from adapters.wire.budget import Budget
 from adapters.wire.kube import Pod, labels
+from adapters.wire.kube_policy import Budget
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef

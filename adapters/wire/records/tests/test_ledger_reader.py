@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire.records.ledger import LedgerRecordError, decode, encode
+from adapters.wire.records.ledger import LedgerRecord, LedgerRecordError, decode, encode
 from adapters.wire.records.ledger_reader import LedgerReader, SplitRecord
-from adapters.wire.records.ledger_records import LedgerRecord
 from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter

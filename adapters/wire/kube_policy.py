@@ -1,9 +1,16 @@
-"""Disruption budgets: which pods may not be evicted, and how many of the others.
+"""What bounds the pods of a namespace: disruption budgets, Jobs and ResourceQuotas.
 
-Source: k8s.io/api/policy/v1/types.go, k8s.io/apimachinery/pkg/apis/meta/v1/types.go (selectors).
+Budgets say which pods may not be evicted, and how many of the others. Of a Job only that is read
+which decides whether it outlives the eviction of a pod. Of a ResourceQuota only the limits are read
+that a scheduler of shares may enforce: Kubernetes counts ``requests.nvidia.com/gpu`` and the like;
+of extended resources it does not count ``limits.``, so that a scheduler has to.
+
+Source: k8s.io/api/policy/v1/types.go, k8s.io/apimachinery/pkg/apis/meta/v1/types.go (selectors),
+k8s.io/api/batch/v1/types.go, k8s.io/api/core/v1/types.go.
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -117,3 +124,85 @@ def _meets(condition: Requirement, labels: Mapping[str, str]) -> bool:
             return value is None
         case _:
             return False
+
+
+class OnExitCodes(Wire, frozen=True, gc=False):
+    """Exit codes of a container, any of ``values`` or, with ``NotIn``, any other but 0."""
+
+    container_name: str | None = None
+    operator: str = ""
+    values: tuple[Int64, ...] | None = None
+
+
+class OnPodCondition(Wire, frozen=True, gc=False):
+    """A condition of a pod."""
+
+    type: str = ""
+    status: str = "True"
+
+
+class PodFailureRule(Wire, frozen=True, gc=False):
+    """What a failed pod does to its Job."""
+
+    action: str = ""
+    on_exit_codes: OnExitCodes | None = None
+    on_pod_conditions: tuple[OnPodCondition, ...] | None = None
+
+
+class PodFailurePolicy(Wire, frozen=True, gc=False):
+    """Rules of which the first that matches counts."""
+
+    rules: tuple[PodFailureRule, ...] | None = None
+
+
+class JobSpec(Wire, frozen=True, gc=False):
+    """The spec of a Job."""
+
+    backoff_limit: Int64 | None = None
+    backoff_limit_per_index: Int64 | None = None
+    pod_failure_policy: PodFailurePolicy | None = None
+
+
+class JobStatus(Wire, frozen=True, gc=False):
+    """The status of a Job; ``failed`` is how many of its pods have failed."""
+
+    failed: Int64 = 0
+
+
+class JobObject(Wire, frozen=True, gc=False):
+    """A Job."""
+
+    metadata: Metadata = Metadata()
+    spec: JobSpec = JobSpec()
+    status: JobStatus = JobStatus()
+
+
+RESOURCE_QUOTA = "ResourceQuota"
+LIMITS_PREFIX = "limits."
+
+
+class ResourceQuotaObject(Wire, frozen=True, gc=False):
+    """A ResourceQuota; its spec is of any shape, because each cluster has some of no concern."""
+
+    metadata: Metadata = Metadata()
+    spec: Any = None
+
+
+def limits_of_extended_resources(thing: ResourceQuotaObject) -> Mapping[str, object] | None:
+    """The amounts of ``spec.hard`` by key, such as ``limits.nvidia.com/gpumem``.
+
+    Returns:
+        the amounts in any form; none where it limits no extended resource; None where the limits
+        cannot be read.
+    """
+    spec = {} if thing.spec is None else thing.spec
+    hard = spec.get("hard") if isinstance(spec, dict) else spec
+    if hard is None:
+        return {}
+    if not isinstance(hard, dict):
+        return None
+    return {
+        key: amount
+        for key, amount in hard.items()
+        if isinstance(key, str) and key.startswith(LIMITS_PREFIX) and "/" in key
+    }

@@ -1,4 +1,4 @@
-"""Parts of requests that are decoded only up to a size, because their values need more memory.
+"""Bodies of requests: decoded into the fields that are needed, or rejected with a sentence.
 
 A text of two characters can become an object of a hundred bytes: a body of 60 MB would need
 gigabytes. So a pod is decoded only if its text could be one, and the items of a list are counted
@@ -10,8 +10,6 @@ from typing import TypeVar
 
 import msgspec
 
-from adapters.wire.decode import body
-from adapters.wire.decode.body import BodyError
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, Wire
 
@@ -28,6 +26,24 @@ ABSENT = msgspec.Raw(b"null")
 T = TypeVar("T")
 
 _POD = Decoder(Pod)
+
+
+class BodyError(ValueError):
+    """A body that cannot be used; the text says what is wrong with it."""
+
+
+def read(body: bytes, decoder: Decoder[T]) -> T:
+    """The value of a body.
+
+    Raises:
+        BodyError: it is no JSON in UTF-8, is cut off, or a field has the wrong type.
+    """
+    if not body:
+        raise BodyError("the body is empty")
+    try:
+        return decoder.decode(body)
+    except UnreadableError as error:
+        raise BodyError(f"the body cannot be read: {error}") from error
 
 
 class _Counter:
@@ -54,14 +70,14 @@ class Item(Wire, frozen=True, gc=False):
         _count()
 
 
-def read(content: bytes, decoder: Decoder[T]) -> T:
+def read_lists(content: bytes, decoder: Decoder[T]) -> T:
     """The value of a body that has lists of ``Item``.
 
     Raises:
-        BodyError: as ``body.read``, or there are more than ``MOST_ITEMS`` of them.
+        BodyError: as ``read``, or there are more than ``MOST_ITEMS`` of them.
     """
     _counter.left = MOST_ITEMS
-    return body.read(content, decoder)
+    return read(content, decoder)
 
 
 def read_pod(text: msgspec.Raw, where: str) -> Pod | None:

@@ -5,8 +5,8 @@ import json
 import msgspec
 import pytest
 
-from adapters.wire.budget import Budget, violations
 from adapters.wire.kube import Metadata, Pod
+from adapters.wire.kube_policy import Budget, violations
 
 
 def a_budget(

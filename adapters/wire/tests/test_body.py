@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from adapters.wire import bounded, extender, volcano
-from adapters.wire.decode.body import BodyError
+from adapters.wire import body, extender, volcano
+from adapters.wire.body import BodyError
 
 MIB = 1 << 20
 LONG = 8 * MIB
@@ -84,7 +84,7 @@ def test_a_request_may_have_as_many_items_as_the_largest_clusters() -> None:
     assert isinstance(args, extender.ExtenderArgs)
     assert args.names.names == ("n",) * 100_001
     assert len(args.encoded_nodes()) == 100_001
-    assert bounded.MOST_ITEMS > 100_001
+    assert body.MOST_ITEMS > 100_001
 
 
 def test_the_items_of_each_request_are_counted_alone() -> None:
