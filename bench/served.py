@@ -51,7 +51,14 @@ async def composed(ledgers: list[NodeLedger], table: LocalCluster) -> Service:
     for ledger in ledgers:
         await store.write(ledger, None)
     journal = StructuredDecisionLog(logger("error", "json"), metrics)
-    ports = Ports(store, table, table, table, SystemClock(), journal)
+    ports = Ports(
+        store=store,
+        binder=table,
+        pods=table,
+        events=table,
+        clock=SystemClock(),
+        decision_log=journal,
+    )
     service = Service(dialects({}, Defaults()), ports)
     service.ledgers.load(await store.load())
     service.readiness.mark_synced("ledgers")
@@ -102,7 +109,9 @@ async def serve(nodes: int, folder: Path) -> None:
     table = CountingCluster([] if nodes else [small(number) for number in range(PODS)])
     settings = Settings(listen="127.0.0.1:0", log=Log(level="error"))
     log = logger("error", "json")
-    runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
+    runtime = ServiceRuntime(
+        settings, {}, store, Cluster(binder=table, pods=table, events=table), log
+    )
     await runtime.load()
 
     async def counted(_: Call) -> Answer:

@@ -56,7 +56,7 @@ async def _load(address: str) -> tuple[float, float]:
 
         store, table = KubernetesStore(client, follow), LocalCluster()
         settings = Settings(log=Log(level="error"))
-        cluster = Cluster(table, table, table)
+        cluster = Cluster(binder=table, pods=table, events=table)
         runtime = ServiceRuntime(settings, {}, store, cluster, logger("error", "json"))
         await client.find("/version")
         used = process_time()

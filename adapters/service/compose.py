@@ -98,9 +98,9 @@ async def without_cluster(
     )
     quotas = MemoryQuotas(tuple(inventory.quotas))
     cluster = Cluster(
-        table,
-        table,
-        table,
+        binder=table,
+        pods=table,
+        events=table,
         quotas=quotas,
         unbound=table.unbound,
         objects=table,

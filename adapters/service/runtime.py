@@ -18,11 +18,7 @@ from adapters.service.decide.ports import (
     ClusterObjects,
     EndedPods,
     EventEmitter,
-    GangSource,
-    NoBudgets,
     NodeLocks,
-    NoEndedPods,
-    NoLocks,
     NoObjects,
     PodReader,
     Ports,
@@ -57,7 +53,7 @@ BATCH = 64
 """Changes of ledgers that are applied before the event loop gets its turn."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
     """The service's ports to a cluster.
 
@@ -65,8 +61,8 @@ class Cluster:
         binder: binds pods.
         pods: reads pods.
         events: emits Events.
-        locks: locks nodes for device plugins that need it.
-        budgets: reads the PodDisruptionBudgets of preemption victims.
+        locks: locks nodes for device plugins that need it; None where none does.
+        budgets: reads the PodDisruptionBudgets of preemption victims; None where there are none.
         quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
         objects: nodes and bound pods, for people.
@@ -79,14 +75,14 @@ class Cluster:
     binder: Binder
     pods: PodReader
     events: EventEmitter
-    locks: NodeLocks = field(default_factory=NoLocks)
-    budgets: BudgetReader = field(default_factory=NoBudgets)
+    locks: NodeLocks | None = None
+    budgets: BudgetReader | None = None
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
     objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AskAgents | None = None
-    gangs: GangSource = field(default_factory=GangCache)
-    ended: EndedPods = field(default_factory=NoEndedPods)
+    gangs: GangCache = field(default_factory=GangCache)
+    ended: EndedPods | None = None
     plans: PlanSource | None = None
 
 
@@ -144,18 +140,18 @@ class ServiceRuntime:
             lambda: started,
         )
         ports = Ports(
-            store,
-            cluster.binder,
-            cluster.pods,
-            cluster.events,
-            clock,
-            self.decision_log,
-            cluster.locks,
-            cluster.budgets,
-            cluster.quotas,
-            cluster.gangs,
-            cluster.ended,
-            cluster.objects,
+            store=store,
+            binder=cluster.binder,
+            pods=cluster.pods,
+            events=cluster.events,
+            clock=clock,
+            decision_log=self.decision_log,
+            locks=cluster.locks,
+            budgets=cluster.budgets,
+            quotas=cluster.quotas,
+            gangs=cluster.gangs,
+            ended=cluster.ended,
+            objects=cluster.objects,
         )
         self.service = Service(
             self._dialects(settings),

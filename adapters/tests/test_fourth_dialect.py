@@ -54,7 +54,9 @@ def _acme() -> Iterator[None]:
 async def a_service(table: LocalCluster) -> App:
     settings = service_settings.read(None, {"DRAGOMAN_STORE": "memory"})
     log, store = logger("error", "json"), open_store("memory")
-    runtime = ServiceRuntime(settings, {}, store, Cluster(table, table, table), log)
+    runtime = ServiceRuntime(
+        settings, {}, store, Cluster(binder=table, pods=table, events=table), log
+    )
     node, problems = read_node(KUBE, None, runtime.service.pod_requests.dialects)
     assert problems == ()
     await seed([NodeLedger.of(node)], store)

@@ -20,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
-from adapters.accounting.gang_cache import Gang
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.gang_members import (
     KINDS,
     NONE,
@@ -51,7 +51,7 @@ from adapters.service.decide.gang_state import (
     resting,
     unheld,
 )
-from adapters.service.decide.ports import Clock, GangSource
+from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod
@@ -94,7 +94,7 @@ class Gangs:
         committer: Committer,
         pod_requests: PodRequestCache,
         clock: Clock,
-        source: GangSource,
+        source: GangCache,
         quotas: Quotas,
     ) -> None:
         self._ledgers = ledgers

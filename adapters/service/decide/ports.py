@@ -1,11 +1,11 @@
 """The service's interfaces to the world: protocols that the composition root implements."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
-from adapters.accounting.gang_cache import DisruptedTogether, Gang, GangCache
+from adapters.accounting.gang_cache import GangCache
 from adapters.stores.quotas import MemoryQuotas, QuotaStore
 from adapters.stores.store import Store
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
@@ -150,22 +150,6 @@ class NodeLocks(Protocol):
         ...
 
 
-class NoLocks:
-    """Implements ``NodeLocks`` for clusters without such device plugins."""
-
-    async def acquire(
-        self,
-        pod: Pod,  # noqa: ARG002
-        node: str,  # noqa: ARG002
-        needed: Callable[[KubeNode], bool],  # noqa: ARG002
-    ) -> bool:
-        """There is nothing to lock."""
-        return False
-
-    async def release(self, pod: Pod, node: str) -> None:
-        """There is nothing to unlock."""
-
-
 class ClusterObjects(Protocol):
     """What an answer about a pod states beside the ledgers: it decides nothing."""
 
@@ -223,39 +207,6 @@ class BudgetReader(Protocol):
         ...
 
 
-class NoBudgets:
-    """Implements ``BudgetReader`` for clusters without budgets."""
-
-    async def all(self) -> Sequence[Budget]:
-        """Return no budget."""
-        return ()
-
-
-class GangSource(Protocol):
-    """The gangs of the cluster, as the watches report them."""
-
-    @property
-    def revision(self) -> int:
-        """Number of changes to any gang."""
-        ...
-
-    def gang(self, pod: Pod) -> Gang | None:
-        """Return the gang of a pod with all its pods; None where it may be bound alone."""
-        ...
-
-    def unbound(self, namespace: str) -> Iterator[Pod]:
-        """Return the pods of a namespace that name a gang and are not bound."""
-        ...
-
-    def disrupted_with(self, uid: str) -> DisruptedTogether | None:
-        """Return the pods that are evicted with a pod, itself included; None where it goes alone.
-
-        Args:
-            uid: of the pod.
-        """
-        ...
-
-
 class EndedPods(Protocol):
     """Pods whose end is known before their cards are free in the ledger."""
 
@@ -271,14 +222,6 @@ class EndedPods(Protocol):
             OSError: no answer arrived.
         """
         ...
-
-
-class NoEndedPods:
-    """Implements ``EndedPods`` where only the leader finds out."""
-
-    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:  # noqa: ARG002
-        """Return none."""
-        return ()
 
 
 class EventEmitter(Protocol):
@@ -381,9 +324,25 @@ class DecisionLog(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Ports:
-    """All interfaces of the service to the world."""
+    """All interfaces of the service to the world.
+
+    Attributes:
+        store: of the ledgers.
+        binder: binds pods.
+        pods: reads pods.
+        events: emits Events.
+        clock: the time.
+        decision_log: where decisions are recorded.
+        locks: of nodes, for device plugins that need them; None where no plugin does.
+        budgets: reads the PodDisruptionBudgets of victims; None where there are none.
+        quotas: of all namespaces.
+        gangs: pods that are bound together.
+        ended: pods that have ended, before the leader has released their cards; None where the
+            leader alone finds out.
+        objects: nodes and bound pods, for people.
+    """
 
     store: Store
     binder: Binder
@@ -391,9 +350,25 @@ class Ports:
     events: EventEmitter
     clock: Clock
     decision_log: DecisionLog
-    locks: NodeLocks = field(default_factory=NoLocks)
-    budgets: BudgetReader = field(default_factory=NoBudgets)
+    locks: NodeLocks | None = None
+    budgets: BudgetReader | None = None
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
-    gangs: GangSource = field(default_factory=GangCache)
-    ended: EndedPods = field(default_factory=NoEndedPods)
+    gangs: GangCache = field(default_factory=GangCache)
+    ended: EndedPods | None = None
     objects: ClusterObjects = field(default_factory=NoObjects)
+
+    async def all_budgets(self) -> Sequence[Budget]:
+        """Return all disruption budgets of the cluster.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        return () if self.budgets is None else await self.budgets.all()
+
+    async def ended_among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        """Return the allocations of a node whose pods are gone for good, as far as that is known.
+
+        Raises:
+            OSError: no answer arrived.
+        """
+        return () if self.ended is None else await self.ended.among(ledger)

@@ -77,7 +77,7 @@ async def choose(
         that is not on the node.
     """
     try:
-        budgets: Sequence[Budget] | None = await service.ports.budgets.all()
+        budgets: Sequence[Budget] | None = await service.ports.all_budgets()
     except OSError:
         budgets = None
     chosen: dict[str, Proposal] = {}
@@ -235,7 +235,7 @@ async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
     Raises:
         OSError: the API server did not confirm that a pod has ended.
     """
-    leaving = [each.uid for each in await service.ports.ended.among(ledger)]
+    leaving = [each.uid for each in await service.ports.ended_among(ledger)]
     latest = service.ports.clock.wall() - LATE
     for allocation in ledger.allocations.values():
         if allocation.release_by is not None and latest < allocation.release_by * SECOND:

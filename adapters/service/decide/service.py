@@ -249,15 +249,16 @@ class Service:
             OSError: the store or the cluster did not answer.
         """
         needed = partial(pod_request.dialect.needs_node_lock, pod_request.request)
-        locked = await self.ports.locks.acquire(pod_request.pod, node, needed)
+        locks = self.ports.locks
+        locked = locks is not None and await locks.acquire(pod_request.pod, node, needed)
         try:
             committed = await self.committer.commit(pod_request, node, choice)
         except (LedgerContended, OSError):
             if locked:
-                await self.ports.locks.release(pod_request.pod, node)
+                await self._unlock(pod_request.pod, node)
             raise
         if locked and isinstance(committed, Reason):
-            await self.ports.locks.release(pod_request.pod, node)
+            await self._unlock(pod_request.pod, node)
             locked = False
         return committed, locked
 
@@ -306,7 +307,7 @@ class Service:
             elif error.definite:
                 self.gangs.not_bound(pod_request, node, committed)
             if error.definite and locked:
-                await self.ports.locks.release(pod, node)
+                await self._unlock(pod, node)
             raise
         finally:
             self._binding.pop(uid, None)
@@ -361,7 +362,7 @@ class Service:
         stored = self.ledgers.stored(node)
         if stored is None:
             return 0
-        ended = await self.ports.ended.among(stored.ledger)
+        ended = await self.ports.ended_among(stored.ledger)
         return sum(await gather(*(self.committer.release(each.uid, node) for each in ended)))
 
     def forget(self, uid: str) -> None:
@@ -400,6 +401,10 @@ class Service:
     async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:
         binder, pods = self.ports.binder, self.ports.pods
         await binding.bind(binder, pods, pod_ref(pod), node, result, version)
+
+    async def _unlock(self, pod: Pod, node: str) -> None:
+        if self.ports.locks is not None:
+            await self.ports.locks.release(pod, node)
 
     async def _release_unbound(self, pod_request: PodRequest, node: str, attempt: int) -> None:
         """Release after a rejected Binding; what cannot be released now, the reconciler will."""

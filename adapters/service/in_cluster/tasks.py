@@ -24,7 +24,7 @@ from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide.ports import NodeLocks, NoLocks
+from adapters.service.decide.ports import NodeLocks
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.in_cluster.access import check_served, credentials
@@ -130,18 +130,18 @@ class InCluster:
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
         return Cluster(
-            ClusterBinder(BindingClient(self._client)),
-            ClusterPods(self._pods, self._cache),
-            ClusterEvents(self._events),
-            self._node_locks(),
-            BudgetClient(self._client),
-            self._quotas,
-            self._cache.unbound,
-            ClusterView(self._cache),
-            self._agents.ask,
-            self._gangs,
-            ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
-            None if self._plans is None else self._plans.list,
+            binder=ClusterBinder(BindingClient(self._client)),
+            pods=ClusterPods(self._pods, self._cache),
+            events=ClusterEvents(self._events),
+            locks=self._node_locks(),
+            budgets=BudgetClient(self._client),
+            quotas=self._quotas,
+            unbound=self._cache.unbound,
+            objects=ClusterView(self._cache),
+            agents=self._agents.ask,
+            gangs=self._gangs,
+            ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
+            plans=None if self._plans is None else self._plans.list,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -235,11 +235,11 @@ class InCluster:
         await self.store.close()
         await self._client.close()
 
-    def _node_locks(self) -> NodeLocks:
+    def _node_locks(self) -> NodeLocks | None:
         # A published dialect has no device plugin on the nodes that could release the lock.
         published = filter(None, map(registry.named, self._settings.publish))
         if self._settings.node_lock == "never" or any(info.uses_node_lock for info in published):
-            return NoLocks()
+            return None
         locks = NodeLockClient(self._nodes, self._pods)
         return ClusterNodeLocks(locks, self._cache, self._warning("node_lock.release_failed"))
 

@@ -251,7 +251,7 @@ class Preemptor:
         if not candidates:
             return
         try:
-            budgets = await self._service.ports.budgets.all()
+            budgets = await self._service.ports.all_budgets()
         except OSError:
             return
         for rejected in candidates:
@@ -462,7 +462,7 @@ class Preemptor:
         ledger = service.ledgers.ledger(node)
         if ledger is None:
             return False
-        ended = await service.ports.ended.among(ledger)
+        ended = await service.ports.ended_among(ledger)
         after = ledger.release(*(each.uid for each in ended))
         if not isinstance(fit(attempt.pod.request, after), Placement):
             self._reserve(attempt)

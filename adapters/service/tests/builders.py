@@ -18,11 +18,7 @@ from adapters.service.decide.ports import (
     BudgetReader,
     DecisionRecord,
     EndedPods,
-    GangSource,
-    NoBudgets,
     NodeLocks,
-    NoEndedPods,
-    NoLocks,
     Ports,
 )
 from adapters.service.decide.service import Service
@@ -281,7 +277,7 @@ async def a_service(
     budgets: BudgetReader | None = None,
     quotas: MemoryQuotas | None = None,
     mirrored: Collection[str] = (),
-    gangs: GangSource | None = None,
+    gangs: GangCache | None = None,
     ended: EndedPods | None = None,
 ) -> Bench:
     store, clock, journal = CountingStore(), FakeClock(), RecordingDecisionLog()
@@ -291,18 +287,18 @@ async def a_service(
         assert not problems
         await MemoryStore.write(store, NodeLedger.of(node), None)
     ports = Ports(
-        store,
-        cluster,
-        cluster,
-        cluster,
-        clock,
-        journal,
-        locks or NoLocks(),
-        budgets or NoBudgets(),
-        quotas or MemoryQuotas(),
-        gangs or GangCache(),
-        ended or NoEndedPods(),
-        cluster,
+        store=store,
+        binder=cluster,
+        pods=cluster,
+        events=cluster,
+        clock=clock,
+        decision_log=journal,
+        locks=locks,
+        budgets=budgets,
+        quotas=quotas or MemoryQuotas(),
+        gangs=gangs or GangCache(),
+        ended=ended,
+        objects=cluster,
     )
     bench = Bench(Service(DIALECTS, ports, mirrored=mirrored), store, cluster, clock, journal)
     await bench.sync()

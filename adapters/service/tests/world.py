@@ -304,7 +304,16 @@ class Life:
         self.look()
         quotas = GatedQuotas(self)
         self.service = Service(
-            DIALECTS, Ports(self, GatedBinder(self), self, self, self, self, quotas=quotas)
+            DIALECTS,
+            Ports(
+                store=self,
+                binder=GatedBinder(self),
+                pods=self,
+                events=self,
+                clock=self,
+                decision_log=self,
+                quotas=quotas,
+            ),
         )
         for each in world.quotas.all():
             self.service.quotas.put(each)

@@ -2,11 +2,11 @@
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
-from adapters.accounting.gang_cache import Gang
+from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.dialects.dialect import Dialect
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.ports import ClusterObjects, GangSource
+from adapters.service.decide.ports import ClusterObjects
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
@@ -23,7 +23,7 @@ class ServiceFacts:
         pod_requests: PodRequestCache,
         feasibility: Feasibility,
         objects: ClusterObjects,
-        gangs: GangSource,
+        gangs: GangCache,
     ) -> None:
         self._pod_requests = pod_requests
         self._feasibility = feasibility

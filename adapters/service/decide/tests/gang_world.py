@@ -127,7 +127,15 @@ class Replica:
         self.gangs = GangCache()
         log = RecordingDecisionLog()
         cluster = world.cluster
-        ports = Ports(self.store, cluster, cluster, cluster, world.clock, log, gangs=self.gangs)
+        ports = Ports(
+            store=self.store,
+            binder=cluster,
+            pods=cluster,
+            events=cluster,
+            clock=world.clock,
+            decision_log=log,
+            gangs=self.gangs,
+        )
         self.service = Service(DIALECTS, ports)
         self.service.readiness.mark_synced("ledgers")
         self.kube = KubeExtender(self.service)

@@ -12,7 +12,7 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.service.decide import gangs
 from adapters.service.decide.gang_state import ROUNDS
 from adapters.service.decide.gangs import FRESH
-from adapters.service.decide.ports import BindError, NodeLocked, NoLocks
+from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.decide.tests.test_gangs import GANG, LARGE, Lab, lab, member, since
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.tests.builders import Json, a_node, a_pod, a_service, read_pod, run
@@ -302,7 +302,7 @@ def test_a_gang_of_too_many_kinds_of_requests_is_not_planned(
     )
 
 
-class SlowPlugin(NoLocks):
+class SlowPlugin:
     """The lock of a node whose device plugin has not served a pod yet."""
 
     async def acquire(
@@ -312,6 +312,9 @@ class SlowPlugin(NoLocks):
         needed: Callable[[KubeNode], bool],  # noqa: ARG002
     ) -> bool:
         raise NodeLocked(f"{node} is locked")
+
+    async def release(self, pod: Pod, node: str) -> None:
+        """There is nothing to unlock."""
 
 
 @pytest.mark.parametrize("last", [False, True])

@@ -190,7 +190,7 @@ def test_a_group_that_is_only_disrupted_as_a_whole_is_named_as_a_whole() -> None
 def test_a_single_pod_goes_rather_than_a_group() -> None:
     async def work() -> Mapping[str, Json]:
         bench = await with_a_group("a", "b")
-        bench.service.ports.gangs.drop("uid-a")  # type: ignore[attr-defined]
+        bench.service.ports.gangs.drop("uid-a")
         return await chosen(bench)
 
     assert uids(run(work())["n1"]) == ["uid-b"]

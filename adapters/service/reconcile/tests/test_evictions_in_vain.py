@@ -179,7 +179,9 @@ def test_nothing_is_evicted_on_a_node_where_no_answer_says_whether_a_pod_has_end
         async def among(ledger: NodeLedger) -> list[Allocation]:
             raise StoreError(f"no answer about {ledger.node.name}")
 
-        rig.bench.service.ports.ended.among = among  # type: ignore[method-assign]
+        ended = rig.bench.service.ports.ended
+        assert ended is not None
+        ended.among = among  # type: ignore[method-assign]
         await rig.preemptor.round()
 
         assert rig.evictor.evicted == []

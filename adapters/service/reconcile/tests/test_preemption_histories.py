@@ -99,12 +99,12 @@ class Replica:
         ended.cluster = self.cluster = world.cluster
         evictor = WatchedEvictor(world)
         ports = Ports(
-            self.store,
-            world.cluster,
-            world.cluster,
-            world.cluster,
-            world.clock,
-            RecordingDecisionLog(),
+            store=self.store,
+            binder=world.cluster,
+            pods=world.cluster,
+            events=world.cluster,
+            clock=world.clock,
+            decision_log=RecordingDecisionLog(),
             budgets=Budgets([PROTECTED]),
             gangs=GangCache(),
             ended=ended,

@@ -71,7 +71,14 @@ class Replica:
         cluster, clock = world.cluster, world.clock
         log = RecordingDecisionLog()
         ports = Ports(
-            self.store, cluster, cluster, cluster, clock, log, ended=ended, objects=cluster
+            store=self.store,
+            binder=cluster,
+            pods=cluster,
+            events=cluster,
+            clock=clock,
+            decision_log=log,
+            ended=ended,
+            objects=cluster,
         )
         self.service = Service(DIALECTS, ports)
         self.service.readiness.mark_synced("ledgers")
