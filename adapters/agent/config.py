@@ -10,7 +10,7 @@ import msgspec
 import yaml
 
 from adapters.agent.injection.profiles import PROFILES, HamiCore, Preload, VendorProfile
-from adapters.agent.kubelet.checkpoint import CHECKPOINT
+from adapters.agent.kubelet import CHECKPOINT
 from adapters.agent.nri.model import Mount
 from adapters.dialects import registry
 from adapters.wire.decode.decoder import UnreadableError, convert

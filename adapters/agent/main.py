@@ -19,10 +19,9 @@ from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.health import APPLICATION_XIDS, Health, XidListener
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
-from adapters.agent.hardware.model import Hardware, HardwareSource
+from adapters.agent.hardware.model import Hardware, HardwareSource, HardwareWatcher
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
-from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
 from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import none_assigned
@@ -32,8 +31,7 @@ from adapters.agent.hook.reporter import ContainerReporter, EmitEvent, without_c
 from adapters.agent.injection.adjustment import EquipmentSource
 from adapters.agent.injection.cache_dirs import CacheCleaner
 from adapters.agent.injection.profiles import cache_root
-from adapters.agent.kubelet.checkpoint import KubeletAssignments
-from adapters.agent.kubelet.devices import KubeletDevices
+from adapters.agent.kubelet import KubeletAssignments, KubeletDevices
 from adapters.agent.log import log_event
 from adapters.agent.metrics.collect import MetricsCollector
 from adapters.agent.metrics.server import MetricsServer

@@ -11,8 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from adapters.agent.config import AgentConfig, profiles
-from adapters.agent.kubelet.checkpoint import MAX_FILE, CheckpointError
-from adapters.agent.kubelet.checkpoint import read as read_checkpoint
+from adapters.agent.kubelet import MAX_FILE, CheckpointError, read_checkpoint
 from e2e.gpu.reading import Reading
 
 _LISTENS = "00010000"

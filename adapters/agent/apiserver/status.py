@@ -15,8 +15,7 @@ import msgspec
 from adapters.agent.apiserver.api import ApiError, send
 from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.agent.apiserver.ledger import COLLECTION, FAILURES
-from adapters.agent.hardware.model import Hardware
-from adapters.agent.hardware.watcher import HardwareWatcher
+from adapters.agent.hardware.model import Hardware, HardwareWatcher
 from adapters.agent.log import log_event
 from adapters.dialects import registry
 from adapters.wire.records.hardware import (

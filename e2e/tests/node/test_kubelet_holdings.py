@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from adapters.agent.hook.facts import VISIBLE_DEVICES
-from adapters.agent.kubelet.checkpoint import CHECKPOINT, read
+from adapters.agent.kubelet import CHECKPOINT, read_checkpoint
 from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held
 from e2e.harness.names import LEDGERS
@@ -161,7 +161,7 @@ def test_pods_of_the_device_plugin_hold_the_cards_that_they_see_and_no_others(
     after = place.run_pod("after", 1, 1)
     within(60, lambda: len(taken(place, "after")) == 2)
 
-    assert {one.pod for one in read(place.checkpoint())} == {before, after}
+    assert {one.pod for one in read_checkpoint(place.checkpoint())} == {before, after}
     assert taken(place, "before") == {"c0": place.seen("before", "c0")}
     assert taken(place, "after") == {name: place.seen("after", name) for name in ("c0", "c1")}
     assert held(place.plane, "real")["before"]["dialect"] == "kubelet"

@@ -17,10 +17,9 @@ from hypothesis.stateful import (
 
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
-from adapters.agent.hardware.model import Hardware, Instance
+from adapters.agent.hardware.model import Hardware, HardwareWatcher, Instance
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
-from adapters.agent.hardware.watcher import HardwareWatcher
 from adapters.agent.injection.adjustment import EquipmentSource
 from adapters.agent.injection.profiles import PROFILES
 from adapters.agent.tests.stand_in import begin, nvml

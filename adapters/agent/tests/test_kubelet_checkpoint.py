@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.kubelet import checkpoint
-from adapters.agent.kubelet.checkpoint import CheckpointError, DeviceAssignment, read
+from adapters.agent import kubelet
+from adapters.agent.kubelet import CheckpointError, DeviceAssignment, read_checkpoint
 from adapters.agent.nri.protobuf import message, text
 
 # As the kubelet 1.37.1 wrote it in e2e/tests/node/test_kubelet_holdings.py, two of three entries.
@@ -41,20 +41,24 @@ def file(*rows: object) -> bytes:
 def test_a_file_of_the_kubelet_is_decoded() -> None:
     resource = "nvidia.com/gpu"
     first, second = "8e659c75-f01d-476a-b0b0-8292e48a94d4", "1466ce8e-f087-4310-995d-851d4eb429b3"
-    assert read(WRITTEN) == (
+    assert read_checkpoint(WRITTEN) == (
         DeviceAssignment(first, "c0", resource, ("GPU-1",), ("GPU-1",)),
         DeviceAssignment(second, "c1", resource, ("GPU-2",), ("GPU-2",)),
     )
 
 
 def test_a_device_that_is_near_to_several_numa_nodes_is_one_device() -> None:
-    (found,) = read(file(row(DeviceIDs={"0": ["GPU-1", "GPU-0"], "1": ["GPU-1"], "2": None})))
+    (found,) = read_checkpoint(
+        file(row(DeviceIDs={"0": ["GPU-1", "GPU-0"], "1": ["GPU-1"], "2": None}))
+    )
 
     assert found.devices == ("GPU-0", "GPU-1")
 
 
 def test_visible_devices_are_split_into_items() -> None:
-    (found,) = read(file(row(AllocResp=answer(OTHER="x", NVIDIA_VISIBLE_DEVICES=" 1, 0,"))))
+    (found,) = read_checkpoint(
+        file(row(AllocResp=answer(OTHER="x", NVIDIA_VISIBLE_DEVICES=" 1, 0,")))
+    )
 
     assert found.visible == ("1", "0")
 
@@ -64,7 +68,7 @@ def test_visible_devices_are_split_into_items() -> None:
     [b'{"Data":{"PodDeviceEntries":null,"RegisteredDevices":{}},"Checksum":0}', file()],
 )
 def test_a_file_without_assignments_is_valid(data: bytes) -> None:
-    assert read(data) == ()
+    assert read_checkpoint(data) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,20 +91,20 @@ def test_a_file_without_assignments_is_valid(data: bytes) -> None:
 )
 def test_a_file_with_any_invalid_part_is_rejected(bad: bytes) -> None:
     with pytest.raises(CheckpointError, match="invalid kubelet checkpoint"):
-        read(bad)
+        read_checkpoint(bad)
 
 
 def test_a_file_that_is_too_large_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(checkpoint, "MAX_FILE", len(WRITTEN) - 1)
+    monkeypatch.setattr(kubelet, "MAX_FILE", len(WRITTEN) - 1)
 
     with pytest.raises(CheckpointError, match="more than"):
-        read(WRITTEN)
+        read_checkpoint(WRITTEN)
 
 
 @given(st.one_of(st.binary(), st.binary().map(lambda raw: file(row(AllocResp=_base64(raw))))))
 def test_garbage_gives_assignments_or_checkpoint_error_and_nothing_else(data: bytes) -> None:
     try:
-        found = read(data)
+        found = read_checkpoint(data)
     except CheckpointError:
         return
     assert all(one.pod for one in found)

@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from adapters.agent.hook.facts import LIST_FOLDER, GivenDevices
-from adapters.agent.kubelet.checkpoint import KubeletAssignments
-from adapters.agent.kubelet.tests.test_checkpoint import answer, file, row
+from adapters.agent.kubelet import KubeletAssignments
+from adapters.agent.tests.test_kubelet_checkpoint import answer, file, row
 
 
 def test_a_changed_file_is_read_again_and_an_unchanged_one_is_not(tmp_path: Path) -> None:

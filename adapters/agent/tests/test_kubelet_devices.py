@@ -8,12 +8,10 @@ from hypothesis import strategies as st
 
 from adapters.agent.apiserver.status import NodeStatusSource, SharingConfig
 from adapters.agent.grants import LedgerGrants
-from adapters.agent.hardware.model import Hardware, Instance
-from adapters.agent.hardware.watcher import HardwareWatcher
-from adapters.agent.kubelet.checkpoint import DeviceAssignment, KubeletAssignments
-from adapters.agent.kubelet.devices import KubeletDevices, holdings
-from adapters.agent.kubelet.tests.test_checkpoint import file, row
+from adapters.agent.hardware.model import Hardware, HardwareWatcher, Instance
+from adapters.agent.kubelet import DeviceAssignment, KubeletAssignments, KubeletDevices, holdings
 from adapters.agent.tests.builders import card, ledger
+from adapters.agent.tests.test_kubelet_checkpoint import file, row
 from adapters.tests.waiting import until
 from adapters.wire.records.hardware import DeviceHolding
 from core.hardware.mig import MigKey

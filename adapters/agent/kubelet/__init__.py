@@ -1,1 +1,0 @@
-"""Which devices the kubelet assigned, read from its checkpoint file."""
