@@ -8,7 +8,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 
 from e2e.testbed.cache import NotBuiltError
 
@@ -17,6 +17,8 @@ from e2e.testbed.cache import NotBuiltError
 settings.register_profile("dev", max_examples=100, deadline=None)
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("fuzz", max_examples=100_000, deadline=None)
+# Nothing is drawn: with it make unit names the branches that only random draws reach.
+settings.register_profile("fixed", phases=[Phase.explicit], deadline=None)
 settings.load_profile(
     os.environ.get("HYPOTHESIS_PROFILE") or ("ci" if "CI" in os.environ else "dev")
 )

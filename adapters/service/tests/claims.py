@@ -1,11 +1,15 @@
 """ResourceClaims whose scheduler has allocated devices, and the reviews of their status."""
 
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from adapters.service.tests.builders import body
+from adapters.accounting.claim_cache import ClaimCache
+from adapters.dialects.dra.tests.builders import a_card_device, a_slice
+from adapters.service.endpoints.claim_admission import ClaimAdmission
+from adapters.service.tests.builders import Bench, body, run
 from adapters.wire.dra import (
     CelSelector,
     DeviceClass,
@@ -13,8 +17,10 @@ from adapters.wire.dra import (
     DeviceSelector,
     DeviceTaintRule,
     ResourceClaim,
+    ResourceSlice,
 )
 from adapters.wire.kube import Metadata
+from core.ledger.node_ledger import NodeLedger
 from core.requests.pod_ref import PodRef
 
 CLASS = DeviceClass(
@@ -102,3 +108,40 @@ def claim_review(claim: Any, old: Any = None, verb: str = "UPDATE", *, dry: bool
     return body(
         {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     )
+
+
+def slice_of(node: str, *devices: dict[str, object]) -> ResourceSlice:
+    """A node's slice; without devices, that of two cards of 8 GiB, as ``a_node`` has them."""
+    cards = (a_card_device(f"gpu-{i}", f"GPU-{node}-{i}", "8Gi") for i in range(2))
+    made = a_slice(*(devices or cards))
+    metadata = made.metadata.__replace__(name=node)
+    return made.__replace__(metadata=metadata, spec=made.spec.__replace__(node_name=node))
+
+
+class ClaimBench:
+    """A service that is asked about claims of some slices, and an API server that has them.
+
+    Attributes:
+        live: what the API server has.
+    """
+
+    def __init__(
+        self, bench: Bench, *slices: ResourceSlice, live: LiveClaims | None = None
+    ) -> None:
+        self.bench = bench
+        self.live = live or AskedClaims()
+        self.catalog = ClaimCache(lambda _: None)
+        for each in slices:
+            self.catalog.put_slice(each)
+        self.catalog.put_class(CLASS)
+        self.endpoint = ClaimAdmission(bench.service, self.catalog, self.live)
+
+    def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
+        """The answer, as the API server gets it."""
+        review = claim_review(claim, old, verb, dry=dry)
+        return json.loads(run(self.endpoint.statuses(review)))["response"]
+
+    def ledger(self, node: str = "n1") -> NodeLedger:
+        stored = run(self.bench.store.read(node))
+        assert stored is not None
+        return stored.ledger

@@ -7,14 +7,18 @@ from typing import Any
 
 import pytest
 
-from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
 from adapters.service.decide.ports import Outcome
 from adapters.service.decide.service import MAX_AGE
 from adapters.service.decide.state.readiness import NotReady
-from adapters.service.endpoints.claim_admission import ClaimAdmission
-from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
-from adapters.service.tests.claims import CLASS, AskedClaims, a_claim, asking, bare, claim_review
+from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
+from adapters.service.tests.claims import (
+    ClaimBench,
+    a_claim,
+    asking,
+    bare,
+    slice_of,
+)
 from adapters.wire.dra import ResourceSlice
 from core.feasibility.fit import fit
 from core.hardware.quantity import GIB
@@ -22,30 +26,17 @@ from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 
 CARDS = ("GPU-n1-0", "GPU-n1-1")
-NVIDIA = a_slice(*(a_card_device(f"gpu-{i}", CARDS[i], "8Gi") for i in range(2)))
-SLICE = NVIDIA.__replace__(spec=NVIDIA.spec.__replace__(node_name="n1"))
+SLICE = slice_of("n1")
 
 
-class Rig:
+class Rig(ClaimBench):
     def __init__(self, *slices: ResourceSlice, cards: int = 2) -> None:
-        self.bench: Bench = run(a_service(a_node("n1", cards), a_node("n2")))
-        self.catalog = ClaimCache(lambda _: None)
-        for each in slices or (SLICE,):
-            self.catalog.put_slice(each)
-        self.catalog.put_class(CLASS)
-        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, AskedClaims())
-
-    def ask(self, claim: Any, old: Any = None, *, dry: bool = False, verb: str = "UPDATE") -> Any:
-        review = claim_review(claim, old, verb, dry=dry)
-        answer = run(self.endpoint.statuses(review))
-        return json.loads(answer)["response"]
+        super().__init__(run(a_service(a_node("n1", cards), a_node("n2"))), *(slices or (SLICE,)))
 
     def held(self, node: str = "n1") -> dict[str, int]:
-        stored = run(self.bench.store.read(node))
-        assert stored is not None
         return {
             uid: sum(grant.memory for grant in each.grants)
-            for uid, each in stored.ledger.allocations.items()
+            for uid, each in self.ledger(node).allocations.items()
         }
 
     @property

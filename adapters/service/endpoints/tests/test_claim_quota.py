@@ -3,20 +3,17 @@
 import asyncio
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
-from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.pod_requests import PodRequest
-from adapters.dialects.dra.tests.builders import a_card_device, a_share, a_slice
+from adapters.dialects.dra.tests.builders import a_share
 from adapters.service.decide.ports import Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.tests.builders import (
     DIALECTS,
-    Bench,
     a_node,
     a_pod,
     a_service,
@@ -24,11 +21,12 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.service.tests.claims import (
-    CLASS,
     AskedClaims,
+    ClaimBench,
     a_claim,
     a_claim_of_one_card,
     claim_review,
+    slice_of,
 )
 from adapters.stores.quotas import MemoryQuotas
 from core.hardware.quantity import GIB
@@ -39,19 +37,14 @@ from core.requests.reason import Cause, Reason
 LIMIT = 6
 
 
-class Rig:
+class Rig(ClaimBench):
     """A service, and a quota of some GiB for the namespace of the claims."""
 
     def __init__(self, *, counted: bool = True) -> None:
         self.store = MemoryQuotas(
             (Quota("team", QuotaLimits(memory=LIMIT * GIB), counted=counted),)
         )
-        self.bench: Bench = run(a_service(a_node("n1"), quotas=self.store))
-        self.catalog = ClaimCache(lambda _: None)
-        cards = a_slice(*(a_card_device(f"gpu-{i}", f"GPU-n1-{i}", "8Gi") for i in range(2)))
-        self.catalog.put_slice(cards.__replace__(spec=cards.spec.__replace__(node_name="n1")))
-        self.catalog.put_class(CLASS)
-        self.endpoint = self.endpoint_of(self.bench.service)
+        super().__init__(run(a_service(a_node("n1"), quotas=self.store)), slice_of("n1"))
         run(self.see(self.bench.service))
 
     def endpoint_of(self, service: Service) -> ClaimAdmission:
@@ -63,18 +56,13 @@ class Rig:
         assert found is not None
         service.quotas.apply(found)
 
-    def ask(self, claim: Any, *, dry: bool = False) -> Any:
-        return json.loads(run(self.endpoint.statuses(claim_review(claim, dry=dry))))["response"]
-
     def used(self) -> QuotaAmounts:
         found = run(self.store.read("team"))
         assert found is not None
         return found.quota.used()
 
     def held(self) -> set[str]:
-        stored = run(self.bench.store.read("n1"))
-        assert stored is not None
-        return set(stored.ledger.allocations)
+        return set(self.ledger().allocations)
 
 
 def a_pod_request(service: Service, memory: int) -> PodRequest:

@@ -3,22 +3,18 @@
 docs/concepts/security.md states what they show.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
+from adapters.dialects.dra.tests.builders import a_result, a_share
 from adapters.service.decide.ports import Outcome
 from adapters.service.decide.service import NODES_AT_ONCE
 from adapters.service.endpoints.admission import Admission
-from adapters.service.endpoints.claim_admission import ClaimAdmission
 from adapters.service.endpoints.tests.reviews import bind, response
 from adapters.service.tests.builders import (
-    Bench,
     Json,
     a_node,
     a_pod,
@@ -28,46 +24,31 @@ from adapters.service.tests.builders import (
     review,
     run,
 )
-from adapters.service.tests.claims import CLASS, LiveClaims, a_claim, asking, bare, claim_review
+from adapters.service.tests.claims import (
+    ClaimBench,
+    LiveClaims,
+    a_claim,
+    asking,
+    bare,
+    slice_of,
+)
 from adapters.wire.kube import pod_ref
 from core.hardware.quantity import FULL, GIB, MIB
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 
 NODES = ("n1", "n2", "n3", "n4")
 
 
-def slices(bench: Bench) -> ClaimCache:
-    """Each node has two cards of 8 GiB, in a pool with the name that the builders give it."""
-    catalog = ClaimCache(lambda _: None)
-    for name in bench.service.ledgers.inventory.names():
-        devices = (a_card_device(f"gpu-{i}", f"GPU-{name}-{i}", "8Gi") for i in range(2))
-        made = a_slice(*devices)
-        metadata = made.metadata.__replace__(name=name)
-        catalog.put_slice(
-            made.__replace__(metadata=metadata, spec=made.spec.__replace__(node_name=name))
-        )
-    catalog.put_class(CLASS)
-    return catalog
-
-
-class Rig:
+class Rig(ClaimBench):
     """A service, and what the API server has."""
 
     def __init__(self, *pods: Json) -> None:
-        self.bench: Bench = run(a_service(*map(a_node, NODES), pods=pods))
-        self.live = LiveClaims()
-        self.claims = ClaimAdmission(self.bench.service, slices(self.bench), self.live)
+        bench = run(a_service(*map(a_node, NODES), pods=pods))
+        super().__init__(bench, *map(slice_of, NODES), live=LiveClaims())
 
     def forge(self, claim: Any, *, dry: bool = False) -> Any:
         """Any client sends a review of a claim that allegedly had no devices before."""
-        answer = run(self.claims.statuses(claim_review(claim, dry=dry)))
-        return json.loads(answer)["response"]
-
-    def ledger(self, node: str = "n1") -> NodeLedger:
-        stored = run(self.bench.store.read(node))
-        assert stored is not None
-        return stored.ledger
+        return self.ask(claim, dry=dry)
 
     def ledgers(self) -> list[Mapping[str, Allocation]]:
         return [self.ledger(node).allocations for node in NODES]

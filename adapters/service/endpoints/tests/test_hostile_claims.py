@@ -14,22 +14,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.claims import allocated
-from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
+from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share
 from adapters.service.decide.commit.claim_review import holdings, nodes_of
-from adapters.service.endpoints.claim_admission import ClaimAdmission
-from adapters.service.tests.builders import Bench, a_node, a_service, body, run
+from adapters.service.tests.builders import a_node, a_service, body, run
 from adapters.service.tests.claims import (
-    CLASS,
-    AskedClaims,
+    ClaimBench,
     a_claim,
     asking,
     claim_review,
+    slice_of,
 )
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
-from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 
 NODES = ("n1", "n2")
@@ -57,25 +54,15 @@ def devices(node: str) -> list[dict[str, object]]:
     ]
 
 
-class Rig:
+class Rig(ClaimBench):
     """Two nodes, and what the API server stores after each answer."""
 
     def __init__(self) -> None:
-        self.bench: Bench = run(a_service(*(a_node(name, 3) for name in NODES)))
-        self.catalog = ClaimCache(lambda _: None)
+        super().__init__(run(a_service(*(a_node(name, 3) for name in NODES))))
         for node in NODES:
-            made = a_slice(*devices(node))
-            spec = made.spec.__replace__(node_name=node, pool=made.spec.pool.__replace__(name=node))
-            self.catalog.put_slice(
-                made.__replace__(metadata=made.metadata.__replace__(name=node), spec=spec)
-            )
-        self.catalog.put_class(CLASS)
-        self.live = AskedClaims()
-        self.endpoint = ClaimAdmission(self.bench.service, self.catalog, self.live)
-
-    def ask(self, claim: Any) -> Any:
-        """The answer, as the API server gets it."""
-        return json.loads(run(self.endpoint.statuses(claim_review(claim))))["response"]
+            made = slice_of(node, *devices(node))
+            pool = made.spec.pool.__replace__(name=node)
+            self.catalog.put_slice(made.__replace__(spec=made.spec.__replace__(pool=pool)))
 
     def stored(self, claim: Any, answer: Any) -> ResourceClaim:
         """The claim that the API server stores: with the answer's patch."""
@@ -88,11 +75,6 @@ class Rig:
             assert each["op"] == "add" or last in place
             place[last] = each["value"]
         return Decoder(ResourceClaim).decode(body(made))
-
-    def ledger(self, node: str) -> NodeLedger:
-        found = run(self.bench.store.read(node))
-        assert found is not None
-        return found.ledger
 
     def held(self) -> dict[str, dict[str, Allocation]]:
         return {node: dict(self.ledger(node).allocations) for node in NODES}
