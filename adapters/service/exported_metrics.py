@@ -6,10 +6,8 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.service import Service
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.exposition import Compressor, plain
-from adapters.service.observe.metrics import Metrics
-from adapters.service.observe.namespace_metrics import NamespaceMetrics
-from adapters.service.observe.quota_metrics import QuotaMetrics
-from adapters.service.observe.usage_metrics import UsageMetrics
+from adapters.service.observe.metrics import Metrics, QuotaMetrics
+from adapters.service.observe.usage_metrics import NamespaceMetrics, UsageMetrics
 from core.durations import MILLISECOND
 from core.requests.grant import AllocationState
 
@@ -47,50 +45,42 @@ class ExportedMetrics:
             staleness,
         )
         self._compressor = Compressor()
-        _register(metrics, service)
+        ledgers, gauge = service.ledgers, metrics.gauge
+        gauge(
+            "dragoman_holds",
+            "Pods with a reservation that is not committed.",
+            ledgers.reservation_count,
+        )
+        gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
+        gauge(
+            "dragoman_nodes_unreadable",
+            "Nodes whose ledger cannot be read; the service rejects them.",
+            lambda: len(ledgers.problems()),
+        )
+        gauge(
+            "dragoman_allocations",
+            "Pods with allocated cards.",
+            lambda: sum(len(ledger.without_holds().allocations) for ledger in ledgers.inventory),
+        )
+        gauge(
+            "dragoman_allocations_unknown",
+            "Pods whose cards are unknown; all that they may use count as allocated.",
+            lambda: sum(
+                allocation.unread is not None and allocation.state is AllocationState.COMMITTED
+                for ledger in ledgers.inventory
+                for allocation in ledger.allocations.values()
+            ),
+        )
+        metrics.registry.register(QuotaMetrics(service.quotas))
 
     async def usage(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
-        """Card-seconds."""
+        """Return card-seconds."""
         families = await self._usage.families()
         return await Compressor().compress(b"", families) if gzip else plain(b"", families)
 
     async def all(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
-        """The process, and the cards where this replica exports them."""
+        """Return the process, and the cards where this replica exports them."""
         first, families = self._metrics.text(), await self._cards.families()
         if families:
             families += self._namespaces.families()
         return await self._compressor.compress(first, families) if gzip else plain(first, families)
-
-
-def _register(metrics: Metrics, service: Service) -> None:
-    ledgers, gauge = service.ledgers, metrics.gauge
-    gauge(
-        "dragoman_holds",
-        "Pods with a reservation that is not committed.",
-        ledgers.reservation_count,
-    )
-    gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
-    gauge(
-        "dragoman_nodes_unreadable",
-        "Nodes whose ledger cannot be read; the service rejects them.",
-        lambda: len(ledgers.problems()),
-    )
-    gauge("dragoman_allocations", "Pods with allocated cards.", lambda: _allocations(service))
-    gauge(
-        "dragoman_allocations_unknown",
-        "Pods whose cards are unknown; all that they may use count as allocated.",
-        lambda: _unknown(service),
-    )
-    metrics.registry.register(QuotaMetrics(service.quotas))
-
-
-def _allocations(service: Service) -> int:
-    return sum(len(ledger.without_holds().allocations) for ledger in service.ledgers.inventory)
-
-
-def _unknown(service: Service) -> int:
-    return sum(
-        allocation.unread is not None and allocation.state is AllocationState.COMMITTED
-        for ledger in service.ledgers.inventory
-        for allocation in ledger.allocations.values()
-    )

@@ -32,11 +32,10 @@ from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.metrics import Metrics
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
-from adapters.service.web.body_budget import BodyBudget
 from adapters.service.web.dashboard.moves import PlanSource
 from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
-from adapters.service.web.limits import PortLimits
+from adapters.service.web.limits import BodyBudget, PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
 from adapters.stores.collector import kept
 from adapters.stores.quotas import MemoryQuotas, QuotaStore

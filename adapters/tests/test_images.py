@@ -80,7 +80,8 @@ def test_each_image_starts_a_program_that_no_foreign_package_hides() -> None:
     assert node == ["python", "-P", "-m", "dragoman.module", "adapters.agent"]
 
 
-BOUND = re.compile(r"^([a-z0-9-]+)>=([\d.]+)(?:;|$)")
+BOUND = re.compile(r"^([a-z0-9-]+)[>=]=([\d.]+)(?:;|$)")
+"""A lower bound, or the one version that is allowed."""
 
 
 def test_the_project_declares_every_package_of_the_lock_with_a_lower_bound() -> None:

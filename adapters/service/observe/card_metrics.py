@@ -3,18 +3,224 @@
 Not a prometheus_client collector: that would build every sample of 40,000 cards in each scrape, on
 the event loop. Here the lines of a node are made once and kept until its ledger changes, so that a
 scrape costs what has changed since the last one.
+
+The names are ours and those of the peers' dashboards. Each scrape has these lines for every card of
+the cluster, so labels are few: ``node`` and ``uuid`` identify a card, and only
+``dragoman_card_memory_bytes`` has the rest, to be joined.
 """
 
 from asyncio import sleep
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.observe.card_lines import CardLines, Lines
-from adapters.service.observe.exposition import FamilyText
+from adapters.service.observe.exposition import FamilyText, escaped
+from core.hardware.card import Card
+from core.hardware.quantity import FULL, MIB
 from core.ledger.node_ledger import NodeLedger
+from core.ledger.usage import CardUsage
 
 BATCH = 50
 """Nodes whose lines are made before the event loop gets its turn."""
+
+_CARD = ("node", "uuid")
+_CAPACITY = (*_CARD, "index", "vendor", "model")
+# Source: HAMi v2.10.0 cmd/scheduler/metrics.go:106-397; all of them have its constant zone.
+ZONE = "vGPU"
+_HAMI = ("zone", "node", "device_uuid", "device_index", "device_type")
+_HAMI_CORES = (*_HAMI, "device_cores")
+_HAMI_OVERVIEW = (*_HAMI_CORES, "device_memory_limit")
+_HAMI_POD = ("zone", "namespace", "node", "pod", "container_index", "device_uuid")
+# HAMi also has the id of the GPU instance, which only the node knows.
+_HAMI_SLICE = (
+    "zone", "node", "device_uuid", "device_index", "profile", "placement_start", "placement_size",
+)  # fmt: skip
+# Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/metrics.go:35-84
+_VOLCANO = ("devID", "NodeName")
+
+Value = Callable[[Card, CardUsage], float]
+
+Family = tuple[str, str, tuple[str, ...], Value]
+"""Name, help, labels, value."""
+
+_OURS: tuple[Family, ...] = (
+    (
+        "dragoman_card_memory_bytes",
+        "Memory of a card, with all that is known of it as labels.",
+        _CAPACITY,
+        lambda c, _: c.memory,
+    ),
+    (
+        "dragoman_card_memory_granted_bytes",
+        "Allocated memory of a card.",
+        _CARD,
+        lambda _, u: u.memory,
+    ),
+    (
+        "dragoman_card_compute_granted_ratio",
+        "Allocated compute of a card; 1 is 100 percent.",
+        _CARD,
+        lambda _, u: u.compute / FULL,
+    ),
+    ("dragoman_card_sharers", "Pods on a card.", _CARD, lambda _, u: len(u.shares)),
+)
+
+_UNHEALTHY = (
+    "dragoman_card_unhealthy",
+    "1 for a card that gets no new allocation; no other has it.",
+)
+
+_PEERS: tuple[Family, ...] = (
+    ("hami_gpu_memory_limit_bytes", "As HAMi names it.", _HAMI, lambda c, _: c.memory),
+    ("hami_gpu_core_limit_ratio", "As HAMi names it.", _HAMI, lambda c, _: c.compute),
+    ("hami_gpu_memory_allocated_bytes", "As HAMi names it.", _HAMI_CORES, lambda _, u: u.memory),
+    ("hami_gpu_core_allocated_ratio", "As HAMi names it.", _HAMI, lambda _, u: u.compute),
+    ("hami_gpu_shared_count", "As HAMi names it.", _HAMI, lambda _, u: u.slots),
+    ("hami_node_gpu_overview", "As HAMi names it.", _HAMI_OVERVIEW, lambda _, u: u.memory),
+    (
+        "hami_node_gpu_memory_allocated_ratio",
+        "As HAMi names it.",
+        _HAMI,
+        lambda c, u: u.memory / c.memory if c.memory else 0,
+    ),
+    (
+        "volcano_vgpu_device_memory_limit",
+        "As Volcano names it, in MiB.",
+        _VOLCANO,
+        lambda c, _: c.memory // MIB,
+    ),
+    (
+        "volcano_vgpu_device_allocated_memory",
+        "As Volcano names it, in MiB.",
+        _VOLCANO,
+        lambda _, u: u.memory // MIB,
+    ),
+    (
+        "volcano_vgpu_device_allocated_cores",
+        "As Volcano names it.",
+        _VOLCANO,
+        lambda _, u: u.compute,
+    ),
+    ("volcano_vgpu_device_shared_number", "As Volcano names it.", _VOLCANO, lambda _, u: u.slots),
+)
+
+_PODS = (
+    ("hami_vgpu_memory_allocated_bytes", "As HAMi names it."),
+    ("hami_vgpu_core_allocated_ratio", "As HAMi names it."),
+    ("volcano_vgpu_device_memory_allocation_for_a_certain_pod", "As Volcano names it, in MiB."),
+    ("volcano_vgpu_device_core_allocation_for_a_certain_pod", "As Volcano names it."),
+)
+
+_SLICES = ("hami_node_gpu_mig_instance_info", "As HAMi names it: 1 for an allocated MIG slice.")
+
+Lines = tuple[bytes, ...]
+"""The lines of one node, family by family."""
+
+
+class CardLines:
+    """Renders nodes.
+
+    Attributes:
+        heads: the HELP and TYPE lines of each family, in the order of ``Lines``.
+    """
+
+    def __init__(self, *, peers: bool) -> None:
+        """Choose the families.
+
+        Args:
+            peers: whether to render the names of HAMi and Volcano too.
+        """
+        self._peers = peers
+        self._families = (*_OURS, *_PEERS) if peers else _OURS
+        self._labels = tuple(dict.fromkeys(labels for _, _, labels, _ in self._families))
+        named = [(name, text) for name, text, _, _ in self._families]
+        named += [_UNHEALTHY, *_PODS, _SLICES] if peers else [_UNHEALTHY]
+        self.heads = tuple(
+            f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode() for name, text in named
+        )
+
+    def of(self, ledger: NodeLedger) -> Lines:
+        """Render one node."""
+        cards = tuple(zip(ledger.node.cards, ledger.usages, strict=True))
+        facts = [_facts(card) for card in ledger.node.cards]
+        labels: dict[tuple[str, ...], list[str]] = {
+            names: [_labels(names, each) for each in facts] for names in self._labels
+        }
+        of_cards = tuple(
+            "".join(
+                f"{name}{label} {value(card, use)}\n"
+                for (card, use), label in zip(cards, labels[names], strict=True)
+            ).encode()
+            for name, _, names, value in self._families
+        )
+        unhealthy = "".join(
+            f"{_UNHEALTHY[0]}{_labels(_CAPACITY, each)} 1\n"
+            for card, each in zip(ledger.node.cards, facts, strict=True)
+            if not card.healthy
+        )
+        ours = (*of_cards, unhealthy.encode())
+        return (*ours, *_of_pods(ledger), _of_slices(ledger)) if self._peers else ours
+
+
+def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
+    amounts: tuple[dict[str, int], ...] = tuple({} for _ in _PODS)
+    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
+        facts = _facts(card)
+        for holder in use.shares:
+            pod = ledger.allocations[holder.uid].pod_ref
+            facts |= {"namespace": pod.namespace, "pod": pod.name, "podName": pod.name}
+            hami = _labels(_HAMI_POD, facts)
+            volcano = _labels((*_VOLCANO, "podName"), facts)
+            held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)
+            labels = (hami, hami, volcano, volcano)
+            # Volcano's have no namespace: pods of the same name on a card must be one line.
+            for family, label, amount in zip(amounts, labels, held, strict=True):
+                family[label] = family.get(label, 0) + amount
+    return tuple(
+        "".join(f"{metric}{label} {amount}\n" for label, amount in family.items()).encode()
+        for (metric, _), family in zip(_PODS, amounts, strict=True)
+    )
+
+
+def _of_slices(ledger: NodeLedger) -> bytes:
+    facts = {card.uuid: _facts(card) for card in ledger.node.cards}
+    lines: dict[str, None] = {}
+    for allocation in ledger.allocations.values():
+        for grant in allocation.grants:
+            if grant.slice is None or grant.card not in facts:
+                continue
+            place = {
+                "profile": grant.slice.profile,
+                "placement_start": str(grant.slice.start),
+                "placement_size": str(grant.slice.size),
+            }
+            label = _labels(_HAMI_SLICE, facts[grant.card] | place)
+            lines[f"{_SLICES[0]}{label} 1\n"] = None
+    return "".join(lines).encode()
+
+
+def _facts(card: Card) -> dict[str, str]:
+    """Return the values of all labels of a card."""
+    index, model = str(card.index), card.model
+    return {
+        "node": card.node,
+        "uuid": card.uuid,
+        "index": index,
+        "vendor": card.vendor,
+        "model": model,
+        "zone": ZONE,
+        "device_uuid": card.uuid,
+        "device_index": index,
+        "device_type": model,
+        "device_cores": str(card.compute),
+        "device_memory_limit": str(card.memory // MIB),
+        "container_index": "0",
+        "devID": card.uuid,
+        "NodeName": card.node,
+    }
+
+
+def _labels(names: tuple[str, ...], facts: Mapping[str, str]) -> str:
+    return "{" + ",".join(f'{name}="{escaped(facts[name])}"' for name in names) + "}"
 
 
 class CardMetrics:

@@ -13,7 +13,6 @@ import structlog
 
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.observe.metrics import Metrics
-from adapters.service.observe.request_timer import RequestTimer
 from adapters.wire.visible import escaped, visible, visible_lines
 
 LATEST = 100
@@ -58,8 +57,37 @@ def logger(level: str, form: str) -> Logger:
     return made
 
 
+class RequestTimer:
+    """Measures one request between ``with`` and its end.
+
+    Attributes:
+        status: HTTP status of the answer; 0 where the client disconnected.
+        size: bytes of the request body.
+    """
+
+    def __init__(self, verb: str, metrics: Metrics) -> None:
+        """Begin now.
+
+        Args:
+            verb: the label of the endpoint; without one nothing is measured.
+            metrics: count the request.
+        """
+        self.status = self.size = 0
+        self._verb = verb
+        self._metrics = metrics
+        self._start = perf_counter()
+
+    def __enter__(self) -> "RequestTimer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._verb:
+            taken = perf_counter() - self._start
+            self._metrics.called(self._verb, self.status, taken, self.size)
+
+
 class StructuredDecisionLog:
-    """Logs and counts decisions; implements ``ports.DecisionLog`` and ``RequestMetrics``.
+    """Logs and counts decisions; implements ``ports.DecisionLog``.
 
     Attributes:
         recorded: decisions since the process began.
@@ -91,15 +119,17 @@ class StructuredDecisionLog:
             entry["text"] = text
         if decision.consumers:
             entry["consumers"] = tuple(each[:LONGEST] for each in decision.consumers)
+        counted = ""
         if decision.nodes_evaluated:
             entry["nodes"], entry["asked"] = decision.nodes_fitting, decision.nodes_evaluated
+            counted = f"{decision.nodes_fitting} of {decision.nodes_evaluated} fit"
         self._log.info(f"{decision.verb}.{decision.outcome.value}", **entry)
         kept = {
             **entry,
             "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "verb": decision.verb,
             "outcome": decision.outcome.value,
-            "text": text or _count(decision),
+            "text": text or counted,
         }
         self.recorded += 1
         self._latest.appendleft(kept)
@@ -126,9 +156,9 @@ class StructuredDecisionLog:
         """Return the latest decision about a pod if it was a no."""
         return self._refusals.get(uid)
 
-    def __call__(self, verb: str) -> RequestTimer:
+    def timed(self, verb: str) -> RequestTimer:
         """Return a timer of one request; it measures nothing without an endpoint."""
-        return _Call(verb, self._metrics) if verb else RequestTimer()
+        return RequestTimer(verb, self._metrics)
 
     def refused(self, reason: str) -> None:
         """Count a request or a connection that a limit of the port refused."""
@@ -144,27 +174,8 @@ class StructuredDecisionLog:
         return f"{self._prefix}-{next(self._numbers)}"
 
 
-class _Call(RequestTimer):
-    def __init__(self, verb: str, metrics: Metrics) -> None:
-        self._verb = verb
-        self._metrics = metrics
-        self._start = perf_counter()
-
-    def __exit__(self, *_: object) -> None:
-        taken = perf_counter() - self._start
-        self._metrics.called(self._verb, self.status, taken, self.size)
-
-
-def _count(decision: DecisionRecord) -> str:
-    return (
-        f"{decision.nodes_fitting} of {decision.nodes_evaluated} fit"
-        if decision.nodes_evaluated
-        else ""
-    )
-
-
 def _json(value: object, **_: object) -> bytes:
-    """One line of ASCII: what a client sent can end no line, and does nothing on a terminal."""
+    """Return ASCII: what a client sent can end no line, and does nothing on a terminal."""
     text = orjson.dumps(value, default=str)
     return text if text.isascii() and b"\x7f" not in text else escaped(text.decode()).encode()
 

@@ -78,6 +78,11 @@ class Compressor:
         )
 
 
+def escaped(text: str) -> str:
+    """Return a label's value, as the text format has it between quotes."""
+    return text.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+
+
 def _pieces(families: Sequence[FamilyText]) -> Iterator[Piece]:
     for head, lines in families:
         for start in range(0, max(len(lines), 1), NODES):

@@ -1,6 +1,6 @@
-"""The metrics of the service but for those of cards (``card_metrics``)."""
+"""The metrics of the service but for those of cards (``card_metrics``), and those of quotas."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.metadata import version
 from platform import python_version
@@ -14,8 +14,12 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from adapters.service.decide.ports import DecisionRecord
+from adapters.service.decide.state.quotas import Quotas
+from core.quota.amounts import CARD
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
 """Seconds. By default kube-scheduler times out after 5, vc-scheduler after 1."""
@@ -122,3 +126,32 @@ class Metrics:
     def text(self) -> bytes:
         """Return all metrics in the Prometheus text format."""
         return generate_latest(self.registry)
+
+
+class QuotaMetrics(Collector):
+    """Limits of namespaces, and what counts against them; cards in cards, memory in bytes."""
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """Yield the gauges as of now."""
+        limits = GaugeMetricFamily(
+            "dragoman_quota_limit",
+            "Limit of a namespace: cards, memory in bytes, compute in percent of one card.",
+            labels=("namespace", "resource"),
+        )
+        used = GaugeMetricFamily(
+            "dragoman_quota_used",
+            "What the pods of a namespace with a quota count, in the units of the limit.",
+            labels=("namespace", "resource"),
+        )
+        for namespace, stored in sorted(self._quotas.all().items()):
+            quota = stored.quota
+            for name, limit, amount in quota.bounds.with_amounts(quota.used()):
+                unit = CARD if name == "cards" else 1
+                if limit is not None:
+                    limits.add_metric((namespace, name), limit / unit)
+                used.add_metric((namespace, name), amount / unit)
+        yield limits
+        yield used

@@ -1,21 +1,20 @@
-"""What pods have had of cards, for how long, for chargeback.
+"""What namespaces have of all cards now, and for how long they have had it, for chargeback.
 
-A series must never step back: Prometheus would take that for a restart and count the whole value
-again. The ledgers' meters are exact, but this process may see a write late, and its clock may
-differ from the writer's. So it counts up to a time that lies back by ``MARGIN`` and by the
-staleness of its watch, and a new leader exports nothing before that time has passed its election:
-then it has counted at least as far as the leader before. Series have the node as a label, so that
-those of a node that is removed end instead of lowering a sum.
+A series of seconds must never step back: Prometheus would take that for a restart and count the
+whole value again. The ledgers' meters are exact, but this process may see a write late, and its
+clock may differ from the writer's. So it counts up to a time that lies back by ``MARGIN`` and by
+the staleness of its watch, and a new leader exports nothing before that time has passed its
+election: then it has counted at least as far as the leader before. Series have the node as a label,
+so that those of a node that is removed end instead of lowering a sum.
 """
 
 from asyncio import sleep
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.observe.card_lines import escaped
-from adapters.service.observe.exposition import FamilyText
+from adapters.service.observe.exposition import FamilyText, escaped
 from core.hardware.quantity import FULL, GIB
-from core.ledger.meter import Amounts, Consumer, Meter
+from core.ledger.meter import NOTHING, Amounts, Consumer, Meter
 from core.ledger.node_ledger import NodeLedger, consumption
 
 MARGIN = 10.0
@@ -35,6 +34,11 @@ _FAMILIES = (
         "dragoman_share_compute_card_seconds_total",
         "Allocated compute in whole cards, multiplied by seconds.",
     ),
+)
+_GRANTED = (
+    ("dragoman_namespace_shares", "Shares of cards: one for each pod on each card."),
+    ("dragoman_namespace_memory_granted_bytes", "Allocated memory of cards."),
+    ("dragoman_namespace_compute_granted_cards", "Allocated compute, in whole cards."),
 )
 _UNTIL = "dragoman_share_seconds_counted_timestamp_seconds"
 _UNTIL_HEAD = (
@@ -79,8 +83,14 @@ class UsageMetrics:
             self._kept.clear()
             self._offset = None
             return []
+        wall, steady = self._wall(), self._steady()
+        if self._offset is None:
+            self._offset = wall - steady
+        # Without what the clock was set ahead since the first call: a later leader, whose clock is
+        # right, would step back from what such a clock has counted.
+        now = min(wall, steady + self._offset)
         # A clock that is set back must not take seconds back.
-        self._until = until = max(self._until, self._now() - int(behind * _SECOND))
+        self._until = until = max(self._until, now - int(behind * _SECOND))
         lines: list[list[bytes]] = [[] for _ in _FAMILIES]
         kept: dict[str, tuple[NodeLedger, dict[Consumer, Amounts]]] = {}
         for number, ledger in enumerate(self._book.records(), 1):
@@ -102,28 +112,55 @@ class UsageMetrics:
             ),
         ]
 
-    def _now(self) -> int:
-        """Milliseconds since 1970, without what the clock was set ahead since the first call.
-
-        A later leader, whose clock is right, would step back from what such a clock has counted.
-        """
-        wall, steady = self._wall(), self._steady()
-        if self._offset is None:
-            self._offset = wall - steady
-        return min(wall, steady + self._offset)
-
 
 def _of(node: str, meter: Meter) -> tuple[bytes, ...]:
-    """The lines of a node, family by family."""
+    """Return the lines of a node, family by family."""
     families: tuple[list[str], ...] = tuple([] for _ in _FAMILIES)
     for consumer, total in sorted(meter.totals.items()):
-        labels = {"node": node, **consumer._asdict()}
-        inside = ",".join(f'{name}="{escaped(value)}"' for name, value in labels.items())
+        labels = _labels({"node": node, **consumer._asdict()})
         values = (
             total.shares / _SECOND,
             total.memory / (GIB * _SECOND),
             total.compute / (FULL * _SECOND),
         )
         for (name, _), family, value in zip(_FAMILIES, families, values, strict=True):
-            family.append(f"{name}{{{inside}}} {value!r}\n")
+            family.append(f"{name}{labels} {value!r}\n")
     return tuple("".join(family).encode() for family in families)
+
+
+class NamespaceMetrics:
+    """Sums over all nodes; a node is summed again only when its ledger has changed."""
+
+    def __init__(self, book: LedgerCache) -> None:
+        self._book = book
+        self._current: dict[str, tuple[NodeLedger, tuple[tuple[Consumer, Amounts], ...]]] = {}
+
+    def families(self) -> list[FamilyText]:
+        """Return the lines of all namespaces that have a share now."""
+        current: dict[str, tuple[NodeLedger, tuple[tuple[Consumer, Amounts], ...]]] = {}
+        sums: dict[Consumer, Amounts] = {}
+        for ledger in self._book.inventory:
+            earlier = self._current.get(ledger.node.name)
+            if earlier is None or earlier[0] is not ledger:
+                earlier = (ledger, tuple(consumption(ledger.without_holds()).items()))
+            current[ledger.node.name] = earlier
+            for consumer, amounts in earlier[1]:
+                sums[consumer] = sums.get(consumer, NOTHING).plus(amounts)
+        self._current = current
+        lines: list[list[str]] = [[] for _ in _GRANTED]
+        for consumer, amounts in sorted(sums.items()):
+            label = _labels(consumer._asdict())
+            values = (amounts.shares, amounts.memory, amounts.compute / FULL)
+            for (name, _), family, value in zip(_GRANTED, lines, values, strict=True):
+                family.append(f"{name}{label} {value}\n")
+        return [
+            FamilyText(
+                f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode(), ["".join(family).encode()]
+            )
+            for (name, text), family in zip(_GRANTED, lines, strict=True)
+        ]
+
+
+def _labels(fields: Mapping[str, str]) -> str:
+    """Return labels with their values, in braces."""
+    return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in fields.items()) + "}"

@@ -1,9 +1,21 @@
-"""The ASGI application: reads a body, calls a handler, responds. Every failure is a response."""
+"""The ASGI application: reads a body, calls a handler, responds. Every failure is a response.
 
+Pages of other sites may send requests from a person's browser; no other client is affected by what
+is done against them. A browser states the page that sends a request in ``Origin`` or
+``Sec-Fetch-Site``, for every method but GET and HEAD and whatever the content type is, and no page
+can change that (Fetch Standard, "Append a request Origin header"; Fetch Metadata Request Headers).
+Our own page only reads. Schedulers, the API server, Prometheus and curl send neither field.
+
+Reading is not stopped by that where a name of the page's own site is made to point to this
+machine (DNS rebinding): the browser then takes the service for that site, and only ``Host``
+differs. Such a page reaches what the person reaches, above all a service or a forwarded port on
+the person's machine.
+"""
+
+import ipaddress
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from http import HTTPStatus
 from io import BytesIO
 from time import monotonic
@@ -12,10 +24,8 @@ from urllib.parse import parse_qsl
 import orjson
 
 from adapters.service.decide.state.readiness import NotReady
-from adapters.service.observe.request_timer import RequestMetrics, RequestTimer
-from adapters.service.web.body_budget import BodyBudget, BudgetError, HeldBody
-from adapters.service.web.browsers import is_foreign, is_from_a_page, is_loopback
-from adapters.service.web.limits import DROP, MIB, PortLimits
+from adapters.service.observe.decision_log import RequestTimer, StructuredDecisionLog
+from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody, PortLimits
 from adapters.wire.body import BodyError
 from core.requests.pod_ref import PodRef
 
@@ -36,7 +46,17 @@ ALWAYS: Headers = (
 )
 """Header fields of every response: no page of another site may embed one."""
 
+BUSY = "request bodies in memory have {} bytes, the limit; try again"
 FOREIGN = "{!r} is no known name of this service: name it in hosts if people use it"
+
+READING = frozenset({"GET", "HEAD"})
+
+OF_BROWSERS = frozenset({b"origin", b"sec-fetch-site"})
+"""Header fields that only browsers send, where the method is not one of ``READING``."""
+
+PRIVATE = (".localhost", ".svc", ".local", ".internal", ".test")
+"""Ends of names that no public name server resolves. Sources: RFC 6761, RFC 6762, ICANN resolution
+2024.07.29.06; ``svc`` is Kubernetes' and no top-level domain."""
 
 _ZERO = re.compile(rb"q=0(\.0{0,3})?")
 
@@ -58,7 +78,7 @@ class Call:
     headers: Headers = ()
 
     def header(self, name: bytes) -> bytes:
-        """A header field, several joined by a comma; empty where the request has none."""
+        """Return a header field, several joined by a comma; empty where the request has none."""
         return b",".join(value for known, value in self.headers if known == name)
 
     @property
@@ -115,7 +135,7 @@ class App:
     def __init__(
         self,
         routes: Mapping[tuple[str, str], Route],
-        metrics: RequestMetrics,
+        metrics: StructuredDecisionLog,
         budget: BodyBudget | None = None,
         hosts: Collection[str] = (),
     ) -> None:
@@ -134,7 +154,7 @@ class App:
         self._hosts = frozenset(hosts)
 
     def restricted_to(self, paths: Collection[str]) -> "App":
-        """An application with those routes only whose path is one of ``paths``."""
+        """Return an application with those routes only whose path is one of ``paths``."""
         kept = {at: route for at, route in self._routes.items() if at[1] in paths}
         return App(kept, self._metrics, self._budget, self._hosts)
 
@@ -163,7 +183,7 @@ class App:
         await send({"type": "http.response.body", "body": body})
 
     def _refusal(self, scope: Scope) -> Answer | None:
-        """The answer to a request that a page of another site makes a browser send."""
+        """Return the answer to a request that a page of another site makes a browser send."""
         fields = _headers(scope)
         if is_from_a_page(str(scope["method"]), [name for name, _ in fields]):
             self.refused("cross_site")
@@ -188,7 +208,7 @@ class App:
             if allowed:
                 return problem(405, f"method {method} is not allowed, only {' and '.join(allowed)}")
             return problem(404, f"not found: {path[:LONGEST_SHOWN]}")
-        with self._metrics(route.verb) as timing:
+        with self._metrics.timed(route.verb) as timing:
             answer = await self._handle(route, scope, receive, path[len(base) :], timing)
             timing.status = 0 if answer is None else answer.status
         return answer
@@ -196,20 +216,28 @@ class App:
     async def _handle(
         self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
     ) -> Answer | None:
-        with self._budget.hold(partial(self._displaced, scope)) as held:
+        def displaced() -> None:
+            """Close the connection of the request, because its body gave way to others."""
+            self.refused("body_budget")
+            extensions = scope.get("extensions")
+            if isinstance(extensions, Mapping) and callable(drop := extensions.get(DROP)):
+                drop()
+
+        with self._budget.hold(displaced) as held:
             try:
                 body = await _read(receive, min(route.max_body, self._budget.limit), held)
                 if body is None:
                     return None
                 timing.size = len(body)
-                query = dict(parse_qsl(_text(scope.get("query_string"))))
-                return await route.handler(Call(body, query, rest, _headers(scope)))
+                text = scope.get("query_string")
+                query = parse_qsl(text.decode("latin-1")) if isinstance(text, bytes) else ()
+                return await route.handler(Call(body, dict(query), rest, _headers(scope)))
             except TooLongError as error:
                 self.refused("body_bytes")
                 return replace(problem(413, str(error)), closes=True)
             except BudgetError:
                 self.refused("body_budget")
-                return replace(problem(503, self._busy), closes=True)
+                return replace(problem(503, BUSY.format(self._budget.limit)), closes=True)
             except BodyError as error:
                 return problem(400, str(error))
             except NotReady as error:
@@ -218,25 +246,14 @@ class App:
                 number = self._metrics.failed(str(scope["path"]), error)
                 return problem(500, f"internal error {number}; nothing was decided")
 
-    def _displaced(self, scope: Scope) -> None:
-        """Close the connection of a request whose body gave way to others."""
-        self.refused("body_budget")
-        extensions = scope.get("extensions")
-        if isinstance(extensions, Mapping) and callable(drop := extensions.get(DROP)):
-            drop()
-
-    @property
-    def _busy(self) -> str:
-        return f"request bodies in memory have {self._budget.limit} bytes, the limit; try again"
-
 
 def problem(status: int, text: str) -> Answer:
-    """An error response with a sentence."""
+    """Return an error response with a sentence."""
     return Answer(orjson.dumps({"error": text}), status)
 
 
 def pod_named(text: str, uid: str = "") -> PodRef:
-    """The pod that ``NAMESPACE/NAME`` names, or ``NAME`` in the namespace ``default``."""
+    """Return the pod that ``NAMESPACE/NAME`` names, or ``NAME`` in the namespace ``default``."""
     namespace, _, name = text.rpartition("/")
     return PodRef(namespace or "default", name, uid)
 
@@ -246,12 +263,8 @@ def _headers(scope: Scope) -> Headers:
     return headers if isinstance(headers, list | tuple) else ()
 
 
-def _text(value: object) -> str:
-    return value.decode("latin-1") if isinstance(value, bytes) else ""
-
-
 async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None:
-    """The whole body; None where the client disconnected before its end.
+    """Return the whole body; None where the client disconnected before its end.
 
     Raises:
         TooLongError: the body is too long.
@@ -273,3 +286,39 @@ async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None
         if not message.get("more_body"):
             held.arrived()
             return read.getvalue()
+
+
+def is_from_a_page(method: str, names: Collection[bytes]) -> bool:
+    """Return whether a page in a browser sends something, instead of reading.
+
+    Args:
+        method: of the request.
+        names: of its header fields, in lower case.
+    """
+    return method not in READING and not OF_BROWSERS.isdisjoint(names)
+
+
+def is_loopback(address: object) -> bool:
+    """Return whether a request came to an address that only this machine reaches."""
+    try:
+        return ipaddress.ip_address(str(address)).is_loopback
+    except ValueError:
+        return False
+
+
+def is_foreign(host: str, known: Collection[str]) -> bool:
+    """Return whether a page of any site could have this host, so that it may be a rebound name.
+
+    Args:
+        host: the value of Host; empty for a client that sends none, which is no browser.
+        known: names by which people reach the service, in lower case.
+    """
+    ends = host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+    name = ends.lower().rstrip(".")
+    if not name or "." not in name or name in known or name.endswith(PRIVATE):
+        return False
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return True
+    return False

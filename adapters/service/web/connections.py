@@ -1,7 +1,7 @@
 """The open connections of one port: which gives way to a new one, and which has waited too long."""
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from enum import Enum, auto
 from typing import Protocol
 
@@ -31,7 +31,7 @@ class ClientConnection(Protocol):
         ...
 
     def expire(self, phase: ConnectionPhase) -> None:
-        """A phase took too long: close it, with a response where there can be one."""
+        """Close it, because a phase took too long; with a response where there can be one."""
         ...
 
 
@@ -88,11 +88,11 @@ class Connections:
         self._by_phase[phase][connection] = now
 
     def phase(self, connection: ClientConnection) -> ConnectionPhase | None:
-        """The phase of a connection; None after its end."""
+        """Return the phase of a connection; None after its end."""
         return self._phases.get(connection)
 
     def remove(self, connection: ClientConnection) -> None:
-        """The connection was closed."""
+        """Forget a connection that was closed."""
         self._leave(connection)
         self._phases.pop(connection, None)
         self._closed.set()
@@ -128,14 +128,11 @@ class Connections:
     def expire(self, now: float) -> None:
         """End every connection whose phase took too long."""
         for phase, seconds in self._seconds.items():
-            for connection in [*self._overdue(phase, now - seconds)]:
+            before = now - seconds
+            for connection, since in [*self._by_phase[phase].items()]:
+                if since > before:  # the rest entered it later
+                    break
                 connection.expire(phase)
-
-    def _overdue(self, phase: ConnectionPhase, before: float) -> Iterator[ClientConnection]:
-        for connection, since in self._by_phase[phase].items():
-            if since > before:
-                return
-            yield connection
 
     def _leave(self, connection: ClientConnection) -> None:
         phase = self._phases.get(connection)

@@ -1,6 +1,8 @@
-"""PortLimits of the HTTP ports: what one client may occupy, and what all may occupy together."""
+"""Limits of the HTTP ports: what one client may occupy, and what all may occupy together."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import TracebackType
 
 from adapters.service.settings.sections import LimitSettings
 
@@ -24,6 +26,16 @@ DROP = "dragoman.drop"
 
 PROBES = frozenset({"/livez", "/readyz"})
 """Paths of health probes."""
+
+
+SLOW = 1 << 20
+"""Bytes per second; less is slow."""
+
+SMALL = 64 << 10
+"""Bytes of each body that are not counted: binds, admission and small filters always have room."""
+
+YOUNG = 1.0
+"""Seconds for which no body counts as slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,3 +68,91 @@ class PortLimits:
             settings.response_seconds,
             settings.body_mib * MIB,
         )
+
+
+class BudgetError(Exception):
+    """Other bodies have used up the budget, and none of them is slow."""
+
+
+class BodyBudget:
+    """Counts the bytes of long bodies; where there is no room, slow ones give way to others.
+
+    A client that sends a body slowly would otherwise keep its part of the budget until the
+    deadline. A body that has arrived stays until its response.
+    """
+
+    def __init__(self, limit: int, clock: Callable[[], float]) -> None:
+        """Begin with nothing in use.
+
+        Args:
+            limit: bytes.
+            clock: seconds that never go back.
+        """
+        self.limit = limit
+        self.clock = clock
+        self.used = 0
+        self.arriving: dict[HeldBody, None] = {}  # the oldest first
+
+    def hold(self, drop: Callable[[], None]) -> "HeldBody":
+        """Return an empty body, counted between ``with`` and its end.
+
+        Args:
+            drop: closes the connection of the body, which then does not grow any more.
+        """
+        return HeldBody(self, drop)
+
+
+class HeldBody:
+    """One body that arrives."""
+
+    def __init__(self, budget: BodyBudget, drop: Callable[[], None]) -> None:
+        self._budget = budget
+        self.drop = drop
+        self._size = 0
+        self._since = budget.clock()
+
+    def __enter__(self) -> "HeldBody":
+        self._budget.arriving[self] = None
+        return self
+
+    def __exit__(
+        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def grow(self, size: int) -> None:
+        """Count bytes that arrived.
+
+        Raises:
+            BudgetError: there is no room, and no other unfinished body is slow.
+        """
+        budget = self._budget
+        before = self._counted
+        self._size += size
+        budget.used += self._counted - before
+        while budget.used > budget.limit:
+            now = budget.clock()
+            slow = next((each for each in budget.arriving if each.is_slow(now)), self)
+            slow.release()
+            if slow is self:
+                raise BudgetError
+            slow.drop()
+
+    def arrived(self) -> None:
+        """End a body that is complete: no other one may displace it."""
+        self._budget.arriving.pop(self, None)
+
+    def is_slow(self, now: float) -> bool:
+        """Return whether less arrives than a scheduler or the API server sends."""
+        age = now - self._since
+        return age >= YOUNG and self._size < age * SLOW
+
+    def release(self) -> None:
+        """Count the body no more."""
+        self._budget.arriving.pop(self, None)
+        self._budget.used -= self._counted
+        self._size = 0
+
+    @property
+    def _counted(self) -> int:
+        return max(0, self._size - SMALL)

@@ -103,7 +103,16 @@ class LimitedProtocol(HttpToolsProtocol):
                 self._bytes += len(part)
                 parser.feed_data(part)
                 if self._bytes >= HEAD_BYTES:
-                    self._refuse_head()
+                    what = (
+                        "request line and header fields are" if self._in_head else "the chunks are"
+                    )
+                    self._refuse(
+                        RequestRefused(
+                            HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
+                            "header_bytes",
+                            f"{what} longer than {HEAD_BYTES} bytes",
+                        )
+                    )
         except RequestRefused as refused:
             self._refuse(refused)
         except httptools.HttpParserUpgrade:
@@ -111,14 +120,17 @@ class LimitedProtocol(HttpToolsProtocol):
         except httptools.HttpParserCallbackError as error:
             cause = error.__context__
             if isinstance(cause, _TooManyPipelined):
-                self._end_with_last_response()
+                # The requests that wait are answered, and the last response closes the connection.
+                self._refused("pipelined")
+                self._is_last = True
+                self.cycle.keep_alive = False
             else:
                 self._refuse(cause if isinstance(cause, RequestRefused) else _malformed())
         except httptools.HttpParserError:
             self._refuse(_malformed())
 
     def on_message_begin(self) -> None:
-        """A request begins."""
+        """Begin a request."""
         if len(self.pipeline) >= PIPELINED:
             raise _TooManyPipelined
         super().on_message_begin()
@@ -126,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """A header field is complete, or a field after a chunked body."""
+        """Take a header field, or a field after a chunked body."""
         self._fields += 1
         if self._fields > FIELDS:
             text = f"the request has more than {FIELDS} header fields"
@@ -134,7 +146,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_header(name, value)
 
     def on_headers_complete(self) -> None:
-        """All header fields have arrived: the request begins to be handled."""
+        """Begin to handle the request, of which all header fields have arrived."""
         self._in_head = False
         self._bytes = 0
         self.scope["extensions"] = {DROP: self.drop}  # type: ignore[dict-item]
@@ -142,33 +154,33 @@ class LimitedProtocol(HttpToolsProtocol):
         self._update_phase()
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body arrived."""
+        """Take a part of the body."""
         self._bytes = 0
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """The request has arrived as a whole; its response may have been sent before."""
+        """End a request that has arrived as a whole; its response may have been sent before."""
         self._bytes = 0
         super().on_message_complete()
         self._update_phase()
 
     def on_response_complete(self) -> None:
-        """The response is written, and perhaps not read yet."""
+        """End a response that is written, and perhaps not read yet."""
         super().on_response_complete()
         self._update_phase()
 
     def pause_writing(self) -> None:
-        """The client does not read its response."""
+        """Wait for a client that does not read its response."""
         super().pause_writing()
         self._update_phase()
 
     def resume_writing(self) -> None:
-        """The client has read."""
+        """Go on after the client has read."""
         super().resume_writing()
         self._update_phase()
 
     def timeout_keep_alive_handler(self) -> None:
-        """The connection was idle for long; what the client has not read is lost."""
+        """Close a connection that was idle for long; what the client has not read is lost."""
         self.drop()
 
     def drop(self) -> None:
@@ -183,7 +195,7 @@ class LimitedProtocol(HttpToolsProtocol):
             return
 
     def expire(self, phase: ConnectionPhase) -> None:
-        """A phase took too long."""
+        """Close the connection, because a phase took too long."""
         self._refused(f"{phase.name.lower()}_timeout")
         transport: asyncio.Transport | None = self.transport
         if transport is None or phase is ConnectionPhase.CLOSING:
@@ -204,27 +216,15 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _update_phase(self) -> None:
         """Enter the phase that has begun, if another one has."""
-        known, now = self._connections.phase(self), self._phase()
+        if self.flow.write_paused or self.transport.is_closing():
+            now = ConnectionPhase.CLOSING
+        elif not self._is_answered:
+            now = ConnectionPhase.BODY if self.cycle.more_body else ConnectionPhase.HANDLING
+        else:
+            now = ConnectionPhase.HEAD if self._in_head else ConnectionPhase.IDLE
+        known = self._connections.phase(self)
         if known is not None and known is not now:
             self._connections.enter(self, now, self.loop.time())
-
-    def _phase(self) -> ConnectionPhase:
-        if self.flow.write_paused or self.transport.is_closing():
-            return ConnectionPhase.CLOSING
-        if not self._is_answered:
-            return ConnectionPhase.BODY if self.cycle.more_body else ConnectionPhase.HANDLING
-        return ConnectionPhase.HEAD if self._in_head else ConnectionPhase.IDLE
-
-    def _refuse_head(self) -> None:
-        what = "request line and header fields are" if self._in_head else "the chunks are"
-        text = f"{what} longer than {HEAD_BYTES} bytes"
-        raise RequestRefused(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, "header_bytes", text)
-
-    def _end_with_last_response(self) -> None:
-        """Answer the requests that wait, and close the connection after the last one."""
-        self._refused("pipelined")
-        self._is_last = True
-        self.cycle.keep_alive = False
 
     def _refuse(self, refused: RequestRefused) -> None:
         self._refused(refused.reason)
@@ -234,7 +234,12 @@ class LimitedProtocol(HttpToolsProtocol):
         """Close the connection; with a response if no other one is on its way."""
         cycle: RequestResponseCycle | None = self.cycle
         if self._is_answered or (cycle is not None and not cycle.response_started):
-            self.transport.write(_response(status, text))
+            body = orjson.dumps({"error": text})
+            head = (
+                f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+            )
+            self.transport.write(head.encode() + body)
         if cycle is not None:
             cycle.disconnected = True
             cycle.message_event.set()
@@ -267,12 +272,3 @@ async def _overloaded(
 
 def _malformed() -> RequestRefused:
     return RequestRefused(HTTPStatus.BAD_REQUEST, "malformed", "the request is no HTTP/1.1")
-
-
-def _response(status: HTTPStatus, text: str) -> bytes:
-    body = orjson.dumps({"error": text})
-    head = (
-        f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: application/json\r\n"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body

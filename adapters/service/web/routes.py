@@ -35,7 +35,7 @@ _POD = Decoder(Pod)
 
 
 def schedulers(service: Service, required_plugin: str = "") -> Routes:
-    """Routes for schedulers and the API server.
+    """Return routes for schedulers and the API server.
 
     Args:
         service: decides about each request.
@@ -65,7 +65,7 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
 
 
 def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Routes:
-    """The route by which the API server asks about allocations of ResourceClaims.
+    """Return the route by which the API server asks about allocations of ResourceClaims.
 
     Args:
         service: decides about each request.
@@ -81,7 +81,7 @@ def people(
     metrics: Callable[[bool], Awaitable[bytes]],
     decisions: Callable[[], list[Mapping[str, object]]],
 ) -> Routes:
-    """Routes for people, probes and Prometheus.
+    """Return routes for people, probes and Prometheus.
 
     Args:
         service: whose ledgers are shown.
@@ -115,7 +115,7 @@ def people(
 
 
 def exposition(metrics: Callable[[bool], Awaitable[bytes]]) -> Route:
-    """The route of metrics, which are compressed for clients that read gzip."""
+    """Return the route of metrics, which are compressed for clients that read gzip."""
 
     async def answer(call: Call) -> Answer:
         text = await metrics(call.gzip)
@@ -150,7 +150,7 @@ def _cards(service: Service, call: Call) -> list[views.View]:
 
 
 async def _explain(service: Service, call: Call) -> Answer:
-    """Where a pod fits, and why it does not fit the other nodes; nothing is allocated.
+    """Return where a pod fits, and why it does not fit the others; nothing is allocated.
 
     The pod is in the body, or ``?pod=NAMESPACE/NAME`` names one that the service knows.
     """

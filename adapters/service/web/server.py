@@ -1,18 +1,24 @@
-"""The port: uvicorn with a raw ASGI application, one process, one loop."""
+"""The port: uvicorn with a raw ASGI application, one process, one loop.
+
+Connections are accepted here, before TLS, so that no limit depends on the handshake.
+"""
 
 import asyncio
 import errno
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import uvicorn
+from uvicorn.server import ServerState
 
 from adapters.service.certificates.tls_context import CertificateFiles, ServingCertificate
 from adapters.service.settings import settings
-from adapters.service.web.acceptor import Acceptor
 from adapters.service.web.app import App
+from adapters.service.web.connections import Connections
 from adapters.service.web.limits import PortLimits
+from adapters.service.web.protocol import LimitedProtocol, Refused
 
 KEEP_ALIVE = 120
 """Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
@@ -21,6 +27,115 @@ DEFAULT_LIMITS = PortLimits()
 
 SHUTDOWN_GRACE = 10
 """Seconds that calls in progress may take when the service stops."""
+
+
+_REMEDIES = {
+    errno.EADDRINUSE: "; stop the process that has it, or listen on another port",
+    errno.EADDRNOTAVAIL: "; listen on an address of this machine, such as 127.0.0.1 or 0.0.0.0",
+    errno.EACCES: "; listen on a port from 1024 on",
+}
+
+CHECK = 0.5
+"""Seconds between two checks for phases that take too long."""
+
+RETRY = 0.1
+"""Seconds until the next attempt after the system had no file for a connection."""
+
+CLOSE = 2.0
+"""Seconds for the end of TLS on a connection that is closed."""
+
+
+class Acceptor:
+    """The connections of one port."""
+
+    def __init__(self, limits: PortLimits, refused: Refused) -> None:
+        """Begin without a connection.
+
+        Args:
+            limits: of the port.
+            refused: called with the reason of each refusal.
+        """
+        self._limits = limits
+        self._refused = refused
+        self._connections = Connections(limits, lambda: refused("evicted"))
+        self._opening: set[asyncio.Task[None]] = set()
+
+    async def run(
+        self, listener: socket.socket, config: uvicorn.Config, state: ServerState
+    ) -> None:
+        """Accept until cancelled.
+
+        Args:
+            listener: a bound socket.
+            config: of the server.
+            state: of the server.
+        """
+        listener.listen(config.backlog)
+        listener.settimeout(0)
+
+        async def expire() -> None:
+            loop = asyncio.get_running_loop()
+            while True:
+                await asyncio.sleep(CHECK)
+                self._connections.expire(loop.time())
+
+        check = asyncio.create_task(expire())
+        try:
+            while True:
+                await self._accept(listener, config, state)
+                # Else the whole backlog is accepted before any of its requests is read.
+                await asyncio.sleep(0)
+        finally:
+            check.cancel()
+            for task in self._opening:
+                task.cancel()
+
+    async def _accept(
+        self, listener: socket.socket, config: uvicorn.Config, state: ServerState
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            accepted, _ = await loop.sock_accept(listener)
+        except OSError:  # the client is gone, or the process has too many open files
+            if not self._connections.evict():
+                await asyncio.sleep(RETRY)
+            return
+        try:
+            for_probes = await self._connections.make_room()
+        except asyncio.CancelledError:
+            accepted.close()
+            raise
+        accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        protocol = LimitedProtocol(
+            config,
+            state,
+            accepted,
+            self._connections,
+            self._refused,
+            for_probes=for_probes,
+        )
+        task = loop.create_task(self._open(accepted, protocol, config.ssl))
+        self._opening.add(task)
+        task.add_done_callback(self._opening.discard)
+
+    async def _open(
+        self, accepted: socket.socket, protocol: LimitedProtocol, context: ssl.SSLContext | None
+    ) -> None:
+        """Begin with HTTP, after the TLS handshake if there is one."""
+        loop = asyncio.get_running_loop()
+        try:
+            if context is None:
+                await loop.connect_accepted_socket(lambda: protocol, accepted)
+                return
+            await loop.connect_accepted_socket(
+                lambda: protocol,
+                accepted,
+                ssl=context,
+                ssl_handshake_timeout=self._limits.head_seconds,
+                ssl_shutdown_timeout=CLOSE,
+            )
+        except OSError:  # no TLS, or the client is gone
+            self._connections.remove(protocol)
 
 
 class WebServer(uvicorn.Server):
@@ -56,15 +171,8 @@ class WebServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-_REMEDIES = {
-    errno.EADDRINUSE: "; stop the process that has it, or listen on another port",
-    errno.EADDRNOTAVAIL: "; listen on an address of this machine, such as 127.0.0.1 or 0.0.0.0",
-    errno.EACCES: "; listen on a port from 1024 on",
-}
-
-
 def listener(listen: str) -> socket.socket:
-    """A socket on ``HOST:PORT``.
+    """Return a socket on ``HOST:PORT``.
 
     Raises:
         OSError: the address is in use, or does not exist.
@@ -83,7 +191,7 @@ def listener(listen: str) -> socket.socket:
 
 
 def address(listening: socket.socket, certificate: ServingCertificate | None) -> str:
-    """The URL of a socket."""
+    """Return the URL of a socket."""
     host, port = listening.getsockname()[:2]
     scheme = "https" if certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
@@ -95,7 +203,7 @@ def server(
     started: Callable[[], None],
     limits: PortLimits = DEFAULT_LIMITS,
 ) -> WebServer:
-    """A server for an application.
+    """Return a server for an application.
 
     Args:
         app: the application.

@@ -15,7 +15,7 @@ View = dict[str, object]
 
 
 def nodes(cached: LedgerCache) -> list[View]:
-    """Every node: what is in use, and problems for an operator."""
+    """Return every node: what is in use, and problems for an operator."""
     readable: list[View] = [
         {
             "name": ledger.node.name,
@@ -36,7 +36,7 @@ def nodes(cached: LedgerCache) -> list[View]:
 
 
 def cards(cached: LedgerCache, node: str | None = None, first: int | None = None) -> list[View]:
-    """The cards with their sharers: of one node, of the first ``first`` nodes, or of all."""
+    """Return the cards with their sharers: of one node, of the first ``first`` nodes, or of all."""
     ledgers = (
         islice(cached.inventory, first) if node is None else filter(None, [cached.ledger(node)])
     )
@@ -48,7 +48,7 @@ def cards(cached: LedgerCache, node: str | None = None, first: int | None = None
 
 
 def pods(cached: LedgerCache) -> list[View]:
-    """Every pod with an allocation."""
+    """Return every pod with an allocation."""
     return list(_pods(cached))
 
 
@@ -123,5 +123,5 @@ def _share(grant: Grant, index: int | None) -> View:
 
 
 def groups(found: Iterable[NodeGroup]) -> list[dict[str, object]]:
-    """The nodes that a pod does not fit, by cause, the nearest to a fit first."""
+    """Return the nodes that a pod does not fit, by cause, the nearest to a fit first."""
     return [{"text": each.text, "nodes": each.nodes, "examples": each.examples} for each in found]

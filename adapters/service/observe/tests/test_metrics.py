@@ -3,8 +3,7 @@
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.service.observe.metrics import Metrics
-from adapters.service.observe.quota_metrics import QuotaMetrics
+from adapters.service.observe.metrics import Metrics, QuotaMetrics
 from adapters.stores.quotas import StoredQuota
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaAmounts, QuotaLimits

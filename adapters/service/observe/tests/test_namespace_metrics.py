@@ -2,7 +2,7 @@
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exposition import plain
-from adapters.service.observe.namespace_metrics import NamespaceMetrics
+from adapters.service.observe.usage_metrics import NamespaceMetrics
 from adapters.service.tests.builders import stored
 from adapters.stores.store import Change
 from core.hardware.quantity import GIB

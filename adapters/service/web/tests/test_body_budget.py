@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.service.web.body_budget import SLOW, SMALL, BodyBudget, BudgetError
+from adapters.service.web.limits import SLOW, SMALL, BodyBudget, BudgetError
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 
 from adapters.service.tests.builders import a_service, body, run
 from adapters.service.tests.process import serving
-from adapters.service.web.browsers import is_foreign, is_loopback
+from adapters.service.web.app import is_foreign, is_loopback
 from adapters.service.web.tests.calls import GOOD, POSTS, Got, app_of, call, once
 
 EVIL = (b"origin", b"http://evil.example")

@@ -4,7 +4,7 @@ import json
 
 from adapters.dialects.tests.extremes import EXTREMES, Json, places, replaced
 from adapters.service.grpc import messages
-from adapters.service.observe.card_lines import CardLines
+from adapters.service.observe.card_metrics import CardLines
 from adapters.service.tests.builders import a_pod, a_service, body, run
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import app_of, call
