@@ -13,7 +13,7 @@ from adapters.cluster.api.client import PlainReader
 from adapters.service.in_cluster.agent_metrics import AgentMetrics
 http = PlainReader(patience=20.0)
 agents = AgentMetrics(lambda node: node, lambda node: http.get("127.0.0.1", {port}, "/" + node))
-compose.Cluster = partial(compose.Cluster, agents=agents)
+compose.Cluster = partial(compose.Cluster, agents=agents.reports)
 from adapters.cli.main import main
 main()
 """
