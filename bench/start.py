@@ -18,6 +18,7 @@ import sync
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.watch.object_tracker import EventHandler
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.service.observe.decision_log import logger
@@ -25,7 +26,6 @@ from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import Log, Settings
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.kubernetes import KubernetesStore
-from adapters.stores.watch import LedgerHandler
 from adapters.wire.records.ledger import LedgerObject, encode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -48,7 +48,7 @@ def measure(sizes: tuple[int, ...] = SIZES) -> Iterator[service.Result]:
 async def _load(address: str) -> tuple[float, float]:
     async with KubeClient(KubeCredentials(address)) as client:
 
-        def follow(handler: LedgerHandler) -> Coroutine[object, object, None]:
+        def follow(handler: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
             pace = WatchSettings(page=sync.PAGE, streaming=False)
             return Reflector(
                 client, Selection(NODE_LEDGERS), LedgerObject, handler, settings=pace

@@ -1,31 +1,51 @@
-"""Ledgers as objects of a Kubernetes cluster: one ``NodeLedger`` for each node, with its name.
+"""Ledgers and quotas as objects of a Kubernetes cluster.
 
-The object's resourceVersion is the version, so that etcd decides which writer was first.
-``configs/crd/nodeledgers.yaml`` defines the resource. The service owns the object: its next write
-removes labels and annotations of others.
+Each node has a NodeLedger with its name, each namespace its ShareQuota. The object's
+resourceVersion is the version, so that etcd decides which writer was first.
+``configs/crd/nodeledgers.yaml`` defines the ledgers. The service owns them: its next write removes
+labels and annotations of others.
 """
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Mapping
-from http import HTTPStatus
-from typing import Protocol
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from typing import NamedTuple
 from urllib.parse import quote
 
 import msgspec
 
-from adapters.stores.collector import kept
-from adapters.stores.store import Change, Conflict, Stored, StoreError, stored_of
-from adapters.stores.watch import Inbox, WatchLedgers
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
+from adapters.cluster.watch.object_tracker import EventHandler, Identity
+from adapters.stores.quotas import StoredQuota, conflict, stored_quota
+from adapters.stores.store import (
+    Change,
+    Conflict,
+    Decode,
+    Stored,
+    StoreError,
+    changes_of,
+    kept,
+    stored_of,
+)
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Metadata, Wire
-from adapters.wire.records.ledger import LedgerObject, encode
+from adapters.wire.kube import Metadata, Unreadable, Wire
+from adapters.wire.records.ledger import LedgerObject, decode, encode
 from adapters.wire.records.ledger_reader import LedgerReader
+from adapters.wire.records.quota import (
+    NAME,
+    QuotaRecordError,
+    ShareQuotaObject,
+    write_new,
+    write_status,
+)
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 from core.requests.grant import AllocationState
 
 COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
+QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas"
 
 WRITE = "dragoman.dev/write"
 """Annotation: a random text for every write, by which a writer recognizes its own."""
@@ -50,45 +70,82 @@ class _Written(Wire, frozen=True, gc=False):
 
 _LEDGER = Decoder(LedgerObject)
 _WRITTEN = Decoder(TypeMeta)
+_QUOTA = Decoder(ShareQuotaObject)
+
+WatchLedgers = Callable[[EventHandler[LedgerObject]], Coroutine[object, object, None]]
+"""Lists and watches all NodeLedgers for a handler, until it is cancelled."""
 
 
-class LedgerApi(Protocol):
-    """The API server: a path and a body in, the object out.
+class PendingUpdate(NamedTuple):
+    """The last change of a node that the reader has not fetched.
 
-    Each method raises an ``OSError`` where the request fails; its attribute ``status`` is the HTTP
-    status, or 0 or absent where there was none.
+    Attributes:
+        object: as it is now; None where it was deleted or cannot be read.
+        problem: why it cannot be read.
+        recreated: the object was deleted in between, and the reader has not seen that.
     """
 
-    async def get(self, path: str) -> bytes:
-        """Read the newest state of an object."""
-        ...
+    object: LedgerObject | None = None
+    problem: str | None = None
+    recreated: bool = False
 
-    async def create(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
-        """Post an object to its collection.
+    def read(
+        self, node: str, decode: Decode = decode, own: Stored | None = None
+    ) -> tuple[Change, ...]:
+        """The changes for the reader.
 
         Args:
-            path: of the collection.
-            body: the object.
-            metadata_only: whether the answer may leave out all of the object but its metadata.
+            node: its name.
+            decode: gives the ledger of the record.
+            own: what this process wrote last; where the update is that write, it is not decoded.
         """
-        ...
+        if self.object is not None:
+            version = self.object.metadata.resource_version
+            if own is not None and own.version == version and not self.recreated:
+                return (Change(node, own),)
+            spec, recreated = self.object.spec, self.recreated
+            return changes_of(node, version, spec, recreated=recreated, decode=decode)
+        return (Change(node, None, self.problem),)
 
-    async def replace(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
-        """Replace an object; arguments as of ``create``.
 
-        The client may send the request again after a failure.
-        """
-        ...
+class Inbox:
+    """The last update of each node that the reader has not fetched, in order of arrival."""
 
-    async def delete(self, path: str, body: bytes) -> bytes:
-        """Delete an object; the body is a ``DeleteOptions``."""
-        ...
+    def __init__(self) -> None:
+        self.updates: dict[str, PendingUpdate] = {}
+        self.filled = asyncio.Event()
+        self.synced = asyncio.Event()
+
+    def on_update(self, thing: LedgerObject) -> None:
+        """Implements ``EventHandler.on_update``. A copy is kept, to free the page of the list."""
+        self._put(
+            thing.metadata.name, PendingUpdate(LedgerObject(thing.metadata, thing.spec.copy()))
+        )
+
+    def on_delete(self, what: Identity) -> None:
+        """Implements ``EventHandler.on_delete``."""
+        self._put(what.name, PendingUpdate())
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Implements ``EventHandler.on_unreadable``."""
+        self._put(what.name, PendingUpdate(problem=problem))
+
+    def on_synced(self) -> None:
+        """Implements ``EventHandler.on_synced``."""
+        self.synced.set()
+
+    def _put(self, node: str, update: PendingUpdate) -> None:
+        earlier = self.updates.pop(node, None)
+        if earlier is not None and (earlier.recreated or earlier == PendingUpdate()):
+            update = update._replace(recreated=True)
+        self.updates[node] = update
+        self.filled.set()
 
 
 class KubernetesStore:
     """The NodeLedgers of a cluster."""
 
-    def __init__(self, api: LedgerApi, watch: WatchLedgers) -> None:
+    def __init__(self, api: KubeClient, watch: WatchLedgers) -> None:
         """Send no request yet.
 
         Args:
@@ -144,7 +201,7 @@ class KubernetesStore:
                 if expected is None
                 else self._api.replace(_path(node), body, metadata_only=True)
             )
-        except OSError as error:
+        except ClusterError as error:
             if not _is_conflict(error, created=expected is None):
                 raise _failure(node, error) from error
             # The second copy of a request that the client sent twice conflicts with the first.
@@ -166,7 +223,7 @@ class KubernetesStore:
         }
         try:
             await self._api.delete(_path(node), msgspec.json.encode(options))
-        except OSError as error:
+        except ClusterError as error:
             if _is_conflict(error, created=False):
                 raise _conflict(node) from error
             raise _failure(node, error) from error
@@ -199,8 +256,8 @@ class KubernetesStore:
     async def _get(self, node: str) -> LedgerObject | None:
         try:
             return _object(node, await self._api.get(_path(node)))
-        except OSError as error:
-            if _status(error) == HTTPStatus.NOT_FOUND:
+        except ClusterError as error:
+            if error.status == NOT_FOUND:
                 return None
             raise _failure(node, error) from error
 
@@ -256,23 +313,68 @@ def _unreadable(node: str, error: UnreadableError) -> StoreError:
     return StoreError(f"the ledger of {node}: the answer cannot be read: {error}")
 
 
-def _status(error: OSError) -> int:
-    return getattr(error, "status", 0)
-
-
-def _is_conflict(error: OSError, *, created: bool) -> bool:
+def _is_conflict(error: ClusterError, *, created: bool) -> bool:
     """Whether the server rejects the write because the object is not the one that was read."""
-    conflicts = {HTTPStatus.CONFLICT}
-    if not created:
-        conflicts.add(HTTPStatus.NOT_FOUND)
-    return _status(error) in conflicts
+    return error.status == CONFLICT or (not created and error.status == NOT_FOUND)
 
 
 def _conflict(node: str) -> Conflict:
     return Conflict(f"the ledger of {node} was changed by another writer")
 
 
-def _failure(node: str, error: OSError) -> StoreError:
-    if isinstance(error, StoreError):
-        return error
+def _failure(node: str, error: ClusterError) -> StoreError:
     return StoreError(f"the ledger of {node}: {error}")
+
+
+class KubernetesQuotas:
+    """The ShareQuotas of a cluster; implements ``QuotaStore``."""
+
+    def __init__(self, api: KubeClient) -> None:
+        self._api = api
+
+    async def read(self, namespace: str) -> StoredQuota | None:
+        """Implements ``QuotaStore.read``."""
+        try:
+            answer = await self._api.get(_quota_path(namespace))
+        except ClusterError as error:
+            if error.status == NOT_FOUND:
+                return None
+            raise _quota_failure(namespace, error) from error
+        return stored_quota(_quota_object(namespace, answer))
+
+    async def create(self, namespace: str) -> StoredQuota:
+        """Implements ``QuotaStore.create``."""
+        path = QUOTAS.format(quote(namespace, safe=""))
+        try:
+            answer = await self._api.create(path, write_new(namespace))
+        except ClusterError as error:
+            if error.status == CONFLICT:
+                raise conflict(namespace) from error
+            raise _quota_failure(namespace, error) from error
+        return stored_quota(_quota_object(namespace, answer))
+
+    async def write(self, quota: Quota, expected: str) -> str:
+        """Implements ``QuotaStore.write``."""
+        path = f"{_quota_path(quota.namespace)}/status"
+        try:
+            answer = await self._api.replace(path, write_status(quota, expected))
+        except ClusterError as error:
+            if error.status in (CONFLICT, NOT_FOUND):
+                raise conflict(quota.namespace) from error
+            raise _quota_failure(quota.namespace, error) from error
+        return _quota_object(quota.namespace, answer).metadata.resource_version
+
+
+def _quota_path(namespace: str) -> str:
+    return f"{QUOTAS.format(quote(namespace, safe=''))}/{NAME}"
+
+
+def _quota_object(namespace: str, answer: bytes) -> ShareQuotaObject:
+    try:
+        return _QUOTA.decode(answer)
+    except UnreadableError as error:
+        raise QuotaRecordError(f"the quota of {namespace} cannot be read: {error}") from error
+
+
+def _quota_failure(namespace: str, error: ClusterError) -> StoreError:
+    return StoreError(f"the quota of {namespace}: {error}")

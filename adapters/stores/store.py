@@ -1,6 +1,8 @@
 """The interface of all stores of ledgers, and their errors."""
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+import gc
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -149,3 +151,20 @@ def changes_of(
     except LedgerRecordError as error:
         change = Change(node, None, str(error))
     return (Change(node, None), change) if recreated else (change,)
+
+
+@contextmanager
+def kept() -> Iterator[None]:
+    """Collect no garbage within, and leave what was made there out of all later collections.
+
+    With 50,000 ledgers, half of a load's processor time is collections by Python's own thresholds,
+    and a quarter by the service's. It is for the start: garbage in circles that other tasks make
+    meanwhile stays.
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        gc.enable()

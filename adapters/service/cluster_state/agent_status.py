@@ -2,7 +2,8 @@
 
 from collections.abc import Callable
 
-from adapters.stores.watch import LedgerHandler, NamedObject
+from adapters.cluster.watch.object_tracker import EventHandler, Identity
+from adapters.wire.kube import Unreadable
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware, decode
 from adapters.wire.records.ledger import LedgerObject
 
@@ -23,7 +24,7 @@ class AgentStatusFeed:
         self._reported = reported
         self._invalid = invalid
 
-    def tee(self, handler: LedgerHandler) -> LedgerHandler:
+    def tee(self, handler: EventHandler[LedgerObject]) -> EventHandler[LedgerObject]:
         """Return a handler that feeds the reports from here and all else to another handler."""
         return _Tee(handler, self)
 
@@ -43,24 +44,24 @@ class AgentStatusFeed:
 
 
 class _Tee:
-    def __init__(self, handler: LedgerHandler, agents: AgentStatusFeed) -> None:
+    def __init__(self, handler: EventHandler[LedgerObject], agents: AgentStatusFeed) -> None:
         self._handler = handler
         self._agents = agents
 
     def on_update(self, thing: LedgerObject) -> None:
-        """Implements ``LedgerHandler.on_update``."""
+        """Implements ``EventHandler.on_update``."""
         self._agents.updated(thing)
         self._handler.on_update(thing)
 
-    def on_delete(self, what: NamedObject) -> None:
-        """Implements ``LedgerHandler.on_delete``."""
+    def on_delete(self, what: Identity) -> None:
+        """Implements ``EventHandler.on_delete``."""
         self._agents.deleted(what.name)
         self._handler.on_delete(what)
 
-    def on_unreadable(self, what: NamedObject, problem: str) -> None:
-        """Implements ``LedgerHandler.on_unreadable``."""
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Implements ``EventHandler.on_unreadable``."""
         self._handler.on_unreadable(what, problem)
 
     def on_synced(self) -> None:
-        """Implements ``LedgerHandler.on_synced``."""
+        """Implements ``EventHandler.on_synced``."""
         self._handler.on_synced()

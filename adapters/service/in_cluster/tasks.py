@@ -59,8 +59,7 @@ from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.sections import Managed
 from adapters.service.settings.settings import Settings
 from adapters.service.web.routes import Routes, arbiter
-from adapters.stores.kubernetes import KubernetesStore
-from adapters.stores.kubernetes_quotas import KubernetesQuotas
+from adapters.stores.kubernetes import KubernetesQuotas, KubernetesStore
 from adapters.wire.kube import Pod
 from adapters.wire.records.move_plan import API_VERSION, KIND, MovePlanObject
 

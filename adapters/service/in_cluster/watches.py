@@ -47,7 +47,6 @@ from adapters.service.in_cluster.scheduler_config import (
     config_map_names,
 )
 from adapters.service.observe.decision_log import Logger
-from adapters.stores.watch import LedgerHandler
 from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
@@ -239,7 +238,7 @@ class ClusterLedgerWatch:
         self._agents = agents
         self._reflector: Reflector[Any] | None = None
 
-    def follow(self, handler: LedgerHandler) -> Coroutine[object, object, None]:
+    def follow(self, handler: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         """Hand all NodeLedgers and their changes to the store, until cancelled."""
         both = self._agents.tee(handler)
         self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, both)

@@ -10,11 +10,11 @@ import msgspec
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, load
 from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.watch.object_tracker import EventHandler
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Store
-from adapters.stores.watch import LedgerHandler
 from adapters.wire.records.ledger import LedgerObject
 
 
@@ -46,6 +46,6 @@ async def _part(client: KubeClient) -> None:
     await asyncio.sleep(0.1)  # a TLS connection is closed some turns of the loop later
 
 
-def follow(client: KubeClient, sink: LedgerHandler) -> Coroutine[object, object, None]:
+def follow(client: KubeClient, sink: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
     """Follow the ledgers as the service does."""
     return Reflector(client, Selection(NODE_LEDGERS), LedgerObject, sink).run()

@@ -3,7 +3,7 @@ import weakref
 
 import pytest
 
-from adapters.stores.collector import kept
+from adapters.stores.store import kept
 
 
 class Circle:

@@ -12,11 +12,15 @@ import msgspec
 import pytest
 import yaml
 
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.transport import Query
+from adapters.cluster.watch.object_tracker import EventHandler, Identity
 from adapters.stores.kubernetes import COLLECTION, KubernetesStore
 from adapters.stores.store import Change, Conflict, StoreError
 from adapters.stores.tests.ledgers import a_ledger
-from adapters.stores.watch import LedgerHandler
 from adapters.tests.waiting import until
+from adapters.wire.kube import Unreadable
 from adapters.wire.records.ledger import LedgerObject, LedgerRecord
 from core.hardware.card import Level
 from core.ledger.node_ledger import NodeLedger
@@ -26,14 +30,12 @@ from core.tests.builders import a_grant, held
 CRD = Path(__file__).parents[3] / "configs/crd/nodeledgers.yaml"
 
 
-class RefusalError(ConnectionError):
-    def __init__(self, status: int) -> None:
-        super().__init__(f"{status}: refused")
-        self.status = status
+def refusal(status: int) -> ClusterError:
+    return ClusterError(status, "Refused", "refused")
 
 
 @dataclass
-class FakeServer:
+class FakeServer(KubeClient):
     """An API server with one kind; ``twice`` makes it lose the answer to a write, so that the
     client sends it again."""
 
@@ -43,39 +45,55 @@ class FakeServer:
     fails: int = 0
     calls: list[str] = field(default_factory=list)
 
-    async def get(self, path: str) -> bytes:
+    async def get(self, path: str, query: Query | None = None) -> bytes:
+        del query
         self._answer("get")
         return self._found(path)
 
-    async def create(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+    async def create(
+        self,
+        path: str,
+        body: object,
+        query: Query | None = None,
+        *,
+        metadata_only: bool = False,
+        repeat_refused: bool = True,
+    ) -> bytes:
+        del query, repeat_refused
         assert metadata_only
+        assert isinstance(body, bytes)
         self._answer("create")
         assert path == COLLECTION
         name = f"{path}/{json.loads(body)['metadata']['name']}"
         if name in self.objects:
-            raise RefusalError(409)
+            raise refusal(409)
         return _metadata_of(self._put(name, body))
 
-    async def replace(self, path: str, body: bytes, *, metadata_only: bool) -> bytes:
+    async def replace(
+        self, path: str, body: object, query: Query | None = None, *, metadata_only: bool = False
+    ) -> bytes:
+        del query
         assert metadata_only
+        assert isinstance(body, bytes)
         self._answer("replace")
         answer = self._replace(path, body)
         return _metadata_of(self._replace(path, body) if self.twice else answer)
 
-    async def delete(self, path: str, body: bytes) -> bytes:
+    async def delete(self, path: str, body: object = None) -> bytes:
+        assert isinstance(body, bytes)
         self._answer("delete")
         there = json.loads(self._found(path))
         if json.loads(body)["preconditions"] != {
             "resourceVersion": there["metadata"]["resourceVersion"]
         }:
-            raise RefusalError(409)
+            raise refusal(409)
         del self.objects[path]
         return b"{}"
 
     def _replace(self, path: str, body: bytes) -> bytes:
         there = json.loads(self._found(path))["metadata"]["resourceVersion"]
         if json.loads(body)["metadata"]["resourceVersion"] != there:
-            raise RefusalError(409)
+            raise refusal(409)
         return self._put(path, body)
 
     def _put(self, path: str, body: bytes) -> bytes:
@@ -87,13 +105,13 @@ class FakeServer:
 
     def _found(self, path: str) -> bytes:
         if path not in self.objects:
-            raise RefusalError(404)
+            raise refusal(404)
         return json.dumps(self.objects[path]).encode()
 
     def _answer(self, call: str) -> None:
         self.calls.append(call)
         if self.fails:
-            raise RefusalError(self.fails)
+            raise refusal(self.fails)
 
 
 def _metadata_of(answer: bytes) -> bytes:
@@ -101,12 +119,7 @@ def _metadata_of(answer: bytes) -> bytes:
     return json.dumps({"kind": "PartialObjectMetadata", "metadata": metadata}).encode()
 
 
-@dataclass
-class Named:
-    name: str
-
-
-async def never(_: LedgerHandler) -> None:
+async def never(_: EventHandler[LedgerObject]) -> None:
     await asyncio.Event().wait()
 
 
@@ -200,7 +213,7 @@ def test_an_answer_that_cannot_be_read_is_an_error() -> None:
 
 
 def test_load_fails_with_the_error_of_the_watch() -> None:
-    async def fails(_: LedgerHandler) -> None:
+    async def fails(_: EventHandler[LedgerObject]) -> None:
         raise ValueError("no more")
 
     async def run() -> None:
@@ -214,10 +227,10 @@ def test_load_fails_with_the_error_of_the_watch() -> None:
 
 
 def test_an_object_that_the_watch_cannot_decode_is_a_change_with_a_problem() -> None:
-    async def follow(sink: LedgerHandler) -> None:
-        sink.on_unreadable(Named("early"), "no spec")
+    async def follow(sink: EventHandler[LedgerObject]) -> None:
+        sink.on_unreadable(Unreadable("", "early", ""), "no spec")
         sink.on_synced()
-        sink.on_unreadable(Named("late"), "no spec")
+        sink.on_unreadable(Unreadable("", "late", ""), "no spec")
         await asyncio.Event().wait()
 
     async def run() -> list[Change]:
@@ -236,9 +249,9 @@ def test_an_object_that_the_watch_cannot_decode_is_a_change_with_a_problem() -> 
 
 def test_a_change_that_this_process_wrote_is_not_decoded_again() -> None:
     server = FakeServer()
-    sinks: list[LedgerHandler] = []
+    sinks: list[EventHandler[LedgerObject]] = []
 
-    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
+    def follow(sink: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         sinks.append(sink)
         sink.on_synced()
         return never(sink)
@@ -279,9 +292,9 @@ def test_a_change_that_this_process_wrote_is_not_decoded_again() -> None:
 
 def test_an_allocation_of_another_writer_is_decoded_once_until_the_record_is_deleted() -> None:
     server = FakeServer()
-    sinks: list[LedgerHandler] = []
+    sinks: list[EventHandler[LedgerObject]] = []
 
-    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
+    def follow(sink: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         sinks.append(sink)
         sink.on_synced()
         return never(sink)
@@ -297,7 +310,7 @@ def test_an_allocation_of_another_writer_is_decoded_once_until_the_record_is_del
                 if not pods:
                     server.objects.clear()
                     version = None
-                    sinks[-1].on_delete(Named("n"))
+                    sinks[-1].on_delete(Identity("", "n", ""))
                     assert (await anext(changes)).stored is None
                     continue
                 version = await other.write(a_ledger(pods=pods), version)
@@ -317,9 +330,9 @@ def test_an_allocation_of_another_writer_is_decoded_once_until_the_record_is_del
 
 
 def test_changes_without_a_load_begin_with_all_that_there_is() -> None:
-    started: list[LedgerHandler] = []
+    started: list[EventHandler[LedgerObject]] = []
 
-    def follow(sink: LedgerHandler) -> Coroutine[object, object, None]:
+    def follow(sink: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         started.append(sink)
         return never(sink)
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
-from adapters.stores.kubernetes_quotas import KubernetesQuotas
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.api.transport import Query
+from adapters.stores.kubernetes import KubernetesQuotas
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, StoreError
 from adapters.wire.records.quota import QuotaRecordError
@@ -17,42 +20,54 @@ from core.quota.quota import Quota
 PATH = "/apis/dragoman.dev/v1alpha1/namespaces/ml/sharequotas/quota"
 
 
-class RefusalError(ConnectionError):
-    def __init__(self, status: int) -> None:
-        super().__init__(f"{status}: refused")
-        self.status = status
+def refusal(status: int) -> ClusterError:
+    return ClusterError(status, "Refused", "refused")
 
 
 @dataclass
-class FakeServer:
+class FakeServer(KubeClient):
     """An API server with one ShareQuota, or none."""
 
     thing: dict[str, Any] | None
     fails: int = 0
     calls: list[str] = field(default_factory=list)
 
-    async def get(self, path: str) -> bytes:
+    async def get(self, path: str, query: Query | None = None) -> bytes:
+        del query
         self.calls.append(f"GET {path}")
         return self._found()
 
-    async def create(self, path: str, body: object) -> bytes:
+    async def create(
+        self,
+        path: str,
+        body: object,
+        query: Query | None = None,
+        *,
+        metadata_only: bool = False,
+        repeat_refused: bool = True,
+    ) -> bytes:
+        del query, metadata_only, repeat_refused
         self.calls.append(f"POST {path}")
         if self.fails:
-            raise RefusalError(self.fails)
+            raise refusal(self.fails)
         if self.thing is not None:
-            raise RefusalError(409)
+            raise refusal(409)
         assert isinstance(body, bytes)
         made = json.loads(body)
         made["metadata"] |= {"uid": "new", "resourceVersion": "1"}
         self.thing = made
         return json.dumps(self.thing).encode()
 
-    async def replace(self, path: str, body: bytes) -> bytes:
+    async def replace(
+        self, path: str, body: object, query: Query | None = None, *, metadata_only: bool = False
+    ) -> bytes:
+        del query, metadata_only
+        assert isinstance(body, bytes)
         self.calls.append(f"PUT {path}")
         there = json.loads(self._found())
         new = json.loads(body)
         if new["metadata"]["resourceVersion"] != there["metadata"]["resourceVersion"]:
-            raise RefusalError(409)
+            raise refusal(409)
         version = str(int(there["metadata"]["resourceVersion"]) + 1)
         there["metadata"]["resourceVersion"] = version
         self.thing = {**there, "status": new["status"]}
@@ -60,9 +75,9 @@ class FakeServer:
 
     def _found(self) -> bytes:
         if self.fails:
-            raise RefusalError(self.fails)
+            raise refusal(self.fails)
         if self.thing is None:
-            raise RefusalError(404)
+            raise refusal(404)
         return json.dumps(self.thing).encode()
 
 

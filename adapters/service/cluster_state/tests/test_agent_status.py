@@ -1,9 +1,9 @@
 import msgspec
 
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.cluster_state.agent_status import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.stores.watch import NamedObject
-from adapters.wire.kube import Metadata
+from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.records.hardware import NodeHardware, encode
 from adapters.wire.records.ledger import LedgerObject
 from core.hardware.card import Card
@@ -21,10 +21,10 @@ class Inner:
     def on_update(self, thing: LedgerObject) -> None:
         self.calls.append(f"changed {thing.metadata.name}")
 
-    def on_delete(self, what: NamedObject) -> None:
+    def on_delete(self, what: Identity) -> None:
         self.calls.append(f"gone {what.name}")
 
-    def on_unreadable(self, what: NamedObject, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         self.calls.append(f"{what.name}: {problem}")
 
     def on_synced(self) -> None:
@@ -46,7 +46,7 @@ def test_the_cache_gets_each_change_of_an_agents_report_once() -> None:
     sink.on_update(thing(encode(HARDWARE)))
     sink.on_update(thing(b""))
     sink.on_update(thing(encode(HARDWARE)))
-    sink.on_delete(Metadata(name="a"))
+    sink.on_delete(Identity("", "a", ""))
 
     assert named == ["a"] * 4
     assert cache.hardware == {}
@@ -63,7 +63,7 @@ def test_a_status_that_cannot_be_read_is_reported_and_leaves_the_earlier_one() -
     sink.on_update(thing(encode(HARDWARE)))
 
     sink.on_update(thing(b"[]"))
-    sink.on_unreadable(Metadata(name="a"), "what a mess")
+    sink.on_unreadable(Unreadable("", "a", ""), "what a mess")
 
     assert cache.hardware == {"a": HARDWARE}
     assert unread[0].startswith("a: the status of the ledger cannot be read")
