@@ -180,27 +180,22 @@ def node_name(config: AgentConfig) -> str:
 
 def profiles(config: AgentConfig) -> dict[str, VendorProfile]:
     """Return the profiles by vendor: the built-in ones with the configuration's changes."""
-    changed = {
-        vendor: _profile(section, PROFILES.get(vendor, VendorProfile()))
-        for vendor, section in config.profiles.items()
-    }
-    return {**PROFILES, **changed}
-
-
-def _profile(section: ProfileSection, base: VendorProfile) -> VendorProfile:
-    found = {name: getattr(section, name) for name in section.__struct_fields__}
-    changes = {
-        _FIELDS.get(name, name): value
-        for name, value in found.items()
-        if value is not msgspec.UNSET
-    }
-    if changes.get("hami") is not None:
-        changes["hami"] = HamiCore(**msgspec.structs.asdict(changes["hami"]))
-    if "mounts" in changes:
-        changes["mounts"] = tuple(
-            Mount(m.destination, "bind", m.source, ("rbind", "ro" if m.read_only else "rw"))
-            for m in changes["mounts"]
-        )
-    if "env" in changes:
-        changes["env"] = MappingProxyType(changes["env"])
-    return replace(base, **changes)
+    found = dict(PROFILES)
+    for vendor, section in config.profiles.items():
+        stated = {name: getattr(section, name) for name in section.__struct_fields__}
+        changes = {
+            _FIELDS.get(name, name): value
+            for name, value in stated.items()
+            if value is not msgspec.UNSET
+        }
+        if changes.get("hami") is not None:
+            changes["hami"] = HamiCore(**msgspec.structs.asdict(changes["hami"]))
+        if "mounts" in changes:
+            changes["mounts"] = tuple(
+                Mount(m.destination, "bind", m.source, ("rbind", "ro" if m.read_only else "rw"))
+                for m in changes["mounts"]
+            )
+        if "env" in changes:
+            changes["env"] = MappingProxyType(changes["env"])
+        found[vendor] = replace(found.get(vendor, VendorProfile()), **changes)
+    return found

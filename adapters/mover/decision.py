@@ -115,16 +115,10 @@ class MoverState:
 
 def decide(plan: KnownPlan, state: MoverState) -> Decision | None:
     """Decide what to do about a plan; None where the service acts, or it has ended."""
-    match plan.status.phase:
-        case MovePhase.HELD:
-            return Ask()
-        case MovePhase.EVICT:
-            return _about_order(plan, state)
-        case _:
-            return None
-
-
-def _about_order(plan: KnownPlan, state: MoverState) -> Decision:
+    if plan.status.phase is MovePhase.HELD:
+        return Ask()
+    if plan.status.phase is not MovePhase.EVICT:
+        return None
     step, moves = plan.status.step, plan.spec.moves
     if not 1 <= step <= len(moves):
         return Stop(f"status.step: {step}: must be 1 to {len(moves)}, the number of a move")

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -105,7 +105,19 @@ class PlanCache:
         except MovePlanRecordError as error:
             self._report(name, str(error))
             return
-        self._listed[plan.uid] = tuple(_evictions(plan))
+        moves = plan.spec.moves
+        self._listed[plan.uid] = tuple(
+            PastEviction(
+                plan.uid,
+                entry.step,
+                moves[entry.step - 1].namespace if entry.step <= len(moves) else "",
+                # An eviction at an unreadable time counts as just done.
+                timestamps.read(entry.evicted_at or entry.begun_at) or timestamps.now(),
+                done=bool(entry.evicted_at),
+            )
+            for entry in plan.status.steps
+            if entry.evicted_at or entry.begun_at
+        )
         if thing.metadata.deletion_timestamp is None:
             self.plans[name] = plan
 
@@ -136,13 +148,3 @@ class PlanCache:
         self._own = {key: each for key, each in self._own.items() if now - each.at < HOUR}
         listed = {(each.plan, each.step): each for row in self._listed.values() for each in row}
         return [*{**listed, **self._own}.values()]
-
-
-def _evictions(plan: KnownPlan) -> Iterable[PastEviction]:
-    """List the evictions that a plan has begun; one of an unreadable time counts as just done."""
-    moves = plan.spec.moves
-    for entry in plan.status.steps:
-        if entry.evicted_at or entry.begun_at:
-            namespace = moves[entry.step - 1].namespace if entry.step <= len(moves) else ""
-            at = timestamps.read(entry.evicted_at or entry.begun_at) or timestamps.now()
-            yield PastEviction(plan.uid, entry.step, namespace, at, bool(entry.evicted_at))

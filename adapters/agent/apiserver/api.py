@@ -73,7 +73,12 @@ async def stream(
     Raises:
         OSError: the request was rejected, or the answer is missing or invalid.
     """
-    reader, writer = await _connect(credentials)
+    host, port = credentials.host, credentials.port
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            reader, writer = await asyncio.open_connection(host, port, ssl=credentials.context)
+    except TimeoutError as error:
+        raise ApiError(f"{host}:{port} does not answer within {CONNECT_TIMEOUT:g} s") from error
     try:
         headers = [*credentials.headers(), ("Accept", "application/json")]
         if body:
@@ -108,17 +113,6 @@ async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[byte
                 raise ApiError(f"{path}: a line of the answer has more than {MAX_ANSWER} bytes")
     if rest:
         yield rest
-
-
-async def _connect(
-    credentials: AgentCredentials,
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    host, port = credentials.host, credentials.port
-    try:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
-            return await asyncio.open_connection(host, port, ssl=credentials.context)
-    except TimeoutError as error:
-        raise ApiError(f"{host}:{port} does not answer within {CONNECT_TIMEOUT:g} s") from error
 
 
 async def _body(

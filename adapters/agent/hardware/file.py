@@ -80,7 +80,25 @@ class FileInventory:
             raise InventoryError(f"{self.path}: {error}") from error
         entries = sorted(found.cards, key=lambda entry: (entry.index, entry.uuid))
         return Hardware(
-            tuple(self._card(entry) for entry in entries),
+            tuple(
+                Card(
+                    uuid=entry.uuid,
+                    node=self.node,
+                    index=entry.index,
+                    vendor=entry.vendor,
+                    model=entry.model,
+                    memory=entry.memory_mib * MIB,
+                    slots=1,
+                    mode=entry.mode,
+                    healthy=entry.healthy,
+                    numa=entry.numa,
+                    links=tuple(
+                        Scope(Level[each.level.upper()], each.name) for each in entry.links
+                    ),
+                    names=(entry.model,) if entry.model else (),
+                )
+                for entry in entries
+            ),
             {entry.uuid: entry.devices for entry in entries if entry.devices is not None},
             {
                 MigKey(entry.uuid, slot.profile, slot.start): Instance(
@@ -95,19 +113,3 @@ class FileInventory:
     def loads(self) -> dict[str, CardLoad]:
         """Return an empty mapping: a file has no loads."""
         return {}
-
-    def _card(self, entry: CardEntry) -> Card:
-        return Card(
-            uuid=entry.uuid,
-            node=self.node,
-            index=entry.index,
-            vendor=entry.vendor,
-            model=entry.model,
-            memory=entry.memory_mib * MIB,
-            slots=1,
-            mode=entry.mode,
-            healthy=entry.healthy,
-            numa=entry.numa,
-            links=tuple(Scope(Level[link.level.upper()], link.name) for link in entry.links),
-            names=(entry.model,) if entry.model else (),
-        )

@@ -244,46 +244,46 @@ class NvmlMigDriver:
 
     def _remove(self, card: Any, placement: GpuInstancePlacement) -> str:
         """Destroy an instance; return the reason where that failed, else an empty text."""
-        for number, there, instance in self.reader.gpu_instances(card):
-            if there == placement:
-                try:
-                    return self._destroy(card, number, instance)
-                except NvmlError as error:
-                    return str(error)
-        return ""
-
-    def _destroy(self, card: Any, number: int, instance: Any) -> str:
-        for place in range(self.reader.nvml.call("nvmlDeviceGetMaxMigDeviceCount", card)):
-            device = self.reader.device_at(card, place)
-            if (
-                device is not None
-                and self.reader.nvml.call("nvmlDeviceGetGpuInstanceId", device) == number
-                and self.reader.is_busy(device)
-            ):
-                return "a process runs on it"
-        for compute in self.reader.compute_instances(instance):
-            self.reader.nvml.call("nvmlComputeInstanceDestroy", compute)
-        self.reader.nvml.call("nvmlGpuInstanceDestroy", instance)
+        reader, call = self.reader, self.reader.nvml.call
+        for number, there, instance in reader.gpu_instances(card):
+            if there != placement:
+                continue
+            try:
+                for place in range(call("nvmlDeviceGetMaxMigDeviceCount", card)):
+                    device = reader.device_at(card, place)
+                    if (
+                        device is not None
+                        and call("nvmlDeviceGetGpuInstanceId", device) == number
+                        and reader.is_busy(device)
+                    ):
+                        return "a process runs on it"
+                for compute in reader.compute_instances(instance):
+                    call("nvmlComputeInstanceDestroy", compute)
+                call("nvmlGpuInstanceDestroy", instance)
+            except NvmlError as error:
+                return str(error)
+            break
         return ""
 
     def _add(self, card: Any, placement: GpuInstancePlacement) -> None:
-        profile = self.reader.profiles(card).get(placement.profile)
+        """Create an instance with one compute instance that has all of it, or complete it."""
+        reader, call = self.reader, self.reader.nvml.call
+        profile = reader.profiles(card).get(placement.profile)
         if profile is None:
             raise MigError(f"the card does not support the profile {placement.profile}")
         instance = next(
-            (handle for _, there, handle in self.reader.gpu_instances(card) if there == placement),
-            None,
+            (handle for _, there, handle in reader.gpu_instances(card) if there == placement), None
         )
         made = instance is None
         if made:
             place = pynvml.c_nvmlGpuInstancePlacement_t(placement.start, placement.size)
             name = "nvmlDeviceCreateGpuInstanceWithPlacement"
-            instance = self.reader.nvml.call(name, card, profile.id, byref(place))
+            instance = call(name, card, profile.id, byref(place))
         try:
             self._fill(instance, profile.sliceCount)
         except (NvmlError, MigError):
             if made:
-                self.reader.nvml.call("nvmlGpuInstanceDestroy", instance)
+                call("nvmlGpuInstanceDestroy", instance)
             raise
 
     def _fill(self, instance: Any, slices: int) -> None:

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -41,11 +43,9 @@ def render(families: Iterable[Family]) -> str:
         lines.append(f"# HELP {family.name} {family.help}")
         lines.append(f"# TYPE {family.name} {family.kind}")
         for sample in family.samples:
-            labels = ",".join(f'{key}="{_escape(value)}"' for key, value in sample.labels.items())
+            labels = ",".join(
+                f'{key}="{value.translate(_ESCAPES)}"' for key, value in sample.labels.items()
+            )
             braces = f"{{{labels}}}" if labels else ""
             lines.append(f"{family.name}{braces} {sample.value:.15g}")
     return "".join(f"{line}\n" for line in lines)
-
-
-def _escape(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -162,34 +162,28 @@ def read(path: Path) -> Region:
         status = os.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise RegionError("not a regular file")
-        return _read(file, status.st_size)
+        magic, major, _ = _HEAD.unpack(_part(file, 0, _HEAD.size))
+        if magic != MAGIC:
+            raise RegionError("not an initialized region")
+        size = status.st_size
+        if size in (UNVERSIONED.size, UNVERSIONED.size + 1):
+            layout = UNVERSIONED
+        elif major == 1 and size >= VERSION_1.size:
+            layout = VERSION_1
+        else:
+            raise RegionError(f"unsupported layout: version {major}, {size} bytes")
+        head = _part(file, 0, layout.processes)
+        cards = min(_long(head, layout.cards), MAX_CARDS)
+        (count,) = struct.unpack("<i", _part(file, layout.count, 4))
+        count = min(max(count, 0), MAX_PROCESSES)
+        held = _part(file, layout.processes, count * layout.process)
+        processes = [held[place * layout.process :][: layout.process] for place in range(count)]
+        last = 0
+        if layout.last_kernel is not None:
+            last = _long(_part(file, layout.last_kernel, 8), 0)
+        return Region(tuple(_card(head, processes, layout, place) for place in range(cards)), last)
     finally:
         os.close(file)
-
-
-def _read(file: int, size: int) -> Region:
-    magic, major, _ = _HEAD.unpack(_part(file, 0, _HEAD.size))
-    if magic != MAGIC:
-        raise RegionError("not an initialized region")
-    layout = _layout(size, major)
-    head = _part(file, 0, layout.processes)
-    cards = min(_long(head, layout.cards), MAX_CARDS)
-    (count,) = struct.unpack("<i", _part(file, layout.count, 4))
-    count = min(max(count, 0), MAX_PROCESSES)
-    held = _part(file, layout.processes, count * layout.process)
-    processes = [held[place * layout.process :][: layout.process] for place in range(count)]
-    last = 0
-    if layout.last_kernel is not None:
-        last = _long(_part(file, layout.last_kernel, 8), 0)
-    return Region(tuple(_card(head, processes, layout, place) for place in range(cards)), last)
-
-
-def _layout(size: int, major: int) -> RegionLayout:
-    if size in (UNVERSIONED.size, UNVERSIONED.size + 1):
-        return UNVERSIONED
-    if major == 1 and size >= VERSION_1.size:
-        return VERSION_1
-    raise RegionError(f"unsupported layout: version {major}, {size} bytes")
 
 
 def _card(head: bytes, processes: Sequence[bytes], layout: RegionLayout, place: int) -> RegionCard:

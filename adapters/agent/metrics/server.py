@@ -73,12 +73,6 @@ class MetricsServer:
         self._incomplete.pop(writer, None)
         self._open.pop(writer, None)
 
-    async def _collect(self) -> list[Family]:
-        """Collect the metrics; requests at the same time share them."""
-        if self._collecting is None or self._collecting.done():
-            self._collecting = asyncio.create_task(asyncio.to_thread(self.families))
-        return await asyncio.shield(self._collecting)
-
     async def _answer(self, head: bytes) -> bytes:
         method, _, rest = head.partition(b" ")
         path = rest.split(b" ", 1)[0].split(b"?", 1)[0]
@@ -86,7 +80,11 @@ class MetricsServer:
             return _response("405 Method Not Allowed", "only GET is supported\n")
         match path:
             case b"/metrics":
-                return _response("200 OK", render(await self._collect()), CONTENT_TYPE)
+                # Requests at the same time share what is collected.
+                if self._collecting is None or self._collecting.done():
+                    self._collecting = asyncio.create_task(asyncio.to_thread(self.families))
+                families = await asyncio.shield(self._collecting)
+                return _response("200 OK", render(families), CONTENT_TYPE)
             case b"/livez":
                 return _response("200 OK", "ok\n")
             case b"/readyz":
