@@ -7,11 +7,9 @@ from typing import NamedTuple
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import SHADOW, Claim, allocated, unread_claim
 from adapters.dialects.dra.consumption import PoolName
-from adapters.dialects.dra.devices import Devices
+from adapters.dialects.dra.devices import Devices, described
 from adapters.dialects.dra.holders import holding
-from adapters.dialects.dra.inventory import described
-from adapters.dialects.dra.shadow_claims import NODE
-from adapters.dialects.dra.shadows import ShadowDevice, shadows
+from adapters.dialects.dra.shadows import NODE, ShadowDevice, shadows
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice

@@ -51,7 +51,7 @@ def decode(text: str) -> tuple[Grant, ...]:
 
 
 def update(pod: Pod, result: Result, grants: tuple[Grant, ...]) -> Result:
-    """The result with a record of these grants, if the pod has a record that the result leaves.
+    """Return the result with a record of these grants, if it leaves a record that the pod has.
 
     An earlier record that stays on the pod would be read in place of the result.
     """
@@ -61,7 +61,7 @@ def update(pod: Pod, result: Result, grants: tuple[Grant, ...]) -> Result:
 
 
 def read(text: str, request: Request, node: Node) -> tuple[Grant, ...]:
-    """The cards and slices that a record names, with the amounts of the request.
+    """Return the cards and slices that a record names, with the amounts of the request.
 
     Raises:
         DialectError: the text is no such record, or the request or the node contradicts it.
@@ -126,7 +126,9 @@ def restate(request: Request, choice: Sequence[Grant], node: Node) -> tuple[Gran
 
 
 def at_least(request: Request, grants: Iterable[Grant], node: Node) -> tuple[Grant, ...]:
-    """The grants of a running pod, none smaller than its request: the larger amount is in use.
+    """Return the grants of a running pod, none smaller than its request.
+
+    The larger amount is in use.
 
     A grant for the whole pod (its container is empty) is raised to what its largest container
     requests. A grant of a card that is not on the node stays as it is.
@@ -190,7 +192,7 @@ def _restated(
 
 
 def _known_slice(card: Card, named: Slice | None) -> Slice:
-    """The slice of the card's geometry that has the name's layout, profile and start."""
+    """Return the slice of the card's geometry that has the name's layout, profile and start."""
     for layout in card.geometry.layouts:
         for slot in layout.slices:
             if named is not None and (slot.layout, slot.profile, slot.start) == (

@@ -26,7 +26,10 @@ class PodContainer:
 
 
 def pod_containers(pod: Pod) -> Iterator[PodContainer]:
-    """All containers of a pod, in start order: init containers and sidecars, then the main ones."""
+    """Yield all containers of a pod, in start order.
+
+    Init containers and sidecars, then the main ones.
+    """
     for container in pod.spec.init_containers or ():
         phase = Phase.SIDECAR if container.restart_policy == "Always" else Phase.INIT
         yield PodContainer(container, phase, f"spec.initContainers[{container.name}]")
@@ -35,7 +38,7 @@ def pod_containers(pod: Pod) -> Iterator[PodContainer]:
 
 
 def resource_names(pod: Pod) -> frozenset[str]:
-    """Every resource that any container names, in limits or requests."""
+    """Return every resource that any container names, in limits or requests."""
     return frozenset(
         name
         for member in pod_containers(pod)
@@ -45,12 +48,15 @@ def resource_names(pod: Pod) -> frozenset[str]:
 
 
 def names_extended_resource(pod: Pod) -> bool:
-    """Whether any container names a resource that may be a share; none of Kubernetes' own is."""
+    """Return whether any container names a resource that may be a share.
+
+    None of Kubernetes' own is.
+    """
     return any("/" in name for name in resource_names(pod))
 
 
 def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | None:
-    """The path and the amount of a resource in a container: its limit, else its request.
+    """Return the path and the amount of a resource in a container: its limit, else its request.
 
     Raises:
         DialectError: limit and request differ, which Kubernetes forbids for extended resources.
@@ -69,7 +75,7 @@ def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | N
 
 
 def is_zero(amount: Amount) -> bool:
-    """Whether an amount is a number, and 0."""
+    """Return whether an amount is a number, and 0."""
     try:
         return parse(str(amount)) == 0
     except QuantityError:
@@ -77,7 +83,7 @@ def is_zero(amount: Amount) -> bool:
 
 
 def requests_any(member: PodContainer, resources: Iterable[str]) -> bool:
-    """Whether a container names any of these resources in an amount other than 0.
+    """Return whether a container names any of these resources in an amount other than 0.
 
     Raises:
         DialectError: as for ``stated``.
@@ -96,7 +102,9 @@ def _equal(one: Amount, other: Amount) -> bool:
 
 
 def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> int | None:
-    """The amount of a resource in a container, a whole number; None where it does not name it.
+    """Return the amount of a resource in a container, a whole number.
+
+    None where it does not name it.
 
     Args:
         member: the container.
@@ -121,7 +129,7 @@ def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> in
 
 
 def whole_cards(member: PodContainer, cards: int) -> ContainerRequest:
-    """The request of a container for whole cards."""
+    """Return the request of a container for whole cards."""
     return ContainerRequest(
         member.container.name,
         cards,

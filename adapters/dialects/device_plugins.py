@@ -86,7 +86,7 @@ class PluginNode:
 
 
 def read_plugin_node(node: KubeNode) -> PluginNode | None:
-    """What device plugins state of a node; None where it names none of their resources."""
+    """Return what device plugins state of a node; None where it names none of their resources."""
     capacity = _amounts(node.status.capacity)
     allocatable = _amounts(node.status.allocatable)
     names = sorted({*capacity, *allocatable})
@@ -117,7 +117,10 @@ def read_plugin_node(node: KubeNode) -> PluginNode | None:
 
 
 def _amounts(stated: Mapping[str, Amount] | None) -> dict[str, int | None]:
-    """The amounts of device plugins' resources; None where one is not a whole number, 0 or more."""
+    """Return the amounts of device plugins' resources.
+
+    None where one is not a whole number, 0 or more.
+    """
     found: dict[str, int | None] = {}
     for name, amount in (stated or {}).items():
         if plugin_share(name) is not None:
@@ -145,7 +148,7 @@ def _resource(name: str, healthy: int, every: int, stated: Mapping[str, str]) ->
 
 
 def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[str]:
-    """What is wrong with the labels of one resource.
+    """Yield what is wrong with the labels of one resource.
 
     Args:
         prefix: of the labels: the resource's name before a renaming.
@@ -177,7 +180,7 @@ def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[st
 
 
 def _counts_mig_devices(stated: Mapping[str, str]) -> bool:
-    """Whether ``gpu.count`` counts MIG devices: their labels replace the cards' own."""
+    """Return whether ``gpu.count`` counts MIG devices: their labels replace the cards' own."""
     return f"{GPU}.slices.gi" in stated or "-MIG-" in stated.get(f"{GPU}.product", "")
 
 
@@ -186,7 +189,7 @@ def _replicas(stated: Mapping[str, str], prefix: str = GPU) -> int:
 
 
 def _number(stated: Mapping[str, str], key: str) -> int | None:
-    """The whole number of a label, 0 or more; None where there is none."""
+    """Return the whole number of a label, 0 or more; None where there is none."""
     text = stated.get(key, "")
     valid = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
     return int(text) if valid else None
@@ -204,7 +207,10 @@ _MAX = 2**31 - 1
 
 
 def plugin_share(resource: str) -> PluginShare | None:
-    """What a device plugin gives for a resource; None where none of these plugins states it."""
+    """Return what a device plugin gives for a resource.
+
+    None where none of these plugins states it.
+    """
     if resource in WHOLE_CARDS:
         return PluginShare.CARD
     if resource == SHARED or resource.startswith(MIG_PREFIX):
@@ -213,7 +219,7 @@ def plugin_share(resource: str) -> PluginShare | None:
 
 
 def plugin_amounts(pod: Pod) -> Mapping[str, int]:
-    """The devices of plugins that a pod requests, by resource; only amounts above 0.
+    """Return the devices of plugins that a pod requests, by resource; only amounts above 0.
 
     As Kubernetes adds them up: the containers that run together, or an init container with the
     sidecars that started before it, whichever is more.

@@ -47,7 +47,10 @@ class UnclearRecord(DialectError):  # noqa: N818 (the record is the subject)
 
 
 def _shown(value: object) -> str:
-    """A value as an error quotes it: ledgers and Events keep the error, so a long one is cut."""
+    """Return a value as an error quotes it.
+
+    Ledgers and Events keep the error, so a long one is cut.
+    """
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text) - 2} characters)"
 
@@ -264,7 +267,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names a resource of this dialect, even with an amount of 0."""
+        """Return whether the pod names a resource of this dialect, even with an amount of 0."""
 
     @abstractmethod
     def read_request(self, pod: Pod) -> Request:
@@ -278,7 +281,7 @@ class Dialect(ABC):
         """
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """What the ecosystem's own webhook adds where the author sets nothing.
+        """Return what the ecosystem's own webhook adds where the author sets nothing.
 
         Args:
             pod: the pod that the API server is about to create.
@@ -295,7 +298,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """The extended resources that the ecosystem's own components would publish for a node.
+        """Return the extended resources that the ecosystem's own components publish for a node.
 
         By the name of the resource, and only those that schedulers and the kubelet count. Empty
         where the dialect describes none of the cards; cards that are not healthy do not count.
@@ -305,7 +308,7 @@ class Dialect(ABC):
         """
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Whether the node's device plugin finds the pod that it serves by a lock on the node.
+        """Return whether the node's device plugin finds the pod that it serves by a node's lock.
 
         The service must then hold the lock for this pod, and for no other one, while it binds it.
 
@@ -317,7 +320,7 @@ class Dialect(ABC):
 
     @abstractmethod
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has this dialect's record of an allocation."""
+        """Return whether the pod has this dialect's record of an allocation."""
 
     @abstractmethod
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -27,7 +27,7 @@ TotalAnnotationSizeLimitB."""
 
 
 def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
-    """The dialect that a pod uses; None where it requests no share.
+    """Return the dialect that a pod uses; None where it requests no share.
 
     Raises:
         DialectError: it uses several, and none of them allows the others beside it; or it has more
@@ -72,7 +72,7 @@ def _check_size(pod: Pod) -> None:
 
 
 def _without(pod: Pod, dialect: Dialect) -> Pod:
-    """The pod without resources of other dialects that are a dialect's own in it."""
+    """Return the pod without resources of other dialects that are a dialect's own in it."""
     companions, shared = dialect.companions, dialect.shared_resources
 
     def strip(container: Container) -> Container:
@@ -102,7 +102,9 @@ NO_AMOUNTS: Mapping[str, int] = MappingProxyType({})
 
 
 def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
-    """The devices of plugins that a pod requests, by resource; empty for a pod that is not plain.
+    """Return the devices of plugins that a pod requests, by resource.
+
+    Empty for a pod that is not plain.
 
     Raises:
         DialectError: the request is invalid.
@@ -114,7 +116,7 @@ def plain_amounts(pod: Pod, dialects: Sequence[Dialect]) -> Mapping[str, int]:
 
 
 def amounts_of(pod: Pod, request: Request) -> Mapping[str, int]:
-    """Amounts of a plugin's devices that a pod requests, by resource, where its request is known.
+    """Return the devices of plugins by resource, where the pod's request is known.
 
     Raises:
         DialectError: an amount is invalid.

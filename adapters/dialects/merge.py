@@ -106,7 +106,7 @@ def _merge_cards(
 def _scores(
     cards: Sequence[Card], stated: Mapping[str, Mapping[str, int]]
 ) -> tuple[tuple[int, ...], ...]:
-    """The scores of all pairs, 0 where none is stated; nothing where all are 0."""
+    """Return the scores of all pairs, 0 where none is stated; nothing where all are 0."""
     rows = tuple(
         tuple(0 if one is other else stated.get(one.uuid, {}).get(other.uuid, 0) for other in cards)
         for one in cards
@@ -115,7 +115,7 @@ def _scores(
 
 
 def _is_possible(card: Card) -> bool:
-    """Whether a card has memory and slots, and a ledger can contain its numbers."""
+    """Return whether a card has memory and slots, and a ledger can contain its numbers."""
     return (
         0 < card.memory <= MAX_MEMORY
         and 0 < card.slots <= MAX_NUMBER
@@ -158,19 +158,19 @@ def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list
 
 @lru_cache(maxsize=1024)
 def _shared(part: T) -> T:
-    """One object for all cards that are equal in a part: a large cluster has few models."""
+    """Return one object for all cards that are equal in a part: a large cluster has few models."""
     return part
 
 
 @lru_cache(maxsize=64)
 def _union(sets: tuple[frozenset[str], ...]) -> frozenset[str]:
-    """All members; one object for all cards of which the same dialects report."""
+    """Return all members; one object for all cards of which the same dialects report."""
     every: frozenset[str] = frozenset()
     return every.union(*sets)
 
 
 def _agent_description(agent: NodeHardware) -> NodeDescription:
-    """What our agent reports; MIG cards get the built-in layouts of their model."""
+    """Return what our agent reports; MIG cards get the built-in layouts of their model."""
     return NodeDescription(
         cards=tuple(
             replace(card, geometry=geometry((card.model, *card.names)))

@@ -27,7 +27,7 @@ def mirrors(
     node: Node,
     targets: Sequence[Dialect],
 ) -> dict[str, str]:
-    """The mirrored records of a pod, each with its mark.
+    """Return the mirrored records of a pod, each with its mark.
 
     Args:
         pod: bound, or about to be.
@@ -51,7 +51,7 @@ def mirrors(
 
 
 def held_shares(allocations: Iterable[Allocation], node: Node) -> tuple[HeldShare, ...]:
-    """What is left for no other pod, by card in the order of their numbers.
+    """Return what is left for no other pod, by card in the order of their numbers.
 
     What a peer's record cannot say counts as the whole card: an exclusive share, a card of which
     the pod may have any part, a slice, a task class or a quality of service beside which no pod of

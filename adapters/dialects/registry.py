@@ -31,7 +31,7 @@ MIRROR = "dragoman.dev/mirror-"
 
 
 def named(name: str) -> DialectInfo | None:
-    """The entry of a dialect; None where no dialect has this name."""
+    """Return the entry of a dialect; None where no dialect has this name."""
     return next((info for info in DIALECTS if info.name == name), None)
 
 
@@ -42,19 +42,21 @@ def with_vendor(request: Request) -> Request:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all dialects."""
+    """Return the names of all dialects."""
     return tuple(info.name for info in DIALECTS)
 
 
 def allocation_annotations() -> frozenset[str]:
-    """Every pod with an allocation of a scheduler has at least one of these annotations."""
+    """Return every pod with an allocation of a scheduler has at least one of these annotations."""
     return frozenset((allocation_record.KEY,)).union(
         *(info.allocation_annotations for info in DIALECTS)
     )
 
 
 def own_records(annotations: Collection[str], own: str = "") -> frozenset[str]:
-    """The annotations by which a scheduler recorded a pod's cards; mirrored records are not theirs.
+    """Return the annotations by which a scheduler recorded a pod's cards.
+
+    Mirrored records are not theirs.
 
     Args:
         annotations: the keys of all annotations of the pod.
@@ -70,12 +72,12 @@ def own_records(annotations: Collection[str], own: str = "") -> frozenset[str]:
 
 
 def mirror_mark(name: str) -> str:
-    """The annotation that marks the record of a dialect as a mirror."""
+    """Return the annotation that marks the record of a dialect as a mirror."""
     return f"{MIRROR}{name}"
 
 
 def mirror_keys(names: Collection[str]) -> frozenset[str]:
-    """The annotations of the mirrored records of these dialects, and their marks."""
+    """Return the annotations of the mirrored records of these dialects, and their marks."""
     return frozenset(
         key
         for info in DIALECTS
@@ -85,29 +87,32 @@ def mirror_keys(names: Collection[str]) -> frozenset[str]:
 
 
 def mirror_targets() -> tuple[str, ...]:
-    """The names of the dialects whose schedulers count mirrored records."""
+    """Return the names of the dialects whose schedulers count mirrored records."""
     return tuple(info.name for info in DIALECTS if info.mirror is not None)
 
 
 def service_keys() -> frozenset[str]:
-    """Annotations and labels of pods that only schedulers and the service may write."""
+    """Return annotations and labels of pods that only schedulers and the service may write."""
     return frozenset((allocation_record.KEY, *map(mirror_mark, mirror_targets()))).union(
         *(info.result_keys for info in DIALECTS)
     )
 
 
 def documents() -> frozenset[Document]:
-    """The settings files that any dialect reads."""
+    """Return the settings files that any dialect reads."""
     return frozenset[Document]().union(*(info.documents for info in DIALECTS))
 
 
 def document_labels() -> tuple[str, ...]:
-    """Labels, as ``key=value``, of ConfigMaps of any name that have a settings file."""
+    """Return labels, as ``key=value``, of ConfigMaps of any name that have a settings file."""
     return tuple(sorted({label for info in DIALECTS for label, _ in info.labelled_documents}))
 
 
 def document_of(config: ConfigMap, key: str) -> Document | None:
-    """The settings file that a key of a ConfigMap is, by its name or its label; None for none."""
+    """Return the settings file that a key of a ConfigMap is, by its name or its label.
+
+    None for none.
+    """
     name = config.metadata.name
     if (name, key) in documents():
         return name, key
@@ -120,22 +125,22 @@ def document_of(config: ConfigMap, key: str) -> Document | None:
 
 
 def annotations() -> frozenset[str]:
-    """Every annotation of a pod that a dialect reads or writes."""
+    """Return every annotation of a pod that a dialect reads or writes."""
     return service_keys().union(*(info.pod_annotations for info in DIALECTS))
 
 
 def resources() -> frozenset[str]:
-    """Every resource that a dialect counts, by its default name."""
+    """Return every resource that a dialect counts, by its default name."""
     return frozenset[str]().union(*(info.pod_resources for info in DIALECTS))
 
 
 def resources_beside() -> frozenset[str]:
-    """Resources that a scheduler allocates beside cards; see ``DialectInfo``."""
+    """Return resources that a scheduler allocates beside cards; see ``DialectInfo``."""
     return frozenset[str]().union(*(info.resources_beside for info in DIALECTS))
 
 
 def node_sources(names: Collection[str]) -> tuple[str, ...]:
-    """The places where these dialects look for the cards of a node."""
+    """Return the places where these dialects look for the cards of a node."""
     return tuple(each for info in DIALECTS if info.name in names for each in info.node_sources)
 
 
@@ -149,7 +154,10 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
 
 
 def rejection_text(request: Request, reason: Reason) -> str:
-    """The text of a reason; for a node without cards, also where its cards were looked for."""
+    """Return the text of a reason.
+
+    For a node without cards, also where its cards were looked for.
+    """
     sources = node_sources({request.dialect, *request.alternatives})
     if reason.cause is not Cause.NO_CARDS or not sources:
         return reason.text()

@@ -49,12 +49,12 @@ class RequestWriter:
 
 
 def mebibytes(memory: int) -> int:
-    """Bytes as whole MiB, rounded up."""
+    """Return bytes as whole MiB, rounded up."""
     return -(-memory // MIB)
 
 
 def words(annotations: Mapping[str, str | Sequence[str] | None]) -> dict[str, str]:
-    """Annotations with lists as one text, separated by commas; empty ones are omitted."""
+    """Return annotations with lists as one text, separated by commas; empty ones are omitted."""
     return {
         key: value if isinstance(value, str) else ",".join(value)
         for key, value in annotations.items()
@@ -63,7 +63,7 @@ def words(annotations: Mapping[str, str | Sequence[str] | None]) -> dict[str, st
 
 
 def mode_word(modes: frozenset[Mode], shared: str, mig: str) -> str:
-    """The word for the only mode that a request allows; empty where it allows both."""
+    """Return the word for the only mode that a request allows; empty where it allows both."""
     if Mode.MIG not in modes:
         return shared
     return "" if Mode.SHARED in modes else mig
@@ -72,7 +72,7 @@ def mode_word(modes: frozenset[Mode], shared: str, mig: str) -> str:
 def needs_exclusive_policy(
     request: Request, is_exclusive: Callable[[ContainerRequest], bool]
 ) -> bool:
-    """Whether a policy of the whole pod has to state that its cards are exclusive.
+    """Return whether a policy of the whole pod has to state that its cards are exclusive.
 
     Args:
         request: what the pod requests.
@@ -102,7 +102,7 @@ class AmountKeys:
 def amounts(
     container: ContainerRequest, keys: AmountKeys, *, by_policy: bool
 ) -> dict[str, int | str]:
-    """What a container requests; memory and compute are always written.
+    """Return what a container requests; memory and compute are always written.
 
     Args:
         container: the request.
@@ -118,7 +118,9 @@ def amounts(
 
 
 def stated_compute(container: ContainerRequest, *, by_policy: bool) -> int:
-    """The percent of compute to write: all of it where nothing else makes the cards exclusive.
+    """Return the percent of compute to write.
+
+    All of it where nothing else makes the cards exclusive.
 
     Args:
         container: the request.
@@ -165,7 +167,7 @@ _POLICIES: dict[str, Callable[[Request], object]] = {
 
 
 def losses(before: Request, after: Request, cards: CardFacts) -> Iterator[Loss]:
-    """The differences between two requests, in the order of the containers and the fields.
+    """Yield the differences between two requests, in the order of the containers and the fields.
 
     Policies and topology do not count: a pod that states none has the default of its dialect.
 
@@ -189,7 +191,7 @@ def losses(before: Request, after: Request, cards: CardFacts) -> Iterator[Loss]:
 def removed(
     pod: Pod, keys: Iterable[str], source: Dialect, before: Request, after: Request
 ) -> Iterator[Loss]:
-    """The annotations and labels that the translation drops and whose effect it does not keep.
+    """Yield the annotations and labels that the translation drops, and their effect with them.
 
     Args:
         pod: as it was.
@@ -205,7 +207,7 @@ def removed(
 
 
 def _kept(pod: Pod, source: Dialect, before: Request, after: Request) -> bool:
-    """Whether what distinguishes the request from the one of the pod without a key is kept.
+    """Return whether what distinguishes the request from the one of the pod without a key is kept.
 
     A key without any effect on the request is not kept: the request does not contain its meaning.
     """

@@ -53,12 +53,12 @@ _ACCELERATORS = (
 
 
 def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none."""
+    """Return warnings for the author of a pod, ``MOST`` sentences at most; most pods get none."""
     return tuple(islice(chain(_resources(pod, dialects), _annotations(pod)), MOST))
 
 
 def counts(name: str, dialects: Sequence[Dialect]) -> bool:
-    """Whether a dialect counts a resource, also where a setting renames it."""
+    """Return whether a dialect counts a resource, also where a setting renames it."""
     if name in _known(registry.DIALECTS).resources:
         return True
     container = Container("", Resources(limits={name: 1}))
@@ -77,7 +77,7 @@ class _Known:
 
 @lru_cache(maxsize=1)
 def _known(_: tuple[DialectInfo, ...]) -> _Known:
-    """What the dialects of a registry read; computed again only for another registry."""
+    """Return what the dialects of a registry read; computed again only for another registry."""
     annotations = registry.annotations()
     domains = frozenset(key.partition("/")[0] for key in annotations)
     resources = registry.resources() | registry.resources_beside()
@@ -98,13 +98,13 @@ def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """The resources of accelerators that neither a dialect nor a known device plugin counts."""
+    """Return the resources of accelerators that no dialect and no known device plugin counts."""
     of_cards = (name for name in names if name.startswith(_ACCELERATORS))
     return tuple(sorted(name for name in of_cards if not _is_served(name, dialects)))
 
 
 def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:
-    """Whether a dialect or a known device plugin counts a resource."""
+    """Return whether a dialect or a known device plugin counts a resource."""
     return plugin_share(name) is not None or counts(name, dialects)
 
 
@@ -118,7 +118,10 @@ def _annotations(pod: Pod) -> Iterator[str]:
 
 
 def _close(name: str, known: frozenset[str]) -> str | None:
-    """The known name of the same domain that is closest to a name; None where none is close."""
+    """Return the known name of the same domain that is closest to a name.
+
+    None where none is close.
+    """
     domain, _, own = name.partition("/")
     if name in known or not own:
         return None

@@ -92,7 +92,7 @@ _POD_ENV = Decoder(PodEnv)
 
 
 def read_review(content: bytes) -> AdmissionRequest:
-    """The request of a review.
+    """Return the request of a review.
 
     Raises:
         BodyError: it cannot be read, or is no AdmissionReview of this version.
@@ -109,7 +109,7 @@ def read_review(content: bytes) -> AdmissionRequest:
 
 
 def object_of(request: AdmissionRequest) -> bytes:
-    """The object that the API server is about to write, as JSON.
+    """Return the object that the API server is about to write, as JSON.
 
     Raises:
         BodyError: it is missing.
@@ -121,7 +121,7 @@ def object_of(request: AdmissionRequest) -> bytes:
 
 
 def read_binding(request: AdmissionRequest) -> Binding:
-    """The Binding of a request.
+    """Return the Binding of a request.
 
     Raises:
         BodyError: it is missing, cannot be read, or names no node.
@@ -133,7 +133,9 @@ def read_binding(request: AdmissionRequest) -> Binding:
 
 
 def read_claims(request: AdmissionRequest) -> tuple[RequestedClaim, ResourceClaim | None]:
-    """The ResourceClaim of a request as it would be written, and as it is; None where it is new.
+    """Return the ResourceClaim of a request as it would be written, and as it is.
+
+    None where it is new.
 
     Raises:
         BodyError: it is missing, or one of the two cannot be read.
@@ -145,7 +147,7 @@ def read_claims(request: AdmissionRequest) -> tuple[RequestedClaim, ResourceClai
 
 
 def read_environments(pod: bytes) -> PodEnv:
-    """The environments of a pod's containers.
+    """Return the environments of a pod's containers.
 
     Raises:
         BodyError: the pod cannot be read.
@@ -154,7 +156,7 @@ def read_environments(pod: bytes) -> PodEnv:
 
 
 def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) -> bytes:
-    """The review that allows the object, with changes."""
+    """Return the review that allows the object, with changes."""
     response: dict[str, object] = {"uid": uid, "allowed": True}
     if patch:
         response["patchType"] = "JSONPatch"
@@ -165,18 +167,18 @@ def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) 
 
 
 def denied(uid: str, code: int, message: str) -> bytes:
-    """The review that denies the object; the author reads the message."""
+    """Return the review that denies the object; the author reads the message."""
     status = {"code": code, "message": message}
     return _answer({"uid": uid, "allowed": False, "status": status})
 
 
 def escaped(key: str) -> str:
-    """A key as a step of a JSON pointer, RFC 6901."""
+    """Return a key as a step of a JSON pointer, RFC 6901."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
 def add_entries(field: str, present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> Patch:
-    """The patch after which a map of an object's metadata has some entries.
+    """Return the patch after which a map of an object's metadata has some entries.
 
     Args:
         field: ``annotations`` or ``labels``.

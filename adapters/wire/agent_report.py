@@ -122,7 +122,7 @@ NO_REPORTS = AgentReports()
 
 
 def total(uses: Iterator[Use]) -> Use:
-    """The sums of what is known; None where nothing is."""
+    """Return the sums of what is known; None where nothing is."""
     every = list(uses)
     memory = [use.memory for use in every if use.memory is not None]
     compute = [use.compute for use in every if use.compute is not None]
@@ -130,12 +130,12 @@ def total(uses: Iterator[Use]) -> Use:
 
 
 def short(uuid: str) -> str:
-    """A card's uuid as the metrics have it."""
+    """Return a card's uuid as the metrics have it."""
     return uuid[:_UUID]
 
 
 def parse(text: str, node: str) -> NodeReport:
-    """The report of a node in a text of metrics; what it says of another node is left out.
+    """Return the report of a node in a text of metrics; what it says of another node is left out.
 
     Amounts below zero and what is no number are left out too, and those beyond 64 bits count as
     the largest: containers can write them.
@@ -169,13 +169,13 @@ def parse(text: str, node: str) -> NodeReport:
 
 
 def _amount(sample: "Sample") -> int | None:
-    """Bytes, percent or a count; None where it is none."""
+    """Return bytes, percent or a count; None where it is none."""
     value = sample.value * FULL if sample.name == _COMPUTE else sample.value
     return round(min(value, _LARGEST)) if value >= 0 else None
 
 
 def _samples(text: str) -> "Iterator[Sample]":
-    """The samples that are read; the parser is slow, so that it gets no other line."""
+    """Yield the samples that are read; the parser is slow, so that it gets no other line."""
     # Imported here: most commands ask no agent.
     from prometheus_client.parser import text_string_to_metric_families
 

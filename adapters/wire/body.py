@@ -33,7 +33,7 @@ class BodyError(ValueError):
 
 
 def read(body: bytes, decoder: Decoder[T]) -> T:
-    """The value of a body.
+    """Return the value of a body.
 
     Raises:
         BodyError: it is no JSON in UTF-8, is cut off, or a field has the wrong type.
@@ -71,7 +71,7 @@ class Item(Wire, frozen=True, gc=False):
 
 
 def read_lists(content: bytes, decoder: Decoder[T]) -> T:
-    """The value of a body that has lists of ``Item``.
+    """Return the value of a body that has lists of ``Item``.
 
     Raises:
         BodyError: as ``read``, or there are more than ``MOST_ITEMS`` of them.
@@ -81,7 +81,7 @@ def read_lists(content: bytes, decoder: Decoder[T]) -> T:
 
 
 def read_pod(text: msgspec.Raw, where: str) -> Pod | None:
-    """The pod of a text; None where it is missing.
+    """Return the pod of a text; None where it is missing.
 
     Args:
         text: JSON.

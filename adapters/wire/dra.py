@@ -98,7 +98,7 @@ class DeviceTaintRule(Wire, frozen=True, gc=False):
     spec: TaintRuleSpec = TaintRuleSpec()
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
-        """Whether a device has the taint."""
+        """Return whether a device has the taint."""
         selector = self.spec.device_selector
         return selector is not None and (
             selector.driver in (None, driver)
@@ -281,6 +281,6 @@ class ClaimManifest(Wire, frozen=True, gc=False):
     status: dict[str, Any] | None = None
 
     def claim(self) -> ResourceClaim:
-        """The claim as the API server sends it."""
+        """Return the claim as the API server sends it."""
         status = b"" if self.status is None else msgspec.json.encode(self.status)
         return ResourceClaim(self.metadata, msgspec.Raw(status))

@@ -119,7 +119,7 @@ class ExtenderArgs:
     whole: bytes | None = None
 
     def encoded_nodes(self) -> list[msgspec.Raw]:
-        """Each node as it came, as JSON, where the body has them in full."""
+        """Return each node as it came, as JSON, where the body has them in full."""
         return body.read(self.whole or b"", _ENCODED_NODES).nodes.items or []
 
 
@@ -194,11 +194,10 @@ _ENCODED_NODES = Decoder(_EncodedNodes)
 _BINDING = Decoder(BindingArgs)
 _PREEMPTION = Decoder(_PreemptionArgs)
 _KEYS = Decoder(dict[str, msgspec.Raw])
-_ANY = Decoder(object)
 
 
 def read_args(content: bytes) -> ExtenderArgs:
-    """The arguments of filter and prioritize.
+    """Return the arguments of filter and prioritize.
 
     The body is decoded once, a second time where its keys are not written as Go writes them. Pod
     and names stay encoded until then.
@@ -224,7 +223,7 @@ def read_args(content: bytes) -> ExtenderArgs:
 
 
 def read_binding(content: bytes) -> BindingArgs:
-    """The arguments of bind.
+    """Return the arguments of bind.
 
     Raises:
         BodyError: they cannot be read, or a field is missing.
@@ -239,7 +238,7 @@ def read_binding(content: bytes) -> BindingArgs:
 
 
 def read_preemption(content: bytes) -> PreemptionArgs:
-    """The arguments of preempt.
+    """Return the arguments of preempt.
 
     Raises:
         BodyError: they cannot be read, or the pod is missing.
@@ -265,7 +264,7 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
 
 
 def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:
-    """Both forms in one; of a node that is in both, only the uids count."""
+    """Return both forms in one; of a node that is in both, only the uids count."""
     proposals: dict[str, Proposal] = {}
     for node, full in (args.node_name_to_victims or {}).items():
         victims = full or Victims()
@@ -308,7 +307,7 @@ NO_NODES = b"null"
 def filter_names(
     fitting: bytes, failed: bytes = NO_NODES, unresolvable: bytes = NO_NODES, error: str = ""
 ) -> bytes:
-    """The answer of filter where the question has names.
+    """Return the answer of filter where the question has names.
 
     Args:
         fitting: the nodes that fit, as a JSON array.
@@ -330,7 +329,7 @@ def filter_names(
 def filter_nodes(
     fitting: Sequence[msgspec.Raw], failed: bytes = NO_NODES, unresolvable: bytes = NO_NODES
 ) -> bytes:
-    """The answer of filter where the question has whole nodes: those that fit, unchanged."""
+    """Return the answer of filter where the question has whole nodes: those that fit, unchanged."""
     return msgspec.json.encode(
         {
             "Nodes": {"metadata": {}, "items": fitting},
@@ -343,7 +342,9 @@ def filter_nodes(
 
 
 def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int]) -> bytes:
-    """A text for each node as JSON, joined from few texts: objects take several times as long.
+    """Return a text for each node as JSON, joined from few texts.
+
+    Objects take several times as long.
 
     Args:
         names: of the nodes, as ``plain_names`` checks them: JSON escapes nothing in them.
@@ -359,7 +360,7 @@ def node_texts(names: Sequence[str], texts: Sequence[str], of_node: Iterable[int
 
 
 def priorities(names: NodeNames, scores: Numbers) -> bytes:
-    """The answer of prioritize, joined as text, which takes half the time of encoding objects.
+    """Return the answer of prioritize, joined as text in half the time of encoding objects.
 
     Args:
         names: of the nodes, as ``plain_names`` checks them.
@@ -376,12 +377,12 @@ def priorities(names: NodeNames, scores: Numbers) -> bytes:
 
 
 def binding_result(error: str = "") -> bytes:
-    """The answer of bind; an error keeps the pod unbound."""
+    """Return the answer of bind; an error keeps the pod unbound."""
     return orjson.dumps({"Error": error})
 
 
 def preemption_result(proposals: Mapping[str, Proposal]) -> bytes:
-    """The answer of preempt: what to evict, by node."""
+    """Return the answer of preempt: what to evict, by node."""
     return orjson.dumps(
         {
             "NodeNameToMetaVictims": {

@@ -324,12 +324,12 @@ class Secret(Wire, frozen=True, gc=False):
 
 
 def annotations(item: Pod | KubeNode | DeviceObject) -> Text:
-    """An object's annotations, empty where it has none."""
+    """Return an object's annotations, empty where it has none."""
     return item.metadata.annotations or {}
 
 
 def labels(item: Pod | KubeNode | DeviceObject) -> Text:
-    """An object's labels, empty where it has none."""
+    """Return an object's labels, empty where it has none."""
     return item.metadata.labels or {}
 
 
@@ -342,23 +342,23 @@ def rejection_of(pod: Pod) -> PodCondition | None:
 
 
 def is_ready(pod: Pod) -> bool:
-    """Whether all containers of a pod run, and are ready."""
+    """Return whether all containers of a pod run, and are ready."""
     conditions = pod.status.conditions or ()
     return any(each.type == "Ready" and each.status == "True" for each in conditions)
 
 
 def full_name(pod: Pod) -> str:
-    """``namespace/name``; the namespace is ``default`` where none is written."""
+    """Return ``namespace/name``; the namespace is ``default`` where none is written."""
     return f"{pod.metadata.namespace or 'default'}/{pod.metadata.name}"
 
 
 def pod_ref(pod: Pod) -> PodRef:
-    """Which pod it is; the namespace is ``default`` where none is written."""
+    """Return which pod it is; the namespace is ``default`` where none is written."""
     meta = pod.metadata
     return PodRef(meta.namespace or "default", meta.name, meta.uid)
 
 
 def with_annotations(pod: Pod, annotations: Text) -> Pod:
-    """The pod with these annotations in place of its own."""
+    """Return the pod with these annotations in place of its own."""
     metadata = msgspec.structs.replace(pod.metadata, annotations=dict(annotations))
     return msgspec.structs.replace(pod, metadata=metadata)

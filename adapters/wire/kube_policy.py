@@ -60,7 +60,7 @@ class Budget(Wire, frozen=True, gc=False):
 
 
 def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ...]:
-    """Which pods break a budget, if they are evicted one after the other.
+    """Return which pods break a budget, if they are evicted one after the other.
 
     As kube-scheduler counts: a selector that is empty or invalid matches nothing.
     Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/util.go,
@@ -81,7 +81,7 @@ def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
 
 
 def concerns(budget: Budget, pod: Pod) -> bool:
-    """Whether kube-scheduler counts the eviction of a pod against a budget."""
+    """Return whether kube-scheduler counts the eviction of a pod against a budget."""
     return (
         bool(labels(pod))
         and pod.metadata.name not in (budget.status.disrupted_pods or {})
@@ -90,7 +90,7 @@ def concerns(budget: Budget, pod: Pod) -> bool:
 
 
 def selects(budget: Budget, pod: Pod) -> bool:
-    """Whether a budget is asked before a pod is evicted.
+    """Return whether a budget is asked before a pod is evicted.
 
     Source: kubernetes pkg/registry/core/pod/storage/eviction.go, getPodDisruptionBudgets.
     """
@@ -100,7 +100,10 @@ def selects(budget: Budget, pod: Pod) -> bool:
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet all conditions of a budget's selector; none is met by an empty one."""
+    """Return whether labels meet all conditions of a budget's selector.
+
+    None is met by an empty one.
+    """
     if selector is None:
         return False
     equal, conditions = selector.match_labels or {}, selector.match_expressions or ()
@@ -189,7 +192,7 @@ class ResourceQuotaObject(Wire, frozen=True, gc=False):
 
 
 def limits_of_extended_resources(thing: ResourceQuotaObject) -> Mapping[str, object] | None:
-    """The amounts of ``spec.hard`` by key, such as ``limits.nvidia.com/gpumem``.
+    """Return the amounts of ``spec.hard`` by key, such as ``limits.nvidia.com/gpumem``.
 
     Returns:
         the amounts in any form; none where it limits no extended resource; None where the limits

@@ -59,7 +59,7 @@ class PodDecoder:
         self._marked = PartialDecoder(MarkedPod)
 
     def decode(self, raw: msgspec.Raw) -> Pod:
-        """The pod.
+        """Return the pod.
 
         Raises:
             UnreadableError: it is no pod.
@@ -98,7 +98,7 @@ _GROUPED = PartialDecoder(_GroupedPod)
 
 
 def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
-    """A pod that cannot be decoded.
+    """Return a pod that cannot be decoded.
 
     Args:
         metadata: its identity.
@@ -125,6 +125,6 @@ def _part(decoder: Decoder[KindT], raw: msgspec.Raw) -> KindT | None:
 
 
 def has_variable(container: Container, name: str) -> bool:
-    """Whether a container has a variable; False where they were not decoded."""
+    """Return whether a container has a variable; False where they were not decoded."""
     variables = container.env if isinstance(container, MarkedContainer) else None
     return any(variable.name == name for variable in variables or ())

@@ -28,7 +28,7 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=4096)
 def parse(text: str) -> Fraction:
-    """The exact amount of a quantity; as in Kubernetes, beyond 63 bits the largest one.
+    """Return the exact amount of a quantity; as in Kubernetes, beyond 63 bits the largest one.
 
     Raises:
         QuantityError: the text is no quantity.
@@ -43,7 +43,7 @@ def parse(text: str) -> Fraction:
 
 
 def parse_int(text: str) -> int:
-    """The amount as a whole number.
+    """Return the amount as a whole number.
 
     Raises:
         QuantityError: the text is no quantity, or the amount is not whole.
@@ -55,12 +55,12 @@ def parse_int(text: str) -> int:
 
 
 def format_binary(amount: int) -> str:
-    """A whole amount as Kubernetes prints it in BinarySI: ``40Gi``, ``28346784153``."""
+    """Return a whole amount as Kubernetes prints it in BinarySI: ``40Gi``, ``28346784153``."""
     return _print(amount, [*_BINARY.items()], least=1024)
 
 
 def format_decimal(amount: int) -> str:
-    """A whole amount as Kubernetes prints it in DecimalSI: ``50``, ``1k``, ``1600``."""
+    """Return a whole amount as Kubernetes prints it in DecimalSI: ``50``, ``1k``, ``1600``."""
     return _print(amount, [*_DECIMAL.items()][1:], least=1000)
 
 

@@ -13,27 +13,27 @@ _OWN_SPACE = re.compile(r"(\r?\n|\t)")
 
 
 def visible(text: str) -> str:
-    r"""A text of one line for people: what is not printable is written as an escape, as \x1b."""
+    r"""Return a text of one line for people: what is not printable is an escape, as \x1b."""
     if text.isprintable():
         return text
     return "".join(map(_shown, text))
 
 
 def visible_lines(text: str) -> str:
-    """A text whose line breaks and tabs stay: the user's own file, on a terminal."""
+    """Return a text whose line breaks and tabs stay: the user's own file, on a terminal."""
     return "".join(
         part if _OWN_SPACE.fullmatch(part) else visible(part) for part in _OWN_SPACE.split(text)
     )
 
 
 def visible_cell(text: str) -> str:
-    """A text for a spreadsheet, which does not take it for a formula."""
+    """Return a text for a spreadsheet, which does not take it for a formula."""
     shown = visible(text)
     return f"'{shown}" if shown.startswith(_FORMULA) else shown
 
 
 def escaped(json: str) -> str:
-    """JSON of the same value in which what is not printable is an escape."""
+    """Return JSON of the same value in which what is not printable is an escape."""
     return _FOREIGN.sub(_in_json, json)
 
 

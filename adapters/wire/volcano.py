@@ -111,7 +111,7 @@ _POD_UID: Decoder[_PodUid | None] = Decoder(_PodUid | None)
 
 
 def pod_of(task: Task) -> Pod:
-    """The pod of a task.
+    """Return the pod of a task.
 
     Raises:
         BodyError: it is missing, or its uid is not the task's.
@@ -127,7 +127,7 @@ def pod_of(task: Task) -> Pod:
 
 
 def uid_of(task: Task) -> str:
-    """The uid of a task's pod; empty where it has none.
+    """Return the uid of a task's pod; empty where it has none.
 
     Raises:
         BodyError: the pod cannot be read.
@@ -139,7 +139,7 @@ def uid_of(task: Task) -> str:
 
 
 def read_predicate(content: bytes) -> Predicate:
-    """The arguments of predicate.
+    """Return the arguments of predicate.
 
     Raises:
         BodyError: they cannot be read, or name no node.
@@ -151,7 +151,7 @@ def read_predicate(content: bytes) -> Predicate:
 
 
 def read_prioritize(content: bytes) -> Prioritize:
-    """The arguments of prioritize.
+    """Return the arguments of prioritize.
 
     Raises:
         BodyError: they cannot be read, or a node has no name.
@@ -163,7 +163,7 @@ def read_prioritize(content: bytes) -> Prioritize:
 
 
 def read_event(content: bytes) -> Task:
-    """The task of an allocate or deallocate event.
+    """Return the task of an allocate or deallocate event.
 
     Raises:
         BodyError: it cannot be read, or is on no node.
@@ -175,7 +175,7 @@ def read_event(content: bytes) -> Task:
 
 
 def read_eviction(content: bytes) -> tuple[Task, list[tuple[Task, msgspec.Raw]]]:
-    """The preemptor, and the candidates for eviction, each decoded and as it came.
+    """Return the preemptor, and the candidates for eviction, each decoded and as it came.
 
     Raises:
         BodyError: something cannot be read.
@@ -190,20 +190,20 @@ FITS = orjson.dumps({"status": "", "code": int(StatusCode.SUCCESS)})
 
 
 def predicate_result(code: StatusCode, text: str) -> bytes:
-    """The answer of predicate where the task does not fit. An empty text would mean a fit."""
+    """Return the answer of predicate where the task does not fit; an empty text means a fit."""
     return orjson.dumps({"status": text, "code": int(code)})
 
 
 def prioritize_result(scores: Mapping[str, int], error: str = "") -> bytes:
-    """The answer of prioritize."""
+    """Return the answer of prioritize."""
     return orjson.dumps({"nodeScore": scores, "errorMessage": error})
 
 
 def event_result(error: str = "") -> bytes:
-    """The answer of an event; with a text the scheduler undoes the allocation."""
+    """Return the answer of an event; with a text the scheduler undoes the allocation."""
     return orjson.dumps({"errorMessage": error})
 
 
 def eviction_result(vote: Vote, victims: Sequence[msgspec.Raw] = ()) -> bytes:
-    """The answer of preemptable and reclaimable; victims go back unchanged."""
+    """Return the answer of preemptable and reclaimable; victims go back unchanged."""
     return msgspec.json.encode({"status": int(vote), "victims": list(victims)})

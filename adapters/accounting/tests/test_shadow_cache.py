@@ -6,8 +6,7 @@ from collections.abc import Collection
 import msgspec
 
 from adapters.accounting.claim_cache import KnownShadow, ShadowCache
-from adapters.dialects.dra.shadow_claims import shadow_claims
-from adapters.dialects.dra.shadows import ShadowDevice
+from adapters.dialects.dra.shadows import ShadowDevice, shadow_claims
 from adapters.dialects.dra.tests.builders import a_claim, a_result
 from adapters.wire.dra import ResourceClaim
 

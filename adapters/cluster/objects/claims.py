@@ -8,7 +8,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, FORBIDDEN, NOT_FOUND, ClusterError, read
 from adapters.cluster.api.paths import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import SHADOW
-from adapters.dialects.dra.shadow_claims import ShadowClaim
+from adapters.dialects.dra.shadows import ShadowClaim
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
     DeviceTaintRule,

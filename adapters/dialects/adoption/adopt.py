@@ -29,7 +29,7 @@ UNKNOWN = "unknown"
 
 
 def may_use_cards(pod: Pod) -> bool:
-    """Whether a pod may use cards: it is bound, and not all of its containers are gone.
+    """Return whether a pod may use cards: it is bound, and not all of its containers are gone.
 
     A terminating pod still uses its cards. One of which no node can be decoded may be bound.
     """
@@ -38,7 +38,7 @@ def may_use_cards(pod: Pod) -> bool:
 
 
 def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
-    """The allocation of a pod that is bound to a node; None where the pod uses no card.
+    """Return the allocation of a pod that is bound to a node; None where the pod uses no card.
 
     Where another scheduler bound a pod that admission would reject, the rules of that scheduler
     apply. An allocation whose record is missing or cannot be parsed blocks every card that the
@@ -84,7 +84,10 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
 
 
 def unclear_cards(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> frozenset[str]:
-    """The cards that the record of a bound pod may mean; empty where it is clear, or unreadable."""
+    """Return the cards that the record of a bound pod may mean.
+
+    Empty where it is clear, or unreadable.
+    """
     try:
         dialect = dialect_of(pod, dialects)
         if dialect is not None and dialect.has_result(pod):
@@ -104,12 +107,12 @@ def _possible(part: Grant | Slice) -> bool:
 
 
 def _cards_of(error: DialectError) -> frozenset[str] | None:
-    """The cards that a record names, if it names all cards of its pod."""
+    """Return the cards that a record names, if it names all cards of its pod."""
     return error.cards if isinstance(error, UnclearRecord) else None
 
 
 def _by_kubelet(pod: Pod, node: Node, request: Request) -> Allocation | None:
-    """The allocation of a pod that a device plugin serves: all cards that it can reach.
+    """Return the allocation of a pod that a device plugin serves: all cards that it can reach.
 
     None where it can reach none of the ledger's cards.
     """
@@ -127,7 +130,9 @@ def _unread(
     why: str,
     cards: frozenset[str] | None = None,
 ) -> Allocation | None:
-    """An allocation that blocks these cards; all that the pod may use where they are not known.
+    """Return an allocation that blocks these cards.
+
+    All that the pod may use where they are not known.
 
     None on a node without cards: no card of the ledger is in use.
     """
@@ -150,7 +155,7 @@ def _may_use(request: Request | None, card: Card) -> bool:
 
 
 def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[str, ...]:
-    """Where the record of a bound pod differs from its request, in the terms of its own dialect.
+    """Return where the record of a bound pod differs from its request, in its dialect's terms.
 
     A record that names impossible cards, or other amounts than the request, was not written by a
     scheduler. What cannot be read at all is not compared, and neither is a record that names no
@@ -201,7 +206,7 @@ def _ordered(grants: Sequence[Grant]) -> list[Grant]:
 
 
 def _same_memory(have: Grant, want: Grant, container: ContainerRequest, card: Card) -> bool:
-    """Whether the record has the memory of the request, rounded down or up to the record's unit."""
+    """Return whether the record has the memory of the request, within the record's unit."""
     if have.memory == want.memory:
         return True
     if want.slice is not None or container.memory_percent is None:

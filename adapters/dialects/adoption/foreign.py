@@ -29,7 +29,7 @@ from core.requests.request import Phase
 def adopted_allocation(
     pod: Pod, node: Node, dialect: str, adopted: AdoptedAllocation
 ) -> Allocation:
-    """The allocation of a pod whose record was read."""
+    """Return the allocation of a pod whose record was read."""
     return Allocation(
         uid=pod.metadata.uid,
         pod=full_name(pod),
@@ -44,7 +44,9 @@ def adopted_allocation(
 def unread_allocation(
     pod: Pod, node: Node, dialect: str, cards: Iterable[Card], why: str
 ) -> Allocation:
-    """The allocation of a pod whose record is missing or unusable; ``why`` says what is wrong.
+    """Return the allocation of a pod whose record is missing or unusable.
+
+    ``why`` says what is wrong.
 
     All of ``cards`` count as in use: the pod may use each of them.
     """
@@ -64,7 +66,10 @@ NVIDIA = "nvidia"
 
 
 def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
-    """The allocation of a bound pod that requests no resource of a dialect; None without one."""
+    """Return the allocation of a bound pod that requests no resource of a dialect.
+
+    None without one.
+    """
     if not any(annotations(pod).get(key) for key in (NVIDIA_ALLOCATED, MIG_ALLOCATIONS)):
         return None
     try:
@@ -81,7 +86,7 @@ def adopt_foreign(pod: Pod, node: Node) -> Allocation | None:
 
 
 def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> tuple[Grant, ...]:
-    """Grants by HAMi's record.
+    """Return grants by HAMi's record.
 
     The record of slices is not resolved here: the grant of a partitioned card has no slice.
 
@@ -110,7 +115,7 @@ def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> 
 
 
 def read_koordinator(pod: Pod, node: Node, requesting: Sequence[PodContainer]) -> tuple[Grant, ...]:
-    """Grants by Koordinator's record.
+    """Return grants by Koordinator's record.
 
     They name no container, unless only one requests cards: then they are this one's.
 

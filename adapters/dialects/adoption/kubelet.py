@@ -69,7 +69,7 @@ def adopt_from_kubelet(
 
 
 def _requests_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
-    """Whether a pod names a dialect's resource that no agent reports, even with an amount of 0."""
+    """Return whether a pod names a dialect's resource that no agent reports, even if 0 of it."""
     others: dict[str, Amount] = {name: 1 for name in resource_names(pod) if not is_reported(name)}
     spec = PodSpec(containers=(Container("", Resources(limits=others)),))
     return any(dialect.matches(Pod(pod.metadata, spec)) for dialect in dialects)
@@ -78,7 +78,10 @@ def _requests_more(pod: Pod, dialects: Sequence[Dialect]) -> bool:
 def _attribute(
     pod: Pod, cards: Mapping[str, Card], holdings: Sequence[DeviceHolding]
 ) -> _Attribution | None:
-    """The pod's devices by container; None where they are not exactly what the pod requests."""
+    """Return the pod's devices by container.
+
+    None where they are not exactly what the pod requests.
+    """
     own = [holding for holding in holdings if holding.pod == pod.metadata.uid]
     if not own or not all(cards.keys() >= set(holding.cards) for holding in own):
         return None
@@ -92,7 +95,7 @@ def _attribute(
 
 
 def _of(member: PodContainer, own: Sequence[DeviceHolding]) -> list[DeviceHolding]:
-    """The devices of a container.
+    """Return the devices of a container.
 
     Raises:
         DialectError: they are more or less than the container requests.

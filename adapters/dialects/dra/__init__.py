@@ -1,7 +1,7 @@
 """Dynamic Resource Allocation: the cards that ResourceClaims of any driver have.
 
 It is no dialect of pods: a pod names a claim, and a scheduler allocates devices to the claim. Here
-slices become cards (``devices``, ``inventory``) and allocated claims become holders
+slices become cards (``devices``) and allocated claims become holders
 (``claims``, ``holders``).
 """
 

@@ -78,7 +78,7 @@ class Claim:
 
 
 def claims_of(pod: Pod) -> Iterator[str | None]:
-    """The names of a pod's claims, its own and those that were made for it.
+    """Yield the names of a pod's claims, its own and those that were made for it.
 
     None stands for one that has no name yet.
     """
@@ -89,7 +89,7 @@ def claims_of(pod: Pod) -> Iterator[str | None]:
 
 
 def allocated(claim: ResourceClaim) -> Claim | None:
-    """The devices of a claim; None where it has none.
+    """Return the devices of a claim; None where it has none.
 
     A claim whose status cannot be decoded may have any device, of the nodes that it names.
     """
@@ -120,7 +120,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
 
 
 def unread_claim(metadata: Metadata, raw: bytes, problem: str) -> Claim:
-    """A claim that cannot be decoded: it may have any device, of the nodes that it names.
+    """Return a claim that cannot be decoded: it may have any device, of the nodes that it names.
 
     Args:
         metadata: its identity.
@@ -133,7 +133,7 @@ def unread_claim(metadata: Metadata, raw: bytes, problem: str) -> Claim:
 
 
 def is_shadow(allocation: ClaimAllocation) -> bool:
-    """Whether an allocation stands for what others have of the devices.
+    """Return whether an allocation stands for what others have of the devices.
 
     It is known by its node selector, which no pod's author can write: schedulers copy it from the
     driver's slices. A claim that is reserved for a pod is none, whatever its selector.
@@ -171,7 +171,7 @@ def _placed(
 
 
 def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:
-    """The nodes that a selector names; None where it does not name them."""
+    """Return the nodes that a selector names; None where it does not name them."""
     if selector is None or not selector.node_selector_terms:
         return None
     named = [frozenset(_named(term)) for term in selector.node_selector_terms]

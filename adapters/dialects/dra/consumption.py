@@ -1,15 +1,19 @@
-"""The share that a request for a part of a device means.
+"""The share that a request for a part of a device means; devices that could stand in for it.
 
 A scheduler with an older library of Dynamic Resource Allocation does not look at the capacity that
 a request states and allocates the whole device: koord-scheduler 1.8.0 (k8s.io v0.35.2). The amounts
 are computed here as newer ones do.
-
 Source: k8s.io/dynamic-resource-allocation v0.37.1
 structured/internal/incubating/consumable_capacity.go, calculateConsumedCapacity.
+
+A scheduler chooses a device by expressions of the Common Expression Language, which are not
+evaluated here. Two devices of one pool give the same answer to an expression if they differ in
+nothing that it names. Where that is not sure, a device has no other.
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import ceil
@@ -20,7 +24,9 @@ from adapters.dialects.dra.claims import Claim
 from adapters.wire.decode.decoder import UnreadableError, convert
 from adapters.wire.dra import (
     DeviceCapacity,
+    DeviceClass,
     DeviceResult,
+    DeviceSelector,
     ExactRequest,
     RequestedClaim,
     RequestPolicy,
@@ -45,7 +51,7 @@ def with_shares(
     pools: Mapping[PoolName, Sequence[ResourceSlice]],
     seed: str,
 ) -> Claim:
-    """The claim with a share of each device of which it requests a part, where it has none.
+    """Return the claim with a share of each device of which it requests a part, where it has none.
 
     Args:
         claim: as its scheduler allocated it.
@@ -103,7 +109,7 @@ def check_share(claim: RequestedClaim, result: DeviceResult, device: SliceDevice
 def consumed(
     claim: RequestedClaim, result: DeviceResult, device: SliceDevice
 ) -> dict[str, str] | None:
-    """What an allocation of all of a device should consume of it.
+    """Return what an allocation of all of a device should consume of it.
 
     Returns:
         None where all of it is what was requested: the request states no part, or claims cannot
@@ -118,7 +124,7 @@ def consumed(
 def _least(
     claim: RequestedClaim, result: DeviceResult, device: SliceDevice
 ) -> dict[str, str] | None:
-    """What a claim has to consume of a device; None where the request states no part."""
+    """Return what a claim has to consume of a device; None where the request states no part."""
     if not device.allow_multiple_allocations:
         return None
     request = _request(claim, result.request)
@@ -135,7 +141,7 @@ def _least(
 
 
 def _request(claim: RequestedClaim, name: str) -> ExactRequest | None:
-    """The request of a result, which names an alternative as ``REQUEST/ALTERNATIVE``."""
+    """Return the request of a result, which names an alternative as ``REQUEST/ALTERNATIVE``."""
     main, _, alternative = name.partition("/")
     for each in claim.spec.devices.requests or ():
         if each.name == main and not alternative:
@@ -148,7 +154,7 @@ def _request(claim: RequestedClaim, name: str) -> ExactRequest | None:
 
 
 def _amount(name: str, requested: Amount | None, capacity: DeviceCapacity) -> str:
-    """What a request consumes of one capacity.
+    """Return what a request consumes of one capacity.
 
     Raises:
         ConsumptionError: it is more than the device has, or than its policy allows.
@@ -177,7 +183,7 @@ def _policy(stated: Mapping[str, object] | None) -> RequestPolicy:
 
 
 def _rounded(amount: Fraction, policy: RequestPolicy) -> Fraction:
-    """The next amount that a policy allows; above all of them the amount itself."""
+    """Return the next amount that a policy allows; above all of them the amount itself."""
     valid = policy.valid_range
     if valid is not None and valid.min is not None:
         least = parse(str(valid.min))
@@ -190,11 +196,98 @@ def _rounded(amount: Fraction, policy: RequestPolicy) -> Fraction:
 
 
 def _text(amount: Fraction) -> str:
-    """An amount as a quantity: whole, or in thousandths, rounded up."""
+    """Return an amount as a quantity: whole, or in thousandths, rounded up."""
     return str(amount.numerator) if amount.denominator == 1 else f"{ceil(amount * 1000)}m"
 
 
 def share_id(text: str) -> str:
-    """The id that follows from a text: a UUID of version 8 (RFC 9562), as the API demands one."""
+    """Return the id that follows from a text.
+
+    A UUID of version 8 (RFC 9562), as the API demands one.
+    """
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
+
+
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+_UNKNOWN = frozenset({"all", "exists", "exists_one", "map", "filter", "size"})
+"""Words of an expression that may read attributes without their names."""
+
+_LITERALS = re.compile(
+    r"""\[\s*(?:'[^'"\\]*'|"[^'"\\]*")(?:\s*,\s*(?:'[^'"\\]*'|"[^'"\\]*"))*\s*\]"""
+)
+"""An index or a list of plain texts: a name in it is one of the words of the expression."""
+
+
+def others(
+    claim: RequestedClaim,
+    results: tuple[DeviceResult, ...],
+    slices: Iterable[ResourceSlice],
+    classes: Mapping[str, DeviceClass],
+) -> list[str]:
+    """Return the devices that are as good as the only one of a claim, for its scheduler.
+
+    Args:
+        claim: what it requests.
+        results: what was allocated to it.
+        slices: of the newest generation of the pool.
+        classes: those that the claim names, by name.
+    """
+    words = None if len(results) != 1 else _words(claim, classes)
+    if words is None:
+        return []
+    devices = {device.name: device for each in slices for device in each.spec.devices or ()}
+    chosen = devices.get(results[0].device)
+    if chosen is None:
+        return []
+    return [
+        name
+        for name, device in devices.items()
+        if name != chosen.name and _is_like(device, chosen, words)
+    ]
+
+
+def _words(claim: RequestedClaim, classes: Mapping[str, DeviceClass]) -> frozenset[str] | None:
+    """Return the words of all expressions of a claim; None where it is not sure what they read."""
+    devices = claim.spec.devices
+    requests = devices.requests or ()
+    if len(requests) != 1 or requests[0].exactly is None or devices.constraints:
+        return None
+    exactly: ExactRequest = requests[0].exactly
+    found = classes.get(exactly.device_class_name)
+    if found is None or exactly.count not in (None, 1):
+        return None
+    if exactly.allocation_mode not in (None, "", "ExactCount"):
+        return None
+    selectors: tuple[DeviceSelector, ...] = (
+        *(found.spec.selectors or ()),
+        *(exactly.selectors or ()),
+    )
+    if any(each.cel is None for each in selectors):
+        return None
+    text = " ".join(each.cel.expression for each in selectors if each.cel is not None)
+    words = frozenset(_WORD.findall(text))
+    computed = "[" in _LITERALS.sub("", text)
+    return None if computed or words & _UNKNOWN else words
+
+
+def _is_like(device: SliceDevice, chosen: SliceDevice, words: frozenset[str]) -> bool:
+    if any(each.taints or each.consumes_counters for each in (device, chosen)):
+        return False
+    if (device.binding_conditions, device.binding_failure_conditions) != (
+        chosen.binding_conditions,
+        chosen.binding_failure_conditions,
+    ):
+        return False  # the scheduler has copied those of the chosen one into the claim
+    if device.capacity != chosen.capacity:
+        return False
+    if device.allow_multiple_allocations != chosen.allow_multiple_allocations:
+        return False
+    one, other = device.attributes or {}, chosen.attributes or {}
+    differing = {
+        name.rpartition("/")[2]  # the expression may look for it in any domain
+        for name in one.keys() | other.keys()
+        if one.get(name) != other.get(name)
+    }
+    return not differing & words

@@ -1,4 +1,4 @@
-"""Which card a device of a ResourceSlice is, or is a part of.
+"""Which card a device of a ResourceSlice is, or is a part of; the cards that the slices describe.
 
 Attributes as NVIDIA's driver publishes them (kubernetes-sigs/dra-driver-nvidia-gpu
 cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUUID`` and
@@ -12,8 +12,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
+from adapters.dialects.dialect import NodeDescription
 from adapters.wire.dra import Attribute, ResourceSlice, SliceDevice
 from adapters.wire.quantity import QuantityError, parse
+from core.hardware.card import Card
 
 _MEMORY_SLICE = re.compile(r"memory-?slice-?([0-9]{1,2})", re.IGNORECASE)
 
@@ -103,11 +105,11 @@ class Devices:
                 self._of_node.setdefault(device.node, {})[device.key] = device
 
     def of_node(self, node: str) -> tuple[PublishedDevice, ...]:
-        """The devices of a node."""
+        """Return the devices of a node."""
         return tuple(self._of_node.get(node, {}).values())
 
     def own(self, node: str) -> tuple[PublishedDevice, ...]:
-        """The devices of a node, without those in pools that another node publishes too.
+        """Return the devices of a node, without those in pools that another node publishes too.
 
         Schedulers know a device only by driver, pool and name. Of several nodes, the one by whose
         name the pool is called keeps it.
@@ -120,7 +122,7 @@ class Devices:
         )
 
     def beside(self, device: PublishedDevice) -> frozenset[str]:
-        """The uuids that devices of its pool and node state which take part of the same counters.
+        """Return the uuids of devices of its pool and node that take part of the same counters.
 
         Such a device is a part of one of these cards, or has one of them as a part.
         """
@@ -132,7 +134,7 @@ class Devices:
         )
 
     def describe_card(self, driver: str, node: str, uuids: Collection[str]) -> bool:
-        """Whether a driver publishes one of these cards, or a part of one, on their node."""
+        """Return whether a driver publishes one of these cards, or a part of one, on their node."""
         return any(
             each.driver == driver and each.card in uuids
             for name in (node, "")
@@ -140,17 +142,17 @@ class Devices:
         )
 
     def get(self, node: str, key: DeviceKey) -> PublishedDevice | None:
-        """A device of a node, or of no certain one; None where no slice has it."""
+        """Return a device of a node, or of no certain one; None where no slice has it."""
         found = self._of_node.get(node, {}).get(key)
         return self._of_node.get("", {}).get(key) if found is None else found
 
     def nodes_of_pool(self, driver: str, pool: str) -> Set[str]:
-        """The nodes that publish devices of a pool; empty where its slices name none."""
+        """Return the nodes that publish devices of a pool; empty where its slices name none."""
         return self._nodes.get((driver, pool), frozenset[str]())
 
 
 def _published(item: ResourceSlice) -> Iterator[PublishedDevice]:
-    """The devices of a slice."""
+    """Yield the devices of a slice."""
     spec = item.spec
     for device in spec.devices or ():
         key = (spec.driver, spec.pool.name, device.name)
@@ -188,7 +190,9 @@ def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice
 
 
 def own_name(name: str, driver: str) -> str:
-    """The name of an attribute or a capacity: without its domain where that is the driver's own.
+    """Return the name of an attribute or a capacity.
+
+    Without its domain where that is the driver's own.
 
     A name without a domain belongs to the domain of the driver. The name of another domain means
     something else, whatever its last part is: it is returned with the domain.
@@ -199,7 +203,7 @@ def own_name(name: str, driver: str) -> str:
 
 
 def means_cards(driver: str) -> bool:
-    """Whether a driver's name says that its devices are cards, such as ``gpu.nvidia.com``."""
+    """Return whether a driver's devices are cards by its name, such as ``gpu.nvidia.com``."""
     return "gpu" in driver.partition(".")[0]
 
 
@@ -217,7 +221,7 @@ def _start(device: SliceDevice, attributes: Mapping[str, Attribute], driver: str
 def _amounts(
     device: SliceDevice, driver: str
 ) -> tuple[dict[str, Fraction], dict[str, tuple[str, ...]]]:
-    """The amounts, of two for one name the smaller one, and the names as they are published."""
+    """Return the smaller amount of each name, and the names as they are published."""
     amounts: dict[str, Fraction] = {}
     capacities: dict[str, tuple[str, ...]] = {}
     for name, capacity in (device.capacity or {}).items():
@@ -229,3 +233,80 @@ def _amounts(
         amounts[own] = min(amount, amounts.get(own, amount))
         capacities[own] = (*capacities.get(own, ()), name)
     return amounts, capacities
+
+
+SLOTS = 10
+"""Places on a card whose driver states none, as HAMi and Volcano have by default."""
+
+INDEX = ("index", "minor")
+"""Attributes that number the cards of a node."""
+
+NUMA = ("resource.kubernetes.io/numaNode", "numaNode", "numa")
+"""Attributes with the NUMA node of a card; the first one means the same for every driver."""
+
+
+def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescription, ...]:
+    """Return what each driver reports about the cards of a node.
+
+    Only whole cards with a uuid and an amount of memory, and only of drivers whose name says that
+    their devices are cards. No dialect of pods describes such a card, so that only claims have it
+    unless another source describes it too.
+
+    Args:
+        node: name.
+        devices: of all slices of the node.
+    """
+    drivers: dict[str, list[PublishedDevice]] = {}
+    for device in devices:
+        is_whole = device.card and not device.profile and MEMORY in device.amounts
+        if is_whole and means_cards(device.driver):
+            drivers.setdefault(device.driver, []).append(device)
+    return tuple(_description(node, driver, drivers[driver]) for driver in sorted(drivers))
+
+
+def _description(node: str, driver: str, devices: list[PublishedDevice]) -> NodeDescription:
+    cards = {
+        device.card: Card(
+            uuid=device.card,
+            node=node,
+            index=_index(device, position),
+            vendor=_vendor(device),
+            model=device.texts.get("productName", driver),
+            memory=int(device.amounts[MEMORY]),
+            slots=int(device.amounts.get(SHARERS, SLOTS)),
+            numa=_numa(device),
+        )
+        for position, device in enumerate(sorted(devices, key=lambda each: each.name))
+    }
+    ordered = tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid)))
+    return NodeDescription(
+        ordered,
+        slots_stated=False,
+        compute_stated=False,
+        source=f"ResourceSlices of {driver}",
+    )
+
+
+def _index(device: PublishedDevice, position: int) -> int:
+    numbers = (device.numbers.get(name) for name in INDEX)
+    return next((number for number in numbers if number is not None and number >= 0), position)
+
+
+def _numa(device: PublishedDevice) -> int | None:
+    """Return the NUMA node; drivers write -1 where it is not known."""
+    stated = next((device.numbers[name] for name in NUMA if name in device.numbers), -1)
+    return stated if stated >= 0 else None
+
+
+def _vendor(device: PublishedDevice) -> str:
+    """Return the vendor that the device states.
+
+    Else the domain of the driver, such as ``nvidia``.
+    """
+    stated = device.texts.get("vendor") or device.texts.get("productName", "").partition(" ")[0]
+    if stated.lower() in {"nvidia", "metax", "amd", "intel"}:
+        return stated.lower()
+    if device.card.startswith("GPU-"):
+        return "nvidia"
+    parts = device.driver.split(".")
+    return parts[-2] if len(parts) > 1 else device.driver

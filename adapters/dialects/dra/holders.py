@@ -38,7 +38,7 @@ class _UnclearResultError(ValueError):
 def holding(
     claim: Claim, node: Node, devices: Devices, earlier: Allocation | None = None
 ) -> Allocation | None:
-    """What a claim holds of a node's cards; None where it holds nothing there.
+    """Return what a claim holds of a node's cards; None where it holds nothing there.
 
     As long as the claim has the same allocation, it never holds less than its ledger says, whatever
     the slices say by now: drivers change them, and the kubelet deletes those of its node when it
@@ -73,7 +73,7 @@ def holding(
 
 
 def enlarged(earlier: Sequence[Grant], newer: Iterable[Grant]) -> tuple[Grant, ...]:
-    """What a claim holds whose devices may be by either of two lists: no less than by each.
+    """Return what a claim holds whose devices may be by either of two lists: no less than by each.
 
     Grants of one card, or of one slice of it, are compared in their order.
     """
@@ -147,7 +147,7 @@ def _unclear(claim: Claim, node: Node, why: str, cards: Iterable[str]) -> Alloca
 
 
 def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> Grant | None:
-    """The part of a card of the node that a result is; None where it is none of its cards.
+    """Return the part of a card of the node that a result is; None where it is none of its cards.
 
     Raises:
         _UnclearResultError: it may be a card of the node, and nothing says which part of which.
@@ -187,7 +187,7 @@ def _may_be_here(claim: Claim, result: DeviceResult, node: Node, devices: Device
 
 
 def _of_slice(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
-    """The slice of a MIG device.
+    """Return the slice of a MIG device.
 
     Raises:
         _UnclearResultError: its start is not known, or the card has no such slice.
@@ -214,7 +214,9 @@ def _slot(device: PublishedDevice, card: Card) -> Slice | None:
 
 
 def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
-    """The share that a result consumes; a capacity that it does not state is consumed as a whole.
+    """Return the share that a result consumes.
+
+    A capacity that it does not state is consumed as a whole.
 
     Raises:
         _UnclearResultError: an amount cannot be parsed, or no card has as much.
@@ -238,7 +240,9 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
 
 
 def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
-    """What a result consumes of the capacities that count; of two amounts for one, the larger.
+    """Return what a result consumes of the capacities that count.
+
+    Of two amounts for one, the larger.
 
     Raises:
         _UnclearResultError: an amount cannot be parsed.

@@ -6,14 +6,17 @@ deleted pod may still use. A shadow claim is an allocated claim of no pod with e
 It is advice: the ledger decides.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import groupby
 from math import ceil
 
 from adapters.dialects.dra import DRA
-from adapters.dialects.dra.claims import Claim
+from adapters.dialects.dra.claims import NAME_FIELD, SHADOW, Claim
+from adapters.dialects.dra.consumption import share_id
 from adapters.dialects.dra.devices import MEMORY, SHARERS, DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import COMPUTE
 from core.hardware.card import Card
@@ -53,7 +56,7 @@ class ShadowDevice:
 def shadows(
     ledger: NodeLedger, devices: Iterable[PublishedDevice], claims: Mapping[str, Claim]
 ) -> tuple[ShadowDevice, ...]:
-    """The devices of which schedulers would allocate what they cannot have, by their keys.
+    """Return the devices of which schedulers would allocate what they cannot have, by their keys.
 
     Args:
         ledger: of a node, as it is stored.
@@ -95,7 +98,7 @@ def shadows(
 def _with_any(
     has: Mapping[str, Collection[DeviceKey]], keys: Collection[DeviceKey]
 ) -> frozenset[str]:
-    """The claims that have one of these devices."""
+    """Return the claims that have one of these devices."""
     return frozenset(uid for uid, devices in has.items() if not set(devices).isdisjoint(keys))
 
 
@@ -106,14 +109,14 @@ def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:
 
 
 def _of_device(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice | None:
-    """What others have of a device whose pool has no counters; None where it is free."""
+    """Return what others have of a device whose pool has no counters; None where it is free."""
     if device.profile:
         return ShadowDevice(device.key) if _is_overlapped(card, others, device) else None
     return _of_whole(card, others, device)
 
 
 def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice:
-    """The device that is the card: a part of it, or all where a claim cannot have a part."""
+    """Return the device that is the card: a part of it, or all where a claim cannot have a part."""
     amounts = device.amounts
     if (
         not device.is_shared
@@ -140,7 +143,7 @@ def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowD
 def _of_counters(
     card: Card, others: CardUsage, devices: Collection[PublishedDevice]
 ) -> Iterator[ShadowDevice]:
-    """What others have of devices that exclude each other by counters.
+    """Yield what others have of devices that exclude each other by counters.
 
     Schedulers know by the counters what a slice excludes. Only the slice itself is allocated: a
     larger one that overlaps it would count memory slices that are free.
@@ -168,7 +171,10 @@ def _of_counters(
 
 
 def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bool:
-    """Whether others have a part of a MIG device; also where nothing says which part it is."""
+    """Return whether others have a part of a MIG device.
+
+    Also where nothing says which part it is.
+    """
     size = next(
         (
             slot.size
@@ -185,4 +191,86 @@ def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bo
     return any(
         held.start < device.start + size and device.start < held.start + held.size
         for held in others.slices()
+    )
+
+
+NODE = "dragoman.dev/node"
+"""The annotation of a shadow claim with the name of its node."""
+
+# k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize.
+RESULTS = 32
+"""Devices that one claim can have."""
+
+LONGEST_NODE = 200
+"""Characters of a node's name in the name of a claim, which can have 253."""
+
+_REQUEST = "others"
+_CLASS = "shadow.dragoman.dev"
+
+
+@dataclass(frozen=True, slots=True)
+class ShadowClaim:
+    """One claim of a node; equal claims have equal names.
+
+    Attributes:
+        name: of the object.
+        manifest: without a status.
+        status: of the object.
+    """
+
+    name: str
+    manifest: dict[str, object]
+    status: dict[str, object]
+
+
+def shadow_claims(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> list[ShadowClaim]:
+    """Return the claims of a node.
+
+    One, or several where it has more devices than a claim can have.
+    """
+    starts = range(0, len(devices), RESULTS)
+    return [_claim(namespace, node, devices[start : start + RESULTS]) for start in starts]
+
+
+def _claim(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> ShadowClaim:
+    rows = [(*each.key, each.consumed) for each in devices]
+    digest = hashlib.sha256(json.dumps([node, rows], sort_keys=True).encode()).hexdigest()
+    name = f"{node[:LONGEST_NODE].rstrip('.-')}-{digest[:16]}"
+    metadata = {
+        "name": name,
+        "namespace": namespace,
+        "labels": {SHADOW: "true", "app.kubernetes.io/managed-by": "dragoman"},
+        "annotations": {NODE: node},
+    }
+    request = {"name": _REQUEST, "exactly": {"deviceClassName": _CLASS}}
+    results: list[dict[str, object]] = []
+    for number, (driver, pool, device, consumed) in enumerate(rows):
+        result: dict[str, object] = {
+            "request": _REQUEST,
+            "driver": driver,
+            "pool": pool,
+            "device": device,
+        }
+        if consumed is not None:
+            result["shareID"] = share_id(f"{digest}/{number}")
+            result["consumedCapacity"] = {key: str(amount) for key, amount in consumed.items()}
+        results.append(result)
+    term = {
+        "matchFields": [{"key": NAME_FIELD, "operator": "In", "values": [node]}],
+        "matchExpressions": [{"key": SHADOW, "operator": "Exists"}],
+    }
+    return ShadowClaim(
+        name,
+        {
+            "apiVersion": "resource.k8s.io/v1",
+            "kind": "ResourceClaim",
+            "metadata": metadata,
+            "spec": {"devices": {"requests": [request]}},
+        },
+        {
+            "allocation": {
+                "devices": {"results": results},
+                "nodeSelector": {"nodeSelectorTerms": [term]},
+            }
+        },
     )

@@ -19,12 +19,12 @@ def parse_bool(text: str) -> bool | None:
 
 
 def annotation_path(key: str) -> str:
-    """The path of an annotation, for error texts."""
+    """Return the path of an annotation, for error texts."""
     return f"metadata.annotations[{key}]"
 
 
 def one_word(annotations: Text, key: str, *words: str) -> str | None:
-    """One of these words, in this spelling; None where the annotation does not exist.
+    """Return one of these words, in this spelling; None where the annotation does not exist.
 
     Raises:
         DialectError: the value is another word.
@@ -36,7 +36,7 @@ def one_word(annotations: Text, key: str, *words: str) -> str | None:
 
 
 def several_words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
-    """The words in a list with commas, each once; empty where the annotation does not exist.
+    """Return the words in a list with commas, each once; empty where the annotation does not exist.
 
     Raises:
         DialectError: the list has another word, or none.
@@ -52,7 +52,7 @@ def several_words(annotations: Text, key: str, *known: str) -> tuple[str, ...]:
 
 
 def boolean(annotations: Text, key: str) -> bool | None:
-    """A boolean as Go parses it; None where the annotation does not exist.
+    """Return a boolean as Go parses it; None where the annotation does not exist.
 
     Raises:
         DialectError: the value is not a boolean.
@@ -67,7 +67,7 @@ def boolean(annotations: Text, key: str) -> bool | None:
 
 
 def names(annotations: Text, key: str) -> frozenset[str]:
-    """Names in a list with commas, without empty ones."""
+    """Return names in a list with commas, without empty ones."""
     items = (item.strip() for item in annotations.get(key, "").split(","))
     return frozenset(item for item in items if item)
 

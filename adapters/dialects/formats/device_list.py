@@ -66,7 +66,7 @@ def read_device_lists(field: str, text: str) -> DeviceLists:
 
 
 def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list[tuple[str, Phase]]:
-    """The container and phase of each list: from the first candidate of the same length.
+    """Return the container and phase of each list: from the first candidate of the same length.
 
     Where no candidate has this length, all containers of the pod see the cards (name ``""``).
     """
@@ -80,7 +80,7 @@ def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list
 def listed_grant(
     field: str, listed: ListedDevice, owner: tuple[str, Phase], node: Node, unit: int
 ) -> Grant:
-    """The grant for a listed device of a card that is not partitioned.
+    """Return the grant for a listed device of a card that is not partitioned.
 
     A share of all compute is exclusive for HAMi and Volcano too, except that HAMi's shares a card
     of which pods may have more than that. No limit means all memory.

@@ -79,7 +79,7 @@ class Policies:
         return MUTEX in self.cards
 
     def ranking(self, *, online: bool = False, links: bool = False, whole: bool = False) -> Ranking:
-        """The policies as criteria of the core.
+        """Return the policies as criteria of the core.
 
         Args:
             online: for an online task.
@@ -173,6 +173,6 @@ def read_device_config(settings: Documents, section: str, to: type[_File]) -> _F
 
 
 def section_path(section: str) -> str:
-    """The place of a section, for errors."""
+    """Return the place of a section, for errors."""
     name, key = DEVICE_CONFIG
     return f"ConfigMap {name}, key {key}, {section}"

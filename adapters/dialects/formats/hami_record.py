@@ -102,12 +102,12 @@ _METAX = Decoder(list[list[_MetaxShare]])
 
 
 def is_card_uuid(uuid: str) -> bool:
-    """Whether both formats can contain this uuid."""
+    """Return whether both formats can contain this uuid."""
     return _UUID.fullmatch(uuid) is not None
 
 
 def serves_node(node: KubeNode) -> bool:
-    """Whether HAMi's device plugin for NVIDIA cards describes a node.
+    """Return whether HAMi's device plugin for NVIDIA cards describes a node.
 
     It finds the pod that it serves by the lock of its node, and by nothing else where several pods
     wait. Source: HAMi v2.10.0 pkg/util/util.go, GetPendingPod.
@@ -127,7 +127,7 @@ def check_node(texts: Text, node: Node) -> None:
 
 
 def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[str, str]:
-    """What HAMi's scheduler writes on a pod that it binds.
+    """Return what HAMi's scheduler writes on a pod that it binds.
 
     Source: HAMi v2.10.0 pkg/scheduler/scheduler.go:1024-1027, 1124-1126.
 
@@ -147,7 +147,10 @@ def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[st
 
 
 def bind_labels(node: str) -> dict[str, str]:
-    """The label of a pod that HAMi's scheduler binds; none for a name too long for a label."""
+    """Return the label of a pod that HAMi's scheduler binds.
+
+    None for a name too long for a label.
+    """
     return {NODE_KEY: node} if len(node) <= _MAX_LABEL_LENGTH else {}
 
 

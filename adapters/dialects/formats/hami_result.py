@@ -96,7 +96,7 @@ class MigPlaces:
     places: Mapping[tuple[int, int], _Allocation]
 
     def slice(self, container: int, device: int, card: Card) -> Slice:
-        """The slice of a device.
+        """Return the slice of a device.
 
         Raises:
             DialectError: the record has none, one of another card, or one that the card's layouts

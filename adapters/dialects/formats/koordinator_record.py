@@ -75,7 +75,7 @@ def encode_allocated(
 
 
 def read_beside(annotations: Text) -> dict[str, msgspec.Raw]:
-    """What the annotation states of devices that are no GPUs, still encoded, by their kind.
+    """Return what the annotation states of devices that are no GPUs, still encoded, by their kind.
 
     koord-scheduler writes it before the pod is bound; a text that cannot be parsed states none.
     """
@@ -138,7 +138,7 @@ def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
 
 
 def _card(device: _AllocatedDevice, cards: Sequence[Card]) -> Card | None:
-    """The card of a device; None where the node has no card with its id."""
+    """Return the card of a device; None where the node has no card with its id."""
     for card in cards:
         if card.uuid == device.id or (not device.id and card.index == device.minor):
             return card
@@ -191,7 +191,7 @@ def _reject(place: str, value: object, problem: str) -> NoReturn:
 
 
 def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -> dict[str, str]:
-    """The annotations of a placement.
+    """Return the annotations of a placement.
 
     If several containers request cards, Dragoman's own record distinguishes them, and
     ``device-allocated`` states the pod's peak use of each card. What koord-scheduler stated there
@@ -283,7 +283,7 @@ def _allocated_cards(request: Request, grants: Sequence[Grant], node: Node) -> l
 def _allocated_card(
     request: Request, by_container: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
 ) -> AllocatedCard:
-    """A share requested in percent keeps its percentage; otherwise it follows from the bytes."""
+    """Return the entry of a card; a share requested in percent keeps its percentage."""
     share = shares_by_card(request, grants)
     ratio = percent(share.memory, card.memory)
     percents = [

@@ -116,7 +116,7 @@ def read_scheduling(settings: Documents) -> KoordinatorScheduling:
 
 
 def ranking(scheduling: KoordinatorScheduling, defaults: Defaults) -> Ranking:
-    """The order of nodes and cards; what the operator sets for all dialects wins."""
+    """Return the order of nodes and cards; what the operator sets for all dialects wins."""
     cards = defaults.card_policy or scheduling.policy
     nodes = defaults.node_policy or scheduling.policy
     node_keys = (NodeKey.FULLEST if nodes is SchedulingPolicy.BINPACK else NodeKey.EMPTIEST,)
@@ -143,7 +143,7 @@ def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
 
 
 def _weights(resources: tuple[_Resource, ...]) -> Weights:
-    """Memory counts where no GPU resource has a weight: else all choices would have one score."""
+    """Return the weights; where no GPU resource has one, memory counts, or all would be equal."""
     compute = sum(one.weight for one in resources if one.name == CORE)
     memory = sum(one.weight for one in resources if one.name in (MEMORY, RATIO))
     return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)

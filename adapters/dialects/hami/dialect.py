@@ -73,7 +73,7 @@ class Hami(Dialect):
         }
 
     def matches(self, pod: Pod) -> bool:
-        """Whether a pod means HAMi; see ``pods.matches``."""
+        """Return whether a pod means HAMi; see ``pods.matches``."""
         return pods.matches(pod, self.config)
 
     def read_request(self, pod: Pod) -> Request:
@@ -85,7 +85,7 @@ class Hami(Dialect):
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
-        """The number of cards and the priority; see ``pod.admission_defaults``.
+        """Return the number of cards and the priority; see ``pod.admission_defaults``.
 
         Raises:
             DialectError: the pod requests a share and has a privileged container.
@@ -97,15 +97,15 @@ class Hami(Dialect):
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """The number of possible sharers; see ``Dialect``."""
+        """Return the number of possible sharers; see ``Dialect``."""
         return nodes.resources(cards, self.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
-        """Where HAMi's device plugin describes the node: it finds its pod by the lock."""
+        """Return where HAMi's device plugin describes the node: it finds its pod by the lock."""
         return serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has a record of an allocation."""
+        """Return whether the pod has a record of an allocation."""
         return NVIDIA_ALLOCATED in annotations(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -125,7 +125,7 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
 
 
 def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
-    """The number of sharers, which HAMi's device plugin registers, and sums of the other amounts.
+    """Return the number of sharers, as HAMi's device plugin registers, and sums of other amounts.
 
     The plugin registers no sums, because HAMi's scheduler needs none. vc-scheduler rejects pods
     whose amounts are more than their sum. A container counts in a sum once, whatever its number of
@@ -150,13 +150,13 @@ def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
 
 
 def _most_compute(card: Card) -> int:
-    """Percent, at most, of all pods on a card: HAMi rounds the slices' percentages up."""
+    """Return percent, at most, of all pods on a card: HAMi rounds the slices' percentages up."""
     layouts = (sum(each.compute for each in layout.slices) for layout in card.geometry.layouts)
     return max((card.compute, *layouts))
 
 
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:
-    """The entries of the text, one for each card, not yet validated, and problems."""
+    """Return the entries of the text, one for each card, not yet validated, and problems."""
     if not text.startswith(("[", "null")):
         written = [entry for entry in text.split(":") if entry.strip()]
         return [_fields(number, entry) for number, entry in enumerate(written)], []
@@ -167,7 +167,9 @@ def _entries(text: str) -> tuple[Sequence[object], list[str]]:
 
 
 def _fields(number: int, entry: str) -> dict[str, object] | str:
-    """An entry of the older format, with the keys of the newer one; or what is wrong with it.
+    """Return an entry of the older format, with the keys of the newer one.
+
+    Or what is wrong with it.
 
     Without an index, a card has the number of its entry: plugins list cards by index.
     """
@@ -218,7 +220,7 @@ def _card(node: str, entry: object) -> Card | str:
 
 
 def _geometry(device: _NvidiaDevice) -> Geometry:
-    """One layout for each profile: all places where NVML says that it may be.
+    """Return one layout for each profile: all places where NVML says that it may be.
 
     HAMi's device plugin makes instances one by one, of any profile. Its scheduler places those of
     one and three compute slices from the end of the card.
@@ -282,7 +284,7 @@ def read_pair_scores(text: str | None) -> tuple[PairScores, list[str]]:
 
 
 def links(card: Card, scores: PairScores) -> tuple[Scope, ...]:
-    """The scopes of a card.
+    """Return the scopes of a card.
 
     Cards with NVLinks between them, also over others, are one scope; so are cards at one switch.
     HAMi compares NUMA nodes as numbers, also where 0 means unknown.
@@ -297,7 +299,7 @@ def links(card: Card, scores: PairScores) -> tuple[Scope, ...]:
 
 
 def _component(uuid: str, scores: PairScores, joined: Callable[[int], bool]) -> str | None:
-    """The smallest uuid of the cards that are joined with a card; None where none is."""
+    """Return the smallest uuid of the cards that are joined with a card; None where none is."""
     found, left = {uuid}, [uuid]
     while left:
         near = {other for other, score in scores.get(left.pop(), {}).items() if joined(score)}

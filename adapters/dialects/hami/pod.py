@@ -76,7 +76,7 @@ class HamiAmounts:
     notes: tuple[str, ...]
 
     def request(self, config: HamiConfig, *, alone: bool, linked: bool) -> ContainerRequest:
-        """The request of the container.
+        """Return the request of the container.
 
         Args:
             config: the settings.
@@ -101,7 +101,7 @@ class HamiAmounts:
         )
 
     def _compute(self, config: HamiConfig) -> int:
-        """Percent: all of a card for a container that names neither compute nor a part of memory.
+        """Return percent: all of a card where neither compute nor a part of memory is named.
 
         As for HAMi, a stated 0 is not all memory here, but the default of the settings there.
         """
@@ -171,7 +171,7 @@ def _instead(config: HamiConfig) -> str:
 
 
 def matches(pod: Pod, config: HamiConfig) -> bool:
-    """Whether a pod means HAMi.
+    """Return whether a pod means HAMi.
 
     It does if it names a resource that only HAMi has. ``nvidia.com/gpu`` alone is a whole card in
     several dialects: it means HAMi beside an annotation that only HAMi reads, or where HAMi's
@@ -230,7 +230,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
 
 
 def _modes(texts: Text) -> frozenset[Mode]:
-    """The modes of cards that a pod allows: those that it names, or else each.
+    """Return the modes of cards that a pod allows: those that it names, or else each.
 
     Source: nvidia/device.go:486-497, checkType.
     """
@@ -243,7 +243,7 @@ def _notes(texts: Text) -> tuple[str, ...]:
 
 
 def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
-    """The number of cards where amounts stand without it, and the priority that HAMi-core reads.
+    """Return the number of cards where amounts lack it, and the priority that HAMi-core reads.
 
     A number of cards without an amount is no share, also where an annotation makes it HAMi's.
 
@@ -309,7 +309,7 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
 
 
 def _mode_words(modes: frozenset[Mode]) -> str:
-    """The modes that a request allows, as far as one or two words say it; empty for all."""
+    """Return the modes that a request allows, as far as one or two words say it; empty for all."""
     if Mode.MPS not in modes or Mode.SHARED in modes:
         return mode_word(modes, keys.HAMI_CORE, keys.MIG)
     return f"{keys.MIG},{keys.MPS}" if Mode.MIG in modes else keys.MPS

@@ -76,7 +76,7 @@ class Koordinator(Dialect):
         return frozenset({GPU})
 
     def matches(self, pod: Pod) -> bool:
-        """Whether a pod means Koordinator; see ``pod.matches``."""
+        """Return whether a pod means Koordinator; see ``pod.matches``."""
         return matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -84,7 +84,7 @@ class Koordinator(Dialect):
         return read_pod_request(pod, self.ranking)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
-        """The QoS policy that HAMi's webhook adds for MetaX's device plugin; else none.
+        """Return the QoS policy that HAMi's webhook adds for MetaX's device plugin; else none.
 
         Koordinator's own webhook adds no annotation that matters here.
         """
@@ -96,15 +96,15 @@ class Koordinator(Dialect):
         return read_cards(node, device, self.scheduling)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Amounts of resources, summed as koord-manager does (``Dialect.resources``)."""
+        """Return amounts of resources, summed as koord-manager does (``Dialect.resources``)."""
         return resources(cards)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """Whether a pod gets whole cards that HAMi's device plugin serves."""
+        """Return whether a pod gets whole cards that HAMi's device plugin serves."""
         return bool(request.alternatives) and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has ``device-allocated``."""
+        """Return whether the pod has ``device-allocated``."""
         return keys.ALLOCATED in annotations(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -93,7 +93,9 @@ def read_cards(
 
 
 def resources(cards: Sequence[Card]) -> dict[str, int]:
-    """The resources that koord-manager publishes for a node with these cards; memory in bytes.
+    """Return the resources that koord-manager publishes for a node with these cards.
+
+    Memory in bytes.
 
     Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. It
     publishes the sum of shared cards behind the gate EnableSyncGPUSharedResource; pods request it.
@@ -116,7 +118,7 @@ def resources(cards: Sequence[Card]) -> dict[str, int]:
 
 
 def _label(node: KubeNode, device: DeviceObject, key: str) -> str:
-    """A label of the Device, else of the node, to which koord-manager copies it later."""
+    """Return a label of the Device, else of the node, to which koord-manager copies it later."""
     return labels(device).get(key) or labels(node).get(key) or ""
 
 
@@ -145,7 +147,7 @@ def _memory(info: DeviceInfo) -> int | None:
 
 
 def _topology(topology: DeviceTopology | None) -> tuple[int | None, tuple[Scope, ...]]:
-    """NUMA node and scopes; koordlet writes -1 for an unknown NUMA node."""
+    """Return NUMA node and scopes; koordlet writes -1 for an unknown NUMA node."""
     if topology is None:
         return None, ()
     numa = topology.node_id if topology.node_id >= 0 else None

@@ -114,7 +114,7 @@ def _reject_other_devices(member: PodContainer) -> None:
 
 
 def _amounts(member: PodContainer) -> dict[str, _ContainerAmount]:
-    """All amounts above 0, by the current name; Koordinator ignores amounts of 0 as well."""
+    """Return all amounts above 0, by the current name; Koordinator ignores amounts of 0 as well."""
     found = {name: _amount(member, name, high) for name, high in _MAX_AMOUNTS.items()}
     named = {name: amount for name, amount in found.items() if amount is not None}
     above = {name: amount for name, amount in named.items() if amount.number}
@@ -193,7 +193,7 @@ def _bytes_per_card(amount: _ContainerAmount, cards: int) -> int:
 
 
 def matches(pod: Pod) -> bool:
-    """Whether a pod means Koordinator.
+    """Return whether a pod means Koordinator.
 
     It does if it names a resource of Koordinator, or whole AMD or Hygon cards in an amount other
     than 0. ``nvidia.com/gpu`` is a whole card in several dialects: it means Koordinator beside an
@@ -245,7 +245,7 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
 
 
 def _beside(pod: Pod) -> Iterator[str]:
-    """What Dragoman leaves to koord-scheduler: devices that a container requests beside cards."""
+    """Yield what Dragoman leaves to koord-scheduler: devices that are no cards."""
     for member in pod_containers(pod):
         for name in sorted(keys.BESIDE):
             if requests_any(member, (name,)):
@@ -256,12 +256,12 @@ def _beside(pod: Pod) -> Iterator[str]:
 
 
 def _means_hami_too(found: Sequence[tuple[PodContainer, ContainerAmounts | None]]) -> bool:
-    """Whether all that a pod requests are whole NVIDIA cards, by the name that HAMi has too."""
+    """Return whether a pod requests only whole NVIDIA cards, by the name that HAMi has too."""
     return {amounts.vendor for _, amounts in found if amounts is not None} == {keys.NVIDIA}
 
 
 def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | None:
-    """The only vendor whose cards a container can use; checks a MetaX trigger too."""
+    """Return the only vendor whose cards a container can use; checks a MetaX trigger too."""
     cards = whole_amount(member, keys.METAX_TRIGGER, 1, MAX_CARDS)
     if cards is None:
         return None if amounts is None else amounts.vendor
@@ -281,7 +281,7 @@ def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | Non
 
 
 def _qos(pod: Pod, requests: Sequence[ContainerRequest]) -> str | None:
-    """The QoS policy under which a pod has a part of a MetaX card's compute, as in HAMi.
+    """Return the QoS policy under which a pod has a part of a MetaX card's compute, as in HAMi.
 
     Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126,529-555.
     """
@@ -293,7 +293,7 @@ def _qos(pod: Pod, requests: Sequence[ContainerRequest]) -> str | None:
 
 
 def _only(vendors: Mapping[str, str]) -> str | None:
-    """The one vendor of all containers that need a vendor."""
+    """Return the one vendor of all containers that need a vendor."""
     if len(set(vendors.values())) > 1:
         found = ", ".join(f"{path}: {vendor}" for path, vendor in vendors.items())
         raise DialectError(
@@ -357,7 +357,7 @@ def _resources(
 
 
 def _ratio(container: ContainerRequest, card_memory: int | None) -> int | None:
-    """The percent to write; None where bytes express the request better."""
+    """Return the percent to write; None where bytes express the request better."""
     percent = container.memory_percent
     if percent is None or card_memory is None:
         return percent

@@ -66,7 +66,7 @@ def write_result(pod: Pod, request: Request, placement: Placement, node: Node, n
 
 
 def _by_container(pod: Pod, request: Request, grants: Sequence[Grant]) -> list[list[Grant]]:
-    """Grants by container: MetaX's plugin reads a list for each, Koordinator writes only one."""
+    """Return grants by container, for MetaX's plugin; Koordinator writes one list for all."""
     if len(request.containers) == 1:
         return [list(grants)]
     return [
@@ -98,7 +98,7 @@ def read_adopted(pod: Pod, node: Node) -> AdoptedAllocation | None:
 
 
 def _qos(pod: Pod, grants: Sequence[Grant], node: Node) -> str | None:
-    """The QoS policy that the pod gives a MetaX card, of which it has a part of the compute."""
+    """Return the QoS policy that the pod gives a MetaX card by a part of its compute."""
     metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
     if not any(grant.card in metax and grant.compute < FULL for grant in grants):
         return None

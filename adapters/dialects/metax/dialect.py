@@ -53,7 +53,7 @@ class Metax(Dialect):
         return cls(keys.read_config(settings), defaults)
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names a resource of this dialect, even with an amount of 0."""
+        """Return whether the pod names a resource of this dialect, even with an amount of 0."""
         return not resource_names(pod).isdisjoint(self.config.resources)
 
     def read_request(self, pod: Pod) -> Request:
@@ -65,7 +65,7 @@ class Metax(Dialect):
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
-        """The QoS policy of shares; see ``Dialect``.
+        """Return the QoS policy of shares; see ``Dialect``.
 
         Raises:
             DialectError: the pod requests a share and has a privileged container.
@@ -79,15 +79,15 @@ class Metax(Dialect):
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """The number of possible sharers; see ``Dialect``."""
+        """Return the number of possible sharers; see ``Dialect``."""
         return nodes.resources(cards, self.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """Whether a pod has shares, and MetaX's plugin describes the node."""
+        """Return whether a pod has shares, and MetaX's plugin describes the node."""
         return nodes.needs_node_lock(request, node)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has a record of an allocation."""
+        """Return whether the pod has a record of an allocation."""
         return result.has_result(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -30,7 +30,7 @@ MAX_CARDS = 1024
 
 
 def needs_node_lock(request: Request, node: KubeNode) -> bool:
-    """Whether MetaX's device plugin finds a pod by the lock of its node.
+    """Return whether MetaX's device plugin finds a pod by the lock of its node.
 
     It does for shares that a main container requests, on a node that the plugin describes. It
     needs no lock for whole cards, or where only init containers request shares. Source: HAMi
@@ -85,7 +85,7 @@ def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
 
 
 def resources(cards: Sequence[Card], config: MetaxConfig) -> dict[str, int]:
-    """What MetaX's device plugin registers for the cards of a node: the number of sharers.
+    """Return what MetaX's device plugin registers for the cards of a node: the number of sharers.
 
     The kubelet ignores resources that a node does not publish, so compute and memory need no sum.
     The number of whole cards comes from the node's status and is already there.

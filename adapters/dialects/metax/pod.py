@@ -141,7 +141,7 @@ def read_share_request(
 
 
 def default_annotations(texts: Text, request: Request) -> Text:
-    """The QoS policy that HAMi's webhook adds where the author sets none.
+    """Return the QoS policy that HAMi's webhook adds where the author sets none.
 
     Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
     """
@@ -217,7 +217,7 @@ class MemoryAmount:
 
 
 def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
-    """The memory that a container requests; None where it requests none.
+    """Return the memory that a container requests; None where it requests none.
 
     A number without a suffix is in GiB. The function rounds every amount down to whole MiB, the
     smallest unit of a record.
@@ -284,7 +284,10 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
 
 
 def _compute(container: ContainerRequest, *, online: bool, mutex: bool) -> dict[str, int]:
-    """The amount of compute, at least 1 percent: without one a container has all of its cards'."""
+    """Return the amount of compute, at least 1 percent.
+
+    Without one a container has all of its cards'.
+    """
     if online:
         return {}
     return {keys.VCORE: max(stated_compute(container, by_policy=mutex), 1)}

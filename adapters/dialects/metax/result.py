@@ -90,7 +90,7 @@ def write_result(pod: Pod, request: Request, placement: Placement, now: int) -> 
 
 
 def has_result(pod: Pod) -> bool:
-    """Whether a pod has a record."""
+    """Return whether a pod has a record."""
     return (
         not annotations(pod)
         .keys()
@@ -185,7 +185,7 @@ def read_adopted(pod: Pod, node: Node, config: MetaxConfig) -> AdoptedAllocation
 
 
 def _lists(texts: Text, node: Node) -> DeviceLists:
-    """The lists of the record; empty where there is none."""
+    """Return the lists of the record; empty where there is none."""
     if keys.GPU_ALLOCATED in texts:
         if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
             problem = "does not say which of the node's cards the pod has"
@@ -215,7 +215,10 @@ def _devices(lists: Iterable[Sequence[ListedDevice]]) -> list[ListedDevice]:
 
 
 def _qos(texts: Text, grants: Sequence[Grant], task_class: TaskClass) -> str | None:
-    """The QoS policy that the pod gives its card: only a pod with a part of the compute has one."""
+    """Return the QoS policy that the pod gives its card.
+
+    Only a pod with a part of the compute has one.
+    """
     qos = texts.get(keys.QOS, "")
     limited = any(grant.compute < FULL for grant in grants)
     return qos if qos in QOS_POLICIES and limited and task_class is not TaskClass.ONLINE else None

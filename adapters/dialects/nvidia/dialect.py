@@ -55,7 +55,7 @@ class Nvidia(Dialect):
         return cls(ranking(read_scheduling(settings), defaults))
 
     def matches(self, pod: Pod) -> bool:
-        """Whether a pod requests a device of the plugin; see ``pod.matches``."""
+        """Return whether a pod requests a device of the plugin; see ``pod.matches``."""
         return pods.matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -71,16 +71,16 @@ class Nvidia(Dialect):
         return NodeDescription()
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Whole cards that our agent describes in this dialect, in place of the device plugin."""
+        """Return whole cards that our agent describes in place of the device plugin."""
         own = [card for card in cards if keys.NAME in card.dialects and card.mode is not Mode.MIG]
         return {GPU: sum(card.healthy for card in own)} if own else {}
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """Whether a pod gets whole cards that HAMi's device plugin serves."""
+        """Return whether a pod gets whole cards that HAMi's device plugin serves."""
         return request.plugin is PluginShare.CARD and serves_node(node)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has ``device-allocated`` for whole cards."""
+        """Return whether the pod has ``device-allocated`` for whole cards."""
         return ALLOCATED in annotations(pod) and not pods.requests_devices(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

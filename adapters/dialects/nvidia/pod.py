@@ -23,7 +23,7 @@ MAX_DEVICES = 1024
 
 
 def matches(pod: Pod) -> bool:
-    """Whether a pod names a resource of NVIDIA's device plugin in an amount other than 0."""
+    """Return whether a pod names a resource of NVIDIA's device plugin in an amount other than 0."""
     return any(
         _is_own(name) and not is_zero(amount)
         for member in pod_containers(pod)
@@ -33,7 +33,7 @@ def matches(pod: Pod) -> bool:
 
 
 def requesting(pod: Pod) -> list[PodContainer]:
-    """The containers that request devices, in start order.
+    """Return the containers that request devices, in start order.
 
     Raises:
         DialectError: limit and request of a container differ.
@@ -42,7 +42,7 @@ def requesting(pod: Pod) -> list[PodContainer]:
 
 
 def requests_devices(pod: Pod) -> bool:
-    """Whether a pod names shared cards or MIG devices, of which no scheduler writes a record."""
+    """Return whether a pod names shared cards or MIG devices, which no scheduler records."""
     names = (name for member in pod_containers(pod) for name in _own(member))
     return any(plugin_share(name) is PluginShare.DEVICE for name in names)
 
@@ -85,19 +85,19 @@ def _is_own(resource: str) -> bool:
 
 
 def _own(member: PodContainer) -> list[str]:
-    """The resources of this dialect that a container names, even with an amount of 0."""
+    """Return the resources of this dialect that a container names, even with an amount of 0."""
     resources = member.container.resources
     return sorted(filter(_is_own, {*(resources.limits or ()), *(resources.requests or ())}))
 
 
 def _amounts(member: PodContainer) -> Mapping[str, int]:
-    """The amounts of a container that are above 0."""
+    """Return the amounts of a container that are above 0."""
     stated = {name: whole_amount(member, name, 0, MAX_DEVICES) for name in _own(member)}
     return {name: amount for name, amount in stated.items() if amount}
 
 
 def _modes(resources: Iterable[str]) -> frozenset[Mode]:
-    """The modes of the cards that the device plugin can give for these resources."""
+    """Return the modes of the cards that the device plugin can give for these resources."""
     whole = (Mode.SHARED, Mode.MPS, Mode.WHOLE)
     return frozenset(
         mode

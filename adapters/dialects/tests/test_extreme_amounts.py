@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import pytest
 
 from adapters.dialects.dialect import Defaults, DialectError
-from adapters.dialects.dra.devices import Devices
-from adapters.dialects.dra.inventory import described
+from adapters.dialects.dra.devices import Devices, described
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects

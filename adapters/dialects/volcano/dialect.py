@@ -54,7 +54,7 @@ class Volcano(Dialect):
         return cls(VolcanoPodReader(keys.NAME, config, scheduling, ranking(scheduling, defaults)))
 
     def matches(self, pod: Pod) -> bool:
-        """Whether the pod names a resource of this dialect, even with an amount of 0."""
+        """Return whether the pod names a resource of this dialect, even with an amount of 0."""
         return self.pods.matches(pod)
 
     def read_request(self, pod: Pod) -> Request:
@@ -70,11 +70,11 @@ class Volcano(Dialect):
         return nodes.read_node(node, keys.NAME, self.pods.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Amounts as the device plugin registers them: sharers, percent, units of memory."""
+        """Return amounts as the device plugin registers them: sharers, percent, units of memory."""
         return nodes.resources(cards, keys.NAME, self.pods.config)
 
     def has_result(self, pod: Pod) -> bool:
-        """Whether the pod has a record of an allocation."""
+        """Return whether the pod has a record of an allocation."""
         return result.has_result(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:

@@ -369,7 +369,7 @@ _NODES = {
 
 
 def ranking(scheduling: VolcanoScheduling, defaults: Defaults) -> Ranking:
-    """The order of cards and nodes for every pod; no annotation of a pod changes it."""
+    """Return the order of cards and nodes for every pod; no annotation of a pod changes it."""
     voted = scheduling.policy if scheduling.weight else None
     return Ranking(
         cards=_CARDS[defaults.card_policy or scheduling.policy],

@@ -89,7 +89,7 @@ def partitioning(tables: tuple[GeometryTable, ...], card_type: str, memory: int)
 
 @lru_cache(maxsize=1024)
 def smaller_slices(tables: tuple[GeometryTable, ...], memory: int) -> tuple[tuple[str, Slice], ...]:
-    """The models of which a request gets a slice with less memory than it asks for.
+    """Return the models of which a request gets a slice with less memory than it asks for.
 
     Args:
         tables: of the device settings.
@@ -127,7 +127,7 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
 
 
 def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
-    """The slices of an entry; none has more memory than its profile, whatever is configured.
+    """Return the slices of an entry; none has more memory than its profile, whatever is configured.
 
     The table that Volcano ships states more for the A30 and the A100 40GB than their slices have.
     """
@@ -137,7 +137,7 @@ def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
 
 
 def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:
-    """The profiles as NVIDIA publishes them; empty unless the catalog has all of them."""
+    """Return the profiles as NVIDIA publishes them; empty unless the catalog has all of them."""
     known = {name: mig_catalog.profile((card_type,), name) for name in listed}
     return (
         {name: profile for name, profile in known.items() if profile is not None}
@@ -147,7 +147,7 @@ def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigPro
 
 
 def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
-    """The profiles derived from their names and sizes, in eighths of the card.
+    """Return the profiles derived from their names and sizes, in eighths of the card.
 
     None has more memory than its eighths, so that all slices together have no more than the card.
     """
@@ -219,7 +219,7 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
 
 
 def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict[str, int]:
-    """What the device plugin registers for the cards of a node.
+    """Return what the device plugin registers for the cards of a node.
 
     Its limit of 60,000 ids for a message does not apply to a node's status.
     Source: volcano-vgpu-device-plugin pkg/plugin/server.go:649-716.
@@ -241,7 +241,10 @@ def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict
 
 
 def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[str, ...]] | str:
-    """The card of an entry, its possible partitions, and what is doubtful; or why it is invalid."""
+    """Return the card of an entry, its possible partitions, and what is doubtful.
+
+    Or why it is invalid.
+    """
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) < _OLDER_FIELDS:
         return f"has {len(fields)} fields, not uuid, count, memory, type, health and mode"

@@ -48,7 +48,7 @@ class VolcanoPodReader:
     ranking: Ranking
 
     def matches(self, pod: Pod) -> bool:
-        """Whether any container names a resource of this dialect."""
+        """Return whether any container names a resource of this dialect."""
         return any(map(self._ours, resource_names(pod)))
 
     def read(self, pod: Pod) -> Request:
@@ -179,7 +179,7 @@ class VolcanoPodReader:
         )
 
     def _smaller(self, requests: Iterable[ContainerRequest | None]) -> Iterator[str]:
-        """Where a slice has less memory than a container requests, because of its configured size.
+        """Yield notes where a slice has less memory than a container requests.
 
         Only pods that name the mode ``mig`` get the notes: most others share a card.
         """
@@ -230,7 +230,9 @@ def _modes(texts: Mapping[str, str]) -> frozenset[Mode]:
 
 
 def group(pod: Pod) -> str | None:
-    """The PodGroup whose other pods must share no card with a pod; None for no such constraint.
+    """Return the PodGroup whose other pods must share no card with a pod.
+
+    None for no such constraint.
 
     These are all its other pods, whether they have the policy or not.
     Source: volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/utils.go:174-204,405-407.
@@ -251,7 +253,7 @@ def group(pod: Pod) -> str | None:
 
 
 def pod_group(pod: Pod) -> str | None:
-    """The PodGroup of a pod, with its namespace; None where it is in none."""
+    """Return the PodGroup of a pod, with its namespace; None where it is in none."""
     texts = annotations(pod)
     name = next((texts[key] for key in keys.GROUP_NAMES if texts.get(key)), None)
     return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"

@@ -57,7 +57,7 @@ _ID = re.compile(r"(?P<uuid>[^\s\[\]]+)(?:\[(?P<slice>[^\s\[\]-]+-[0-9]{1,3})\])
 
 
 def has_result(pod: Pod) -> bool:
-    """Whether a pod has a record."""
+    """Return whether a pod has a record."""
     return keys.ASSIGNED in annotations(pod) or allocation_record.KEY in annotations(pod)
 
 
@@ -129,7 +129,7 @@ def read_result(pod: Pod, request: Request, node: Node, unit: int) -> tuple[Gran
 
 
 def _positional(pod: Pod, request: Request) -> bool:
-    """Whether the plugin, which takes the nth list for the nth main container, is right."""
+    """Return whether the plugin, which takes the nth list for the nth main container, is right."""
     first = [(one.name, Phase.MAIN) for one in pod.spec.containers[: len(request.containers)]]
     return first == [(wanted.name, wanted.phase) for wanted in request.containers]
 
@@ -188,7 +188,7 @@ def _grant(
 
 
 def listed_slice(text: str, name: str | None, card: Card | None) -> Slice | None:
-    """The slice that a record names; None for a card that is not partitioned, or is unknown.
+    """Return the slice that a record names; None for a card that is not partitioned, or is unknown.
 
     Args:
         text: the record, for the error.
@@ -264,7 +264,7 @@ def _covered(member: PodContainer, reader: VolcanoPodReader) -> bool:
 
 
 def _requests_cards(member: PodContainer, reader: VolcanoPodReader) -> bool:
-    """Whether a container requests cards: by their number, or else by memory.
+    """Return whether a container requests cards: by their number, or else by memory.
 
     The older device plugin has resources of its own, and its record has numbers only.
     """
@@ -288,7 +288,7 @@ def _adopted_grant(
 
 
 def _group(pod: Pod) -> str | None:
-    """The group whose pods share no card with it; None where Volcano ignores the policy."""
+    """Return the group whose pods share no card with it; None where Volcano ignores the policy."""
     try:
         return group(pod)
     except DialectError:

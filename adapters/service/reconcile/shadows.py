@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NoReturn, Protocol
 
 from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects.dra.shadow_claims import ShadowClaim, shadow_claims
+from adapters.dialects.dra.shadows import ShadowClaim, shadow_claims
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.work_queue import WorkQueue
 

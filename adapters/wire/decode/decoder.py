@@ -45,7 +45,7 @@ class Decoder(Generic[KindT]):
         self._decode: Callable[[Text], KindT] = msgspec.json.Decoder(kind).decode
 
     def decode(self, text: Text) -> KindT:
-        """The value of a text.
+        """Return the value of a text.
 
         Raises:
             UnreadableError: the text has no such value.
@@ -57,7 +57,7 @@ class Decoder(Generic[KindT]):
 
 
 def convert(value: object, kind: type[KindT], *, strict: bool = True) -> KindT:
-    """The value that a decoded one is in another kind.
+    """Return the value that a decoded one is in another kind.
 
     Raises:
         UnreadableError: it is of another form.
@@ -69,7 +69,7 @@ def convert(value: object, kind: type[KindT], *, strict: bool = True) -> KindT:
 
 
 def _unreadable(error: Exception) -> UnreadableError:
-    """The error without the text, which may be long."""
+    """Return the error without the text, which may be long."""
     if isinstance(error, RecursionError):
         return MalformedError("nested too deeply")
     if isinstance(error, UnicodeDecodeError | UnicodeEncodeError):

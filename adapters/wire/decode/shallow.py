@@ -9,7 +9,7 @@ _KIND[[*b"]}"]] = -1
 
 
 def shallow(text: bytes, most: int) -> bytes:
-    """The text with ``null`` in place of each object and array that is nested too deeply.
+    """Return the text with ``null`` in place of each object and array that is nested too deeply.
 
     What was malformed stays so. 20 ms for 1.5 MiB: an event loop must not wait for an author.
     """

@@ -76,7 +76,7 @@ class _Value:
     is_key: bool = True
 
     def begin(self, text: str) -> None:
-        """The next member begins."""
+        """Count the next member."""
         if self.items is not None:
             self.name, self.items = f"[{self.items}]", self.items + 1
         elif self.is_key:
@@ -85,7 +85,7 @@ class _Value:
             self.is_key = True
 
     def end(self, member: "_Value") -> None:
-        """A member ends."""
+        """Leave a member."""
         self.values += member.values
         self.height = max(self.height, member.height + 1)
 
@@ -245,7 +245,7 @@ for _name, _form, _first in _FORMS:
 
 
 def decode(text: str) -> object:
-    """The value of a text that is one document, of the kinds that JSON has.
+    """Return the value of a text that is one document, of the kinds that JSON has.
 
     Raises:
         UnreadableError: the text is not YAML, or exceeds a limit; the error says where.
@@ -267,7 +267,7 @@ FAILURES = (yaml.YAMLError, RecursionError, UnicodeError)
 
 
 def explain(error: Exception, text: str) -> tuple[int, str]:
-    """The line of a failure in a text, counted from 1, and the problem."""
+    """Return the line of a failure in a text, counted from 1, and the problem."""
     match error:
         case yaml.MarkedYAMLError(problem_mark=mark) if mark is not None:
             if _indented_by_tab(text.splitlines()[mark.line : mark.line + 1]):

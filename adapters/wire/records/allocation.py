@@ -82,7 +82,7 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 def _slice_record(slot: Slice) -> SliceRecord:
-    """The record of a slice."""
+    """Return the record of a slice."""
     return SliceRecord(
         slot.profile,
         slot.start,
@@ -95,7 +95,7 @@ def _slice_record(slot: Slice) -> SliceRecord:
 
 
 def grant_record(grant: Grant) -> GrantRecord:
-    """The record of a grant."""
+    """Return the record of a grant."""
     return GrantRecord(
         grant.container,
         grant.card,
@@ -108,7 +108,7 @@ def grant_record(grant: Grant) -> GrantRecord:
 
 
 def read_grant(record: GrantRecord) -> Grant:
-    """The grant of a record."""
+    """Return the grant of a record."""
     slot = record.slice
     return Grant(
         record.container,

@@ -34,7 +34,7 @@ _REPORTED_PREFIX = "nvidia.com/mig-"
 
 
 def is_reported(resource: str) -> bool:
-    """Whether the agent reports the devices of a resource that the kubelet assigned.
+    """Return whether the agent reports the devices of a resource that the kubelet assigned.
 
     The device plugins of these resources write nothing on a pod that names its cards for certain.
     """
@@ -125,7 +125,7 @@ _decoder: Decoder[HardwareRecord | None] = Decoder(HardwareRecord | None)
 
 
 def encode(hardware: NodeHardware) -> bytes:
-    """The status, without the MIG layouts of the cards."""
+    """Return the status, without the MIG layouts of the cards."""
     record = HardwareRecord(
         tuple(card_record(replace(card, geometry=NO_GEOMETRY), []) for card in hardware.cards),
         hardware.isolation,
@@ -141,7 +141,7 @@ def encode(hardware: NodeHardware) -> bytes:
 
 
 def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
-    """The hardware in a status; None where it is empty.
+    """Return the hardware in a status; None where it is empty.
 
     Args:
         status: JSON; may be empty.

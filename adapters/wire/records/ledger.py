@@ -181,12 +181,12 @@ _decoder = Decoder(LedgerRecord)
 
 
 def encode(ledger: NodeLedger) -> bytes:
-    """The record of a ledger, without reservations, which only one service process knows."""
+    """Return the record of a ledger, without reservations, which only one service process knows."""
     return _encoder.encode(_record(ledger))
 
 
 def decode(record: bytes | msgspec.Raw) -> NodeLedger:
-    """The ledger of a record.
+    """Return the ledger of a record.
 
     Raises:
         LedgerRecordError: it cannot be read, or contradicts itself.
@@ -244,7 +244,7 @@ def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
 
 
 def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
-    """The record of a card whose geometry is one of these, or ``NO_GEOMETRY``."""
+    """Return the record of a card whose geometry is one of these, or ``NO_GEOMETRY``."""
     return CardRecord(
         card.uuid,
         card.index,
@@ -285,7 +285,7 @@ def _ledger(record: LedgerRecord) -> NodeLedger:
 
 
 def _scores(record: LedgerRecord) -> tuple[tuple[int, ...], ...]:
-    """The scores of pairs; none where they are not those of the record's cards."""
+    """Return the scores of pairs; none where they are not those of the record's cards."""
     cards = len(record.cards)
     is_square = len(record.scores) == cards and all(len(row) == cards for row in record.scores)
     return record.scores if is_square else ()
@@ -297,7 +297,10 @@ def _geometry(record: GeometryRecord) -> Geometry:
 
 
 def read_meter(record: MeterRecord) -> Meter:
-    """The meter of a record; one that cannot be read begins again, as no decision depends on it."""
+    """Return the meter of a record.
+
+    One that cannot be read begins again, as no decision depends on it.
+    """
     try:
         totals = {
             Consumer(each.namespace, each.dialect, each.model): Amounts(
@@ -311,7 +314,7 @@ def read_meter(record: MeterRecord) -> Meter:
 
 
 def check_unique(what: str, keys: list[str]) -> None:
-    """Each card and each pod may be named once.
+    """Check that each card and each pod is named once.
 
     Raises:
         LedgerRecordError: one of the keys comes twice.
@@ -322,7 +325,7 @@ def check_unique(what: str, keys: list[str]) -> None:
 
 
 def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
-    """The card of a record.
+    """Return the card of a record.
 
     Raises:
         KeyError: it names an unknown level.
@@ -350,7 +353,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
 def read_holds(
     records: tuple[KeptPlaceRecord, ...], node: str, allocations: Sequence[Allocation]
 ) -> tuple[Hold, ...]:
-    """The holds of a record, on a node.
+    """Return the holds of a record, on a node.
 
     Raises:
         LedgerRecordError: two have the same uid, or one has that of an allocation.

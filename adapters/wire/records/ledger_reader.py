@@ -52,7 +52,7 @@ class SplitRecord(Wire, frozen=True, gc=False):
     holds: tuple[KeptPlaceRecord, ...] = ()
 
     def node_digest(self) -> bytes:
-        """A digest of all that says what the node is."""
+        """Return a digest of all that says what the node is."""
         parts = (
             self.isolation,
             self.cards,
@@ -93,7 +93,7 @@ class LedgerReader:
         self._latest: dict[str, _Known] = {}
 
     def read(self, record: bytes | msgspec.Raw) -> NodeLedger:
-        """The ledger of a record, equal to what ``adapters.wire.records.ledger.decode`` returns.
+        """Return the ledger of a record, equal to what ``ledger.decode`` returns.
 
         Raises:
             LedgerRecordError: it cannot be read, or contradicts itself.
@@ -112,12 +112,12 @@ class LedgerReader:
         return ledger
 
     def forget(self, node: str) -> None:
-        """The node's record was deleted."""
+        """Drop what is remembered of a node whose record was deleted."""
         self._latest.pop(node, None)
 
 
 def _changed(known: _Known, split: SplitRecord, rows: Sequence[bytes]) -> NodeLedger:
-    """The ledger of the same node with other allocations; only new rows are decoded."""
+    """Return the ledger of the same node with other allocations; only new rows are decoded."""
     starts = range(0, len(known.rows), _DIGEST)
     digests = (known.rows[start : start + _DIGEST] for start in starts)
     by_digest = dict(zip(digests, known.ledger.allocations.values(), strict=True))

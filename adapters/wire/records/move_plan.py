@@ -213,7 +213,7 @@ _COUNTED = Decoder(_Counted)
 
 
 def read_spec(plan: MovePlanObject) -> MovePlanSpec:
-    """The spec of a plan.
+    """Return the spec of a plan.
 
     Raises:
         MovePlanRecordError: it cannot be read, or contradicts itself.
@@ -236,7 +236,7 @@ def read_spec(plan: MovePlanObject) -> MovePlanSpec:
 
 
 def _problem(target: PlannedTarget, moves: int) -> str:
-    """What of a target contradicts the rest of it, or the plan; empty where nothing does."""
+    """Return what of a target contradicts the rest of it, or the plan; empty where nothing does."""
     if target.after_step > moves:
         return f"afterStep: {target.after_step}: must be at most {moves}, the last move"
     if target.place is None and target.kind is not TargetKind.NODE:
@@ -247,7 +247,7 @@ def _problem(target: PlannedTarget, moves: int) -> str:
 
 
 def read_status(plan: MovePlanObject) -> MovePlanStatus:
-    """The status of a plan; that of one without any is new.
+    """Return the status of a plan; that of one without any is new.
 
     Raises:
         MovePlanRecordError: it cannot be read, such as one of an unknown phase.
@@ -260,7 +260,7 @@ def read_status(plan: MovePlanObject) -> MovePlanStatus:
 
 
 def status_patch(plan: MovePlanObject, status: MovePlanStatus) -> bytes:
-    """The merge patch that replaces the status if the plan is still as it was read."""
+    """Return the merge patch that replaces the status if the plan is still as it was read."""
     reason = status.reason.encode()[:_LONGEST_REASON].decode(errors="ignore")
     try:
         moves = len(_COUNTED.decode(plan.spec).moves)

@@ -109,7 +109,7 @@ _STATUS = Decoder(QuotaStatus)
 
 
 def read_quota(thing: ShareQuotaObject) -> Quota:
-    """The quota of an object.
+    """Return the quota of an object.
 
     Raises:
         QuotaRecordError: the name or a limit is not valid, or the status cannot be read.
@@ -142,19 +142,19 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
 
 
 def write_new(namespace: str) -> bytes:
-    """The body that creates a ShareQuota without limits."""
+    """Return the body that creates a ShareQuota without limits."""
     labels = {"app.kubernetes.io/managed-by": "dragoman"}
     return msgspec.json.encode(_New({"name": NAME, "namespace": namespace, "labels": labels}))
 
 
 def write_status(quota: Quota, version: str) -> bytes:
-    """The body that replaces the status of the object that was read with a version."""
+    """Return the body that replaces the status of the object that was read with a version."""
     metadata = {"name": NAME, "namespace": quota.namespace, "resourceVersion": version}
     return msgspec.json.encode(_Written(metadata, status_of(quota)))
 
 
 def status_of(quota: Quota) -> QuotaStatus:
-    """The status of a quota."""
+    """Return the status of a quota."""
     used = quota.used()
     limits = quota.bounds
     return QuotaStatus(
@@ -190,7 +190,7 @@ def _of(used: str, limit: int | None, form: Callable[[int], str], unit: str = ""
 
 
 def _limit(name: str, value: Amount | None, unit: int = 1) -> int | None:
-    """A limit in thousandths of its unit where ``unit`` is 1000, else in whole numbers."""
+    """Return a limit in thousandths of its unit where ``unit`` is 1000, else in whole numbers."""
     if value is None:
         return None
     field = f"spec.limits.{name}: {value!r}"

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from adapters.dialects.dra.equivalence import others
+from adapters.dialects.dra.consumption import others
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_slice
 from adapters.wire.dra import DeviceClass, DeviceResult, RequestedClaim
 

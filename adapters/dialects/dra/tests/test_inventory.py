@@ -1,6 +1,5 @@
 from adapters.dialects.dialect import Defaults
-from adapters.dialects.dra.devices import Devices
-from adapters.dialects.dra.inventory import described
+from adapters.dialects.dra.devices import Devices, described
 from adapters.dialects.dra.tests.builders import a_card_device, a_mig_device, a_slice
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects

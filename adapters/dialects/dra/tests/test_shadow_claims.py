@@ -4,8 +4,7 @@ import re
 import msgspec
 
 from adapters.dialects.dra.claims import allocated
-from adapters.dialects.dra.shadow_claims import shadow_claims
-from adapters.dialects.dra.shadows import ShadowDevice
+from adapters.dialects.dra.shadows import ShadowDevice, shadow_claims
 from adapters.dialects.dra.tests.builders import a_claim, a_result
 from adapters.wire.dra import ResourceClaim
 

@@ -15,9 +15,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from adapters.dialects.dra.claims import Claim, allocated
-from adapters.dialects.dra.consumption import ConsumptionError, PoolName, with_shares
+from adapters.dialects.dra.consumption import ConsumptionError, PoolName, others, with_shares
 from adapters.dialects.dra.devices import Devices, means_cards
-from adapters.dialects.dra.equivalence import others
 from adapters.dialects.dra.holders import holding
 from adapters.service.decide.commit.claim_choice import (
     PLACED,

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
-from adapters.dialects.dra.shadow_claims import ShadowClaim
+from adapters.dialects.dra.shadows import ShadowClaim
 from adapters.dialects.dra.tests.builders import a_card_device, a_slice
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.shadows import AGAIN, EVERY, ShadowPublisher
