@@ -127,7 +127,7 @@ def belong_together(pair: KeyPair, authority: str) -> bool:
 
 
 def signed_by_one_of(certificate: str, authorities: str) -> bool:
-    """Whether one of the authorities signed a certificate itself.
+    """Return whether one of the authorities signed a certificate itself.
 
     Args:
         certificate: PEM; of a chain, the first.
@@ -141,15 +141,13 @@ def signed_by_one_of(certificate: str, authorities: str) -> bool:
         signers = x509.load_pem_x509_certificates(authorities.encode())
     except ValueError as error:
         raise CertificateError(f"not certificates: {error}") from error
-    return any(_signed(leaf, signer) for signer in signers)
-
-
-def _signed(leaf: x509.Certificate, signer: x509.Certificate) -> bool:
-    try:
-        leaf.verify_directly_issued_by(signer)
-    except (InvalidSignature, ValueError, TypeError):
-        return False
-    return True
+    for signer in signers:
+        try:
+            leaf.verify_directly_issued_by(signer)
+        except (InvalidSignature, ValueError, TypeError):
+            continue
+        return True
+    return False
 
 
 def _certificate(text: str) -> x509.Certificate:

@@ -11,9 +11,11 @@ was replaced:
 Each step is due ``overlap`` seconds after the API server's configurations were seen with the
 present bundle. A replica that serves an old certificate, or an API server that trusts an old
 bundle, for less than that still works. No clock and no I/O.
+
+The keys are the data of a Secret.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from adapters.service.certificates.authority import (
@@ -24,6 +26,16 @@ from adapters.service.certificates.authority import (
     make_authority,
     sign,
 )
+
+CERTIFICATE, KEY, BUNDLE = "tls.crt", "tls.key", "ca.crt"
+"""Keys of Secrets of the type ``kubernetes.io/tls``; cert-manager uses the same.
+
+Source: k8s.io/api/core/v1/types.go, TLSCertKey, TLSPrivateKeyKey, ServiceAccountRootCAKey.
+"""
+
+_PARTS = ("authority.crt", "authority.key", "next.crt", "next.key", "previous.crt", "since")
+
+Data = Mapping[str, str]
 
 _LEFT = 3
 """A certificate is renewed when a third of its validity is left."""
@@ -99,14 +111,19 @@ def advance(
             phase.
     """
     if keys is None or not _usable(keys, now):
-        return _initial(now, policy)
-    rotated = _rotated(keys, now, policy, published=published, forced=forced)
-    return _renewed(rotated, now, policy)
-
-
-def _initial(now: int, policy: RotationPolicy) -> CertificateSet:
-    authority = make_authority(now, policy.authority)
-    return CertificateSet(authority, sign(authority, policy.names, now, policy.leaf))
+        authority = make_authority(now, policy.authority)
+        return CertificateSet(authority, sign(authority, policy.names, now, policy.leaf))
+    keys = _rotated(keys, now, policy, published=published, forced=forced)
+    try:
+        leaf = facts(keys.leaf.certificate)
+        whole = belong_together(keys.leaf, keys.authority.certificate)
+    except CertificateError:
+        whole = False
+    if whole and leaf.names == tuple(sorted(policy.names)):
+        last = facts(keys.authority.certificate).ends
+        if not _due(keys.leaf, now, policy.leaf) or leaf.ends >= min(now + policy.leaf, last):
+            return keys
+    return replace(keys, leaf=sign(keys.authority, policy.names, now, policy.leaf))
 
 
 def _usable(keys: CertificateSet, now: int) -> bool:
@@ -141,19 +158,50 @@ def _rotated(
     return CertificateSet(keys.next, leaf, previous=keys.authority.certificate, since=now)
 
 
-def _renewed(keys: CertificateSet, now: int, policy: RotationPolicy) -> CertificateSet:
-    """Return the keys with a new leaf, if the present one is invalid or ends soon."""
-    try:
-        leaf = facts(keys.leaf.certificate)
-        whole = belong_together(keys.leaf, keys.authority.certificate)
-    except CertificateError:
-        whole = False
-    if whole and leaf.names == tuple(sorted(policy.names)):
-        last = facts(keys.authority.certificate).ends
-        if not _due(keys.leaf, now, policy.leaf) or leaf.ends >= min(now + policy.leaf, last):
-            return keys
-    return replace(keys, leaf=sign(keys.authority, policy.names, now, policy.leaf))
-
-
 def _due(pair: KeyPair, now: int, life: int) -> bool:
     return facts(pair.certificate).ends - now <= life // _LEFT
+
+
+def read_secret(data: Data) -> CertificateSet | None:
+    """Return the keys in a Secret's data; None where they are missing or invalid."""
+    signer, signing, following, key, previous, since = (data.get(part, "") for part in _PARTS)
+    authority, leaf = KeyPair(signer, signing), served_pair(data)
+    if not (signer and signing and leaf):
+        return None
+    try:
+        for text in filter(None, (signer, following, previous)):
+            facts(text)
+        return CertificateSet(
+            authority,
+            leaf,
+            KeyPair(following, key) if following else None,
+            previous,
+            int(since or 0),
+        )
+    except (CertificateError, ValueError):
+        return None
+
+
+def write_secret(keys: CertificateSet) -> dict[str, str | None]:
+    """Return a Secret's data; None removes an entry."""
+    following = keys.next or KeyPair("", "")
+    parts = (
+        keys.authority.certificate,
+        keys.authority.key,
+        following.certificate,
+        following.key,
+        keys.previous,
+        str(keys.since) if keys.since else "",
+    )
+    return {
+        CERTIFICATE: keys.leaf.certificate,
+        KEY: keys.leaf.key,
+        BUNDLE: keys.bundle,
+        **{name: text or None for name, text in zip(_PARTS, parts, strict=True)},
+    }
+
+
+def served_pair(data: Data) -> KeyPair | None:
+    """Return the certificate to serve; None where there is none yet."""
+    certificate, key = data.get(CERTIFICATE, ""), data.get(KEY, "")
+    return KeyPair(certificate, key) if certificate and key else None

@@ -52,7 +52,13 @@ class CertificateFiles:
         Raises:
             SettingsError: the files cannot be read or are invalid; the earlier certificate stays.
         """
-        now = [_stamp(path) for path in self._files]
+        now: list[object] = []
+        for path in self._files:
+            try:
+                stat = path.stat()
+            except OSError as error:
+                raise SettingsError(f"tls: {path} cannot be read: {error.strerror}") from error
+            now.append((stat.st_mtime_ns, stat.st_ino, stat.st_size))
         if now == self._seen:
             return False
         try:
@@ -130,11 +136,3 @@ def _in_memory(text: str) -> Iterator[str]:
         yield f"/proc/self/fd/{number}"
     finally:
         os.close(number)
-
-
-def _stamp(path: Path) -> object:
-    try:
-        stat = path.stat()
-    except OSError as error:
-        raise SettingsError(f"tls: {path} cannot be read: {error.strerror}") from error
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size

@@ -1,16 +1,29 @@
 """The certificate that the service makes itself: its tasks, its metric and its log."""
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from time import time
+from typing import Any
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.service.certificates.secret import ServedCertificate
-from adapters.service.certificates.tasks import Task, tasks
+from adapters.cluster.api.paths import SECRETS
+from adapters.cluster.objects.certificates import SecretClient, WebhookClient
+from adapters.cluster.objects.lease import Election
+from adapters.cluster.watch.reflector import Reflector
+from adapters.cluster.watch.selection import Selection
+from adapters.service.certificates.rotation import RotationPolicy
+from adapters.service.certificates.secret import CertificateRotator, ServedCertificate
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.in_cluster.readiness import Sync
 from adapters.service.observe.decision_log import Logger
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.sections import Managed
+from adapters.wire.kube import Secret
+
+LEASE = "dragoman-certificates"
+"""A Lease of its own, because not every replica makes certificates: a sidecar does not."""
+
+Task = Coroutine[Any, Any, Any]
 
 PROBLEMS = frozenset(("certificate.failed", "certificate.lost", "certificate.unusable"))
 
@@ -65,4 +78,18 @@ def certificate_tasks(
         "End of the validity of the serving certificate; 0 while there is none.",
         lambda: served.ends,
     )
-    return tasks(client, namespace, identity, managed, served, events.event, events.failed)
+    policy = RotationPolicy(
+        managed.names, managed.authority_seconds, managed.leaf_seconds, managed.overlap_seconds
+    )
+    rotator = CertificateRotator(
+        SecretClient(client),
+        (namespace, managed.secret),
+        WebhookClient(client, managed.webhooks).publish,
+        policy,
+        lambda: int(time()),
+        events.event,
+    )
+    selection = Selection(SECRETS, namespace, fields=f"metadata.name={managed.secret}")
+    watch = Reflector(client, selection, Secret, served, report=events.failed)
+    election = Election(client, namespace, LEASE, identity, report=events.failed)
+    return watch.run(), election.run(rotator.run)

@@ -9,7 +9,7 @@ from adapters.cli.doctor.checks.webhooks import webhooks_of
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.observed import Installation, Observed
 from adapters.service.certificates.authority import CertificateError, facts, signed_by_one_of
-from adapters.service.certificates.record import CERTIFICATE
+from adapters.service.certificates.rotation import CERTIFICATE
 
 CHECK = "certificates"
 DAY = 86_400

@@ -7,9 +7,14 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.service.certificates import record
 from adapters.service.certificates.authority import KeyPair, facts, make_authority
-from adapters.service.certificates.rotation import CertificateSet, RotationPolicy, advance
+from adapters.service.certificates.rotation import (
+    CertificateSet,
+    RotationPolicy,
+    advance,
+    read_secret,
+    write_secret,
+)
 from adapters.service.certificates.tests.clients import accepts
 
 NOW = 1_800_000_000
@@ -175,14 +180,14 @@ def test_keys_are_read_as_they_were_written(taken: list[tuple[int, bool, bool]])
         world.forced |= forced
         world.step(reached=reached)
 
-    written = {name: text for name, text in record.write(world.keys).items() if text is not None}
-    assert record.read(written) == world.keys
+    written = {name: text for name, text in write_secret(world.keys).items() if text is not None}
+    assert read_secret(written) == world.keys
 
 
 def test_a_secret_without_keys_has_none() -> None:
-    assert record.read({}) is None
-    assert record.read({"tls.crt": "x", "tls.key": "y"}) is None
-    whole = {name: text or "" for name, text in record.write(fresh()).items()}
-    assert record.read(whole) is not None
-    assert record.read({**whole, "authority.crt": "x"}) is None
-    assert record.read({**whole, "since": "soon"}) is None
+    assert read_secret({}) is None
+    assert read_secret({"tls.crt": "x", "tls.key": "y"}) is None
+    whole = {name: text or "" for name, text in write_secret(fresh()).items()}
+    assert read_secret(whole) is not None
+    assert read_secret({**whole, "authority.crt": "x"}) is None
+    assert read_secret({**whole, "since": "soon"}) is None

@@ -1,20 +1,22 @@
 """The rotator against a small Secret and CA bundles."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
-from adapters.service.certificates import record
-from adapters.service.certificates.keeper import CertificateRotator
-from adapters.service.certificates.rotation import CertificateSet, RotationPolicy
+from adapters.cluster.objects.certificates import SecretClient, SecretContent
+from adapters.service.certificates.rotation import CertificateSet, RotationPolicy, read_secret
+from adapters.service.certificates.secret import ROTATE, CertificateRotator
 from adapters.tests.waiting import until
 
+PLACE = ("ns", "tls")
 PLAN = RotationPolicy(("dragoman.svc",), authority=7200, leaf=3600, overlap=60)
 
 
 @dataclass
-class World:
+class World(SecretClient):
     """A Secret that is compared by its version, configurations, and a clock."""
 
     data: dict[str, str] = field(default_factory=dict[str, str])
@@ -26,15 +28,24 @@ class World:
     unreachable: bool = False
     failures: int = 0
 
-    async def read(self) -> tuple[record.Data, str, bool]:
-        return dict(self.data), str(self.version), self.requested
+    async def get(self, namespace: str, name: str) -> SecretContent:
+        assert (namespace, name) == PLACE
+        annotations = {ROTATE: ""} if self.requested else {}
+        return SecretContent(dict(self.data), str(self.version), annotations)
 
-    async def write(self, data: dict[str, str | None], version: str, *, fulfilled: bool) -> None:
-        assert version == str(self.version)
+    async def change(
+        self,
+        namespace: str,
+        name: str,
+        version: str,
+        data: Mapping[str, str | None],
+        annotations: Mapping[str, str | None],
+    ) -> None:
+        assert (namespace, name, version) == (*PLACE, str(self.version))
         self.version += 1
         merged = {**self.data, **data}
         self.data = {name: text for name, text in merged.items() if text is not None}
-        self.requested = self.requested and not fulfilled
+        self.requested = self.requested and ROTATE not in annotations
 
     async def publish(self, bundle: str) -> bool:
         if self.unreachable:
@@ -44,13 +55,18 @@ class World:
         return unchanged
 
     def keys(self) -> CertificateSet:
-        keys = record.read(self.data)
+        keys = read_secret(self.data)
         assert keys is not None
         return keys
 
     def rotator(self) -> CertificateRotator:
         return CertificateRotator(
-            self, self, PLAN, lambda: self.now, lambda event, _: self.events.append(event)
+            self,
+            PLACE,
+            self.publish,
+            PLAN,
+            lambda: self.now,
+            lambda event, _: self.events.append(event),
         )
 
     async def settle(self) -> None:
@@ -131,7 +147,7 @@ def test_overwritten_ca_bundles_are_restored_and_the_overlap_starts_again() -> N
 
 
 def test_an_error_is_reported_once_and_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.service.certificates.keeper.LONGEST", 0.01)
+    monkeypatch.setattr("adapters.service.certificates.secret.LONGEST", 0.01)
     world = World(unreachable=True)
 
     async def main() -> None:
