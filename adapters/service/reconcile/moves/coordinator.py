@@ -40,7 +40,6 @@ from adapters.service.reconcile.moves.check import (
 )
 from adapters.service.reconcile.moves.places import (
     NAMED_AGAIN,
-    Changes,
     changes_by_node,
     move_hold,
     target_hold,
@@ -175,13 +174,25 @@ class MoveCoordinator:
 
     async def look(self) -> None:
         """Do what can be done now: one step of one plan."""
-        plans = await self._list()
-        if plans is None:
+        try:
+            plans = await self._plans.list()
+        except OSError as error:
+            if self._failure != str(error):
+                self._failure = str(error)
+                self._failed(self._failure)
             return
+        self._failure = ""
+
+        def turn(plan: _Plan) -> tuple[bool, str, str]:
+            """Sort plans that have begun first, then the oldest."""
+            metadata = plan.object.metadata
+            return plan.status.phase in _NOT_BEGUN, metadata.creation_timestamp, metadata.name
+
         try:
             every = [await self._read(plan) for plan in plans]
-            going = sorted(filter(None, every), key=_turn)
-            await self._release_all_but({plan.uid for plan in going})
+            going = sorted(filter(None, every), key=turn)
+            uids = {plan.uid for plan in going}
+            await self._release(lambda hold: hold.plan not in uids)  # of plans that are over
             for plan in going[1:]:
                 if plan.status.phase is MovePhase.NEW:
                     name = going[0].object.metadata.name
@@ -191,17 +202,6 @@ class MoveCoordinator:
                 await self._advance(going[0])
         except (LedgerContended, OSError):
             return  # the next look tries again
-
-    async def _list(self) -> Sequence[MovePlanObject] | None:
-        try:
-            plans = await self._plans.list()
-        except OSError as error:
-            if self._failure != str(error):
-                self._failure = str(error)
-                self._failed(self._failure)
-            return None
-        self._failure = ""
-        return plans
 
     async def _read(self, found: MovePlanObject) -> _Plan | None:
         """Return a plan that has not ended; one that cannot be read ends."""
@@ -218,15 +218,20 @@ class MoveCoordinator:
         return _Plan(found, spec, status)
 
     async def _advance(self, plan: _Plan) -> None:
+        status = plan.status
         try:
-            match plan.status.phase:
+            match status.phase:
                 case MovePhase.NEW | MovePhase.WAITING:
                     await self._begin(plan)
                 case MovePhase.HELD:
                     self._check_mover(plan)
                 case MovePhase.EVICT:
                     self._check_mover(plan)
-                    await self._check_order(plan)
+                    # A mover that has not begun with the order may wait for hours.
+                    if not any(each.step == status.step and each.begun_at for each in status.steps):
+                        found = await check_move(self._service, plan.move)
+                        if not isinstance(found, Gone):
+                            self._untaken(plan, status.step)
                 case MovePhase.READY:
                     await self._order_next(plan)
                 case MovePhase.EVICTED:
@@ -240,7 +245,8 @@ class MoveCoordinator:
         """Keep all places, then let the mover ask whether each pod could be evicted.
 
         Raises:
-            PlanError: a move is not possible any more.
+            PlanError: a move is not possible any more, or an earlier definition of NodeLedgers
+                drops the places.
         """
         service, requests = self._service, dict[str, Request]()
         for move in plan.spec.moves:
@@ -257,26 +263,18 @@ class MoveCoordinator:
             problem = await service.committer.keep(node, each)
             if problem:
                 raise PlanError(f"the places of the plan are not free any more: {problem}")
-            await self._check_stored(node, each)
+            try:
+                stored = await service.ports.store.read(node)
+            except LedgerRecordError as error:
+                raise PlanError(f"NodeLedger {node}: {error}") from error
+            there = {hold.id for hold in stored.ledger.holds} if stored else set[str]()
+            if not all(change.id in there for change in each if isinstance(change, Hold)):
+                what = "has no places that are kept: install configs/crd/nodeledgers.yaml"
+                raise PlanError(f"NodeLedger {node} {what}")
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
         why = f"The places of the plan are held; {_pods(count)} to move."
         self._report(plan.object, "PlacesHeld", why, warning=False)
-
-    async def _check_stored(self, node: str, changes: Changes) -> None:
-        """Check that the store has what was kept: an earlier definition of NodeLedgers drops it.
-
-        Raises:
-            PlanError: it has not.
-        """
-        try:
-            stored = await self._service.ports.store.read(node)
-        except LedgerRecordError as error:
-            raise PlanError(f"NodeLedger {node}: {error}") from error
-        there = {hold.id for hold in stored.ledger.holds} if stored else set[str]()
-        if not all(each.id in there for each in changes if isinstance(each, Hold)):
-            what = "has no places that are kept: install configs/crd/nodeledgers.yaml"
-            raise PlanError(f"NodeLedger {node} {what}")
 
     def _check_mover(self, plan: _Plan) -> None:
         """Check that the mover is alive.
@@ -286,18 +284,6 @@ class MoveCoordinator:
         """
         if self._seconds_since(plan.status.updated_at) > SILENCE:
             raise PlanError(f"no mover has said anything for {SILENCE} s")
-
-    async def _check_order(self, plan: _Plan) -> None:
-        """Check what was ordered as long as the mover has not begun with it: it may wait for hours.
-
-        Raises:
-            PlanError: the move is not possible any more.
-        """
-        number = plan.status.step
-        if not any(each.step == number and each.begun_at for each in plan.status.steps):
-            found = await check_move(self._service, plan.move)
-            if not isinstance(found, Gone):
-                self._untaken(plan, number)
 
     async def _order_next(self, plan: _Plan) -> None:
         """Order the next eviction, once the new place is free.
@@ -387,7 +373,7 @@ class MoveCoordinator:
         self._report(
             plan.object, "PlanFinished", f"All is done; {_pods(count)} moved.", warning=False
         )
-        await self._release(plan.uid)
+        await self._release(lambda hold: hold.plan == plan.uid)
         self._renewed.clear()
 
     async def _place(self, pod: Pod, node: str, hold_id: str) -> bool:
@@ -482,7 +468,7 @@ class MoveCoordinator:
         why = f"Stopped at step {plan.status.step}; its status says why."
         self._report(plan.object, "PlanStopped", why, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
-        await self._release(plan.uid)
+        await self._release(lambda hold: hold.plan == plan.uid)
         self._renewed.clear()
 
     async def _write(self, plan: _Plan, **changes: object) -> None:
@@ -494,14 +480,7 @@ class MoveCoordinator:
         wall = self._service.ports.clock.wall() / SECOND
         return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
 
-    async def _release(self, plan: str) -> None:
-        await self._release_holds(lambda hold: hold.plan == plan)
-
-    async def _release_all_but(self, plans: set[str]) -> None:
-        """Release what plans hold that have ended, or are gone."""
-        await self._release_holds(lambda hold: hold.plan not in plans)
-
-    async def _release_holds(self, ends: Callable[[Hold], bool]) -> None:
+    async def _release(self, ends: Callable[[Hold], bool]) -> None:
         ledgers = self._service.ledgers
         for node in [*ledgers.holding()]:
             stored = ledgers.stored(node)
@@ -542,9 +521,3 @@ def _pods(count: int) -> str:
 
 def _owner(move: PlannedMove) -> str:
     return f"{move.controller.kind} {move.namespace}/{move.controller.name}"
-
-
-def _turn(plan: _Plan) -> tuple[bool, str, str]:
-    """Sort plans that have begun first, then the oldest."""
-    metadata = plan.object.metadata
-    return plan.status.phase in _NOT_BEGUN, metadata.creation_timestamp, metadata.name

@@ -8,7 +8,6 @@ from adapters.wire.records.allocation import read_grant
 from adapters.wire.records.move_plan import (
     MovePlace,
     MovePlanSpec,
-    PlannedMove,
     PlannedTarget,
     TargetKind,
 )
@@ -63,17 +62,14 @@ def changes_by_node(
 
     keep_targets_after(0)
     for number, move in enumerate(spec.moves, start=1):
-        hold = _for_move(plan, move_hold(plan, number), move, requests[move.uid])
+        allocation = Allocation.of(requests[move.uid], placement(move.to))
+        kept = replace(allocation, uid=move_hold(plan, number))
+        by_name = move.controller.kind == NAMED_AGAIN
+        hold = Hold(plan, move.controller.uid, by_name, kept)
         changes.setdefault(move.from_.node, []).append(move.uid)
         changes.setdefault(move.to.node, []).append(hold)
         keep_targets_after(number)
     return changes
-
-
-def _for_move(plan: str, uid: str, move: PlannedMove, request: Request) -> Hold:
-    kept = replace(Allocation.of(request, placement(move.to)), uid=uid)
-    owner = move.controller
-    return Hold(plan, owner.uid, owner.kind == NAMED_AGAIN, kept)
 
 
 def _for_target(
