@@ -142,6 +142,7 @@ def test_results_of_one_inventory_are_not_given_for_another(
 @given(clusters(), requests(), st.integers(1, 3))
 @example(USED, TWO, 1)
 @example(USED, replace(TWO, uid="new"), 9)
+@example(USED, BY_UUID, 1)
 def test_warming_in_steps_changes_no_answer(
     ledgers: list[NodeLedger], request: Request, step: int
 ) -> None:

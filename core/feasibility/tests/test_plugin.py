@@ -62,6 +62,8 @@ def test_a_node_without_cards_has_no_reason_beside_one_that_does_not_fit() -> No
 
     for request in (plain(), replace(plain(), allow_uuids=frozenset({"a"}))):
         evaluation = FeasibilityCache().evaluate(request, inventory)
+        assert evaluation.fits("bare")
+        assert evaluation.values("bare") == ()
         assert evaluation.reasons(["bare", "taken"]).keys() == {"taken"}
         assert evaluation.explain(NodeNames(["bare", "taken"])).keys() == {"taken"}
 
