@@ -6,16 +6,16 @@ import resource
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import uvicorn
 
 from adapters.dialects.dialect import DialectError, Documents
-from adapters.service.background_tasks import Tasks
 from adapters.service.certificates.tls_context import (
     CertificateFiles,
     ServingCertificate,
@@ -32,6 +32,43 @@ from adapters.service.web.app import App
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
 from adapters.wire.records.ledger import LedgerRecordError
+
+
+@dataclass(slots=True)
+class Tasks:
+    """Tasks that run until they are stopped; the error of one is logged and stops the service.
+
+    Attributes:
+        log: of the service.
+        stop_service: called when a task ends with an error.
+        running: all tasks.
+        failed: whether one ended with an error.
+    """
+
+    log: Logger
+    stop_service: Callable[[], None]
+    running: list["asyncio.Task[Any]"] = field(default_factory=list)
+    failed: bool = False
+
+    def start(self, work: Coroutine[Any, Any, Any]) -> None:
+        """Start a task."""
+
+        def ended(task: "asyncio.Task[Any]") -> None:
+            if not task.cancelled() and task.exception() is not None:
+                self.log.error("task.failed", exc_info=task.exception())
+                self.failed = True
+                self.stop_service()
+
+        task = asyncio.create_task(work)
+        task.add_done_callback(ended)
+        self.running.append(task)
+
+    async def stop(self) -> None:
+        """Cancel all tasks and wait for their end."""
+        for task in self.running:
+            task.cancel()
+        await asyncio.gather(*self.running, return_exceptions=True)
+
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""

@@ -19,7 +19,7 @@ from adapters.repairs import plan as repair_plan
 from adapters.repairs.repairs import NodeView
 from adapters.service.cluster_state import adoption_cache
 from adapters.service.decide.commit import validate
-from adapters.service.decide.commit.claim_choice import ClaimOption
+from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache

@@ -34,7 +34,7 @@ from adapters.accounting.gang_members import (
 )
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.gang_state import (

@@ -20,7 +20,7 @@ from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.commit import binding
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.kept_place import KeptPlace, kept_place
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
@@ -171,6 +171,8 @@ class Service:
 
     def kept_place(self, pod_request: PodRequest) -> KeptPlace | None:
         """Where a pod goes by a plan of moves; None where no place is kept for it."""
+        if not self.ledgers.holding():
+            return None
 
         def staying(node: str) -> set[str]:
             pods = self.ports.objects.pods_on(node)

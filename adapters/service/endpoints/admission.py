@@ -14,7 +14,7 @@ from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import registry
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.unread_keys import advice
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome

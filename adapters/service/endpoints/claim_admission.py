@@ -15,7 +15,7 @@ from typing import Protocol
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.devices import Devices
-from adapters.service.decide.commit.claim_choice import IN_USE, ClaimOption, ClaimRefusal
+from adapters.service.decide.commit.attempt import IN_USE, ClaimOption, ClaimRefusal
 from adapters.service.decide.commit.claim_review import (
     ClaimFacts,
     as_good,

@@ -6,7 +6,7 @@ from itertools import islice
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused
 from adapters.service.decide.ports import DecisionRecord, Outcome

@@ -32,7 +32,7 @@ import msgspec
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import NodeVictims, leaves, node_victims

@@ -19,7 +19,13 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.service.settings.environment import PREFIX, VariableError, override
+from adapters.service.settings.environment import (
+    PREFIX,
+    SettingsFile,
+    SettingsFileError,
+    VariableError,
+    override,
+)
 from adapters.service.settings.sections import (
     ADDRESS,
     FORMS,
@@ -34,7 +40,6 @@ from adapters.service.settings.sections import (
     Section,
     Tls,
 )
-from adapters.service.settings.settings_file import SettingsFile, SettingsFileError
 
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""

@@ -22,14 +22,18 @@ from dataclasses import replace
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.repairs import lost_ledger
-from adapters.service.decide.commit.attempt import AnswerT, Attempt, Decided, LedgerView
-from adapters.service.decide.commit.card_choice import Committed, PodAttempt
-from adapters.service.decide.commit.claim_choice import (
+from adapters.service.decide.commit.attempt import (
     IN_USE,
     QUOTA,
+    AnswerT,
+    Attempt,
     ClaimAttempt,
     ClaimOption,
     ClaimRefusal,
+    Committed,
+    Decided,
+    LedgerView,
+    PodAttempt,
 )
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import AcquiredHold, QuotaHoldNeeded, QuotaHolds

@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 from adapters.cluster.api import timestamps
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.kept_place import is_free
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome

@@ -10,14 +10,14 @@ import pytest
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.decide.commit.attempt import LedgerView
-from adapters.service.decide.commit.claim_choice import (
+from adapters.service.decide.commit.attempt import (
     IN_USE,
     PLACED,
     UNCLEAR,
     ClaimAttempt,
     ClaimOption,
     ClaimRefusal,
+    LedgerView,
 )
 from adapters.service.decide.commit.claim_review import (
     ClaimFacts,

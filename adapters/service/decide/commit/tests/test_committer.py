@@ -8,7 +8,7 @@ import pytest
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.repairs import lost_ledger
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope
 from core.ledger.node_ledger import NodeLedger

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from adapters.accounting.pod_requests import PodRequest
-from adapters.service.decide.commit.card_choice import Committed
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
 from adapters.stores.quotas import MemoryQuotas, StoredQuota

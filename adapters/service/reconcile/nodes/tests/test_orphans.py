@@ -1,4 +1,4 @@
-from adapters.service.reconcile.nodes.orphans import OrphanTracker
+from adapters.service.reconcile.nodes.node_reader import OrphanTracker
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_card, a_grant, empty, held, tentative
 
