@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects.containers import pod_containers, resource_names, stated_amount
 from adapters.dialects.dialect import (
     AdmissionDefaults,
     AdoptedAllocation,
@@ -73,8 +74,25 @@ class Hami(Dialect):
         }
 
     def matches(self, pod: Pod) -> bool:
-        """Return whether a pod means HAMi; see ``pods.matches``."""
-        return pods.matches(pod, self.config)
+        """Return whether a pod means HAMi.
+
+        It does if it names a resource that only HAMi has. ``nvidia.com/gpu`` alone is a whole card
+        in several dialects: it means HAMi beside an annotation that only HAMi reads, or where
+        HAMi's settings give such a container a default memory.
+        """
+        named = resource_names(pod)
+        if not named.isdisjoint(self.config.amounts):
+            return True
+        if self.config.count not in named or not any(
+            found is not None and str(found[1]).strip() != "0"
+            for found in (
+                stated_amount(member, self.config.count) for member in pod_containers(pod)
+            )
+        ):
+            return False
+        if self.config.count != keys.COUNT or self.config.default_memory:
+            return True
+        return not annotations(pod).keys().isdisjoint(keys.POD_ANNOTATIONS)
 
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod that ``matches`` requests.

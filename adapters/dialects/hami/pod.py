@@ -170,26 +170,6 @@ def _instead(config: HamiConfig) -> str:
     return f"{config.default_memory} MiB" if config.default_memory else "all memory of the card"
 
 
-def matches(pod: Pod, config: HamiConfig) -> bool:
-    """Return whether a pod means HAMi.
-
-    It does if it names a resource that only HAMi has. ``nvidia.com/gpu`` alone is a whole card in
-    several dialects: it means HAMi beside an annotation that only HAMi reads, or where HAMi's
-    settings give such a container a default memory.
-    """
-    named = resource_names(pod)
-    if not named.isdisjoint(config.amounts):
-        return True
-    if config.count not in named or not any(
-        found is not None and str(found[1]).strip() != "0"
-        for found in (stated_amount(member, config.count) for member in pod_containers(pod))
-    ):
-        return False
-    if config.count != keys.COUNT or config.default_memory:
-        return True
-    return not annotations(pod).keys().isdisjoint(keys.POD_ANNOTATIONS)
-
-
 def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
     """Read what a pod that ``matches`` requests.
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
+from adapters.dialects.containers import is_zero, pod_containers
 from adapters.dialects.dialect import (
     NO_DEFAULTS,
     AdmissionDefaults,
@@ -25,9 +26,9 @@ from adapters.dialects.formats.koordinator_settings import (
 from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys, result
 from adapters.dialects.koordinator.node import read_cards, resources
-from adapters.dialects.koordinator.pod import matches, read_pod_request
+from adapters.dialects.koordinator.pod import read_pod_request
 from adapters.dialects.koordinator.result import read_adopted, write_mirror
-from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, labels
 from core.hardware.card import Card
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
@@ -76,8 +77,20 @@ class Koordinator(Dialect):
         return frozenset({GPU})
 
     def matches(self, pod: Pod) -> bool:
-        """Return whether a pod means Koordinator; see ``pod.matches``."""
-        return matches(pod)
+        """Return whether a pod means Koordinator.
+
+        It does if it names a resource of Koordinator, or whole AMD or Hygon cards in an amount
+        other than 0. ``nvidia.com/gpu`` is a whole card in several dialects: it means Koordinator
+        beside an annotation or a label that only Koordinator reads.
+        """
+        hinted = not keys.HINTS.isdisjoint({*annotations(pod), *labels(pod)})
+        return any(
+            name in keys.OWN
+            or (name in keys.WHOLE_CARDS and not is_zero(amount) and (hinted or name != GPU))
+            for member in pod_containers(pod)
+            for amounts in (member.container.resources.limits, member.container.resources.requests)
+            for name, amount in (amounts or {}).items()
+        )
 
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod requests; see ``Dialect``."""

@@ -14,7 +14,6 @@ import msgspec
 
 from adapters.dialects.containers import (
     PodContainer,
-    is_zero,
     pod_containers,
     requests_any,
     stated_amount,
@@ -190,23 +189,6 @@ def _bytes_per_card(amount: _ContainerAmount, cards: int) -> int:
     if amount.number < cards:
         amount.reject(f"must be at least {cards}, one byte for each card")
     return amount.number // cards
-
-
-def matches(pod: Pod) -> bool:
-    """Return whether a pod means Koordinator.
-
-    It does if it names a resource of Koordinator, or whole AMD or Hygon cards in an amount other
-    than 0. ``nvidia.com/gpu`` is a whole card in several dialects: it means Koordinator beside an
-    annotation or a label that only Koordinator reads.
-    """
-    hinted = not keys.HINTS.isdisjoint({*annotations(pod), *labels(pod)})
-    return any(
-        name in keys.OWN
-        or (name in keys.WHOLE_CARDS and not is_zero(amount) and (hinted or name != GPU))
-        for member in pod_containers(pod)
-        for amounts in (member.container.resources.limits, member.container.resources.requests)
-        for name, amount in (amounts or {}).items()
-    )
 
 
 def read_pod_request(pod: Pod, ranking: Ranking) -> Request:

@@ -1,10 +1,19 @@
-"""The dialect of NVIDIA's device plugin."""
+"""The dialect of NVIDIA's device plugin: what pods request of it, and their records."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.adoption.foreign import read_hami, read_koordinator
+from adapters.dialects.containers import (
+    PodContainer,
+    is_zero,
+    pod_containers,
+    requests_any,
+    whole_amount,
+    whole_cards,
+)
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     NO_RESULT,
@@ -18,14 +27,17 @@ from adapters.dialects.dialect import (
 from adapters.dialects.formats.hami_record import serves_node
 from adapters.dialects.formats.koordinator_record import read_record, write_whole_nvidia
 from adapters.dialects.formats.koordinator_settings import ALLOCATED, ranking, read_scheduling
-from adapters.dialects.formats.nvidia_words import GPU
+from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
-from adapters.dialects.nvidia import pod as pods
-from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
-from core.hardware.card import Card, Mode
+from adapters.dialects.request_writer import RequestWriter, WrittenRequest
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, full_name
+from core.hardware.card import Card, Level, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
-from core.requests.request import PluginShare, Ranking, Request
+from core.requests.request import PluginShare, Ranking, Request, TopologyConstraint
+
+MAX_DEVICES = 1024
+"""More devices than any node has for one container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,16 +67,41 @@ class Nvidia(Dialect):
         return cls(ranking(read_scheduling(settings), defaults))
 
     def matches(self, pod: Pod) -> bool:
-        """Return whether a pod requests a device of the plugin; see ``pod.matches``."""
-        return pods.matches(pod)
+        """Return whether a pod names a resource of the plugin in an amount other than 0."""
+        return any(
+            _is_own(name) and not is_zero(amount)
+            for member in pod_containers(pod)
+            for amounts in (member.container.resources.limits, member.container.resources.requests)
+            for name, amount in (amounts or {}).items()
+        )
 
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod that ``matches`` requests.
 
+        A shared card or a MIG device counts as a whole card: no amount of it is known, and this is
+        the most that the container can reach.
+
         Raises:
             DialectError: an amount is invalid.
         """
-        return pods.read_request(pod, self.ranking)
+        found = [(member, _amounts(member)) for member in pod_containers(pod)]
+        resources = {resource for _, amounts in found for resource in amounts}
+        by_card = resources == {GPU}
+        return Request(
+            uid=pod.metadata.uid,
+            pod=full_name(pod),
+            dialect=keys.NAME,
+            alternatives=keys.ALTERNATIVES,
+            containers=tuple(
+                whole_cards(member, sum(amounts.values())) for member, amounts in found if amounts
+            ),
+            modes=_modes(resources),
+            vendor=keys.VENDOR,
+            ranking=self.ranking,
+            topology=TopologyConstraint(levels=(Level.NUMA, Level.PCIE), by_partition=True),
+            priority=pod.spec.priority or 0,
+            plugin=PluginShare.CARD if by_card else PluginShare.DEVICE,
+        )
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Return an empty description: the device plugin states numbers of devices, no cards."""
@@ -81,7 +118,7 @@ class Nvidia(Dialect):
 
     def has_result(self, pod: Pod) -> bool:
         """Return whether the pod has ``device-allocated`` for whole cards."""
-        return ALLOCATED in annotations(pod) and not pods.requests_devices(pod)
+        return ALLOCATED in annotations(pod) and not _requests_devices(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the grants of a pod from ``device-allocated``.
@@ -100,10 +137,10 @@ class Nvidia(Dialect):
         Raises:
             DialectError: the record cannot be parsed.
         """
-        members = pods.requesting(pod)
+        members = _requesting(pod)
         if not members:
             return NO_ALLOCATION
-        if pods.requests_devices(pod):
+        if _requests_devices(pod):
             return None
         if ALLOCATED in annotations(pod):
             return AdoptedAllocation(read_koordinator(pod, node, members))
@@ -117,3 +154,58 @@ class Nvidia(Dialect):
         if request.plugin is PluginShare.DEVICE or not placement.grants:
             return NO_RESULT
         return write_whole_nvidia(pod, request, placement, node, now)
+
+
+def _requesting(pod: Pod) -> list[PodContainer]:
+    """Return the containers that request devices, in start order.
+
+    Raises:
+        DialectError: limit and request of a container differ.
+    """
+    return [member for member in pod_containers(pod) if requests_any(member, _own(member))]
+
+
+def _requests_devices(pod: Pod) -> bool:
+    """Return whether a pod names shared cards or MIG devices, which no scheduler records."""
+    names = (name for member in pod_containers(pod) for name in _own(member))
+    return any(plugin_share(name) is PluginShare.DEVICE for name in names)
+
+
+def _is_own(resource: str) -> bool:
+    return resource in {GPU, SHARED} or resource.startswith(MIG_PREFIX)
+
+
+def _own(member: PodContainer) -> list[str]:
+    """Return the resources of this dialect that a container names, even with an amount of 0."""
+    resources = member.container.resources
+    return sorted(filter(_is_own, {*(resources.limits or ()), *(resources.requests or ())}))
+
+
+def _amounts(member: PodContainer) -> Mapping[str, int]:
+    """Return the amounts of a container that are above 0."""
+    stated = {name: whole_amount(member, name, 0, MAX_DEVICES) for name in _own(member)}
+    return {name: amount for name, amount in stated.items() if amount}
+
+
+def _modes(resources: Iterable[str]) -> frozenset[Mode]:
+    """Return the modes of the cards that the device plugin can give for these resources."""
+    whole = (Mode.SHARED, Mode.MPS, Mode.WHOLE)
+    return frozenset(
+        mode
+        for resource in resources
+        for mode in ((Mode.MIG,) if resource.startswith(MIG_PREFIX) else whole)
+    )
+
+
+def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
+    """Write the number of cards; whatever a request says besides is lost."""
+    return WrittenRequest(tuple({GPU: container.count} for container in request.containers))
+
+
+WRITER = RequestWriter(
+    resources=frozenset({GPU, SHARED}),
+    annotations=frozenset(),
+    labels=frozenset(),
+    unread=frozenset(),
+    write=write,
+)

@@ -34,7 +34,7 @@ INFO = DialectInfo(
     allocation_annotations=frozenset({ALLOCATED, NVIDIA_ALLOCATED}),
     documents=frozenset({SCHEDULER_CONFIG}),
     implementation="adapters.dialects.nvidia.dialect:Nvidia",
-    writer="adapters.dialects.nvidia.pod:WRITER",
+    writer="adapters.dialects.nvidia.dialect:WRITER",
     vendor=VENDOR,
     pod_resources=frozenset({GPU, SHARED}),
 )
