@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable
 from typing import NoReturn
 
-from adapters.accounting.gang_cache import Gang, GangCache
+from adapters.accounting.gang_cache import GangCache
 from adapters.service.reconcile.ports import RepairReporter
 from adapters.wire.kube import Pod
 from core.requests.gang import GangRef
@@ -56,15 +56,12 @@ class GangWatch:
                 known = self._seen.get(gang.key)
                 seen[gang.key] = known is not None
                 if known is False:
-                    self._report(gang, waiting)
+                    text = (
+                        f"{len(gang.pods) - len(waiting)} of {gang.minimum} pods of gang {gang.ref}"
+                        " are bound; its scheduler tries the others again, and their cards are held"
+                        " for them for some minutes."
+                    )
+                    for pod in waiting:
+                        self._reporter.of_pod(pod, "GangBoundInPart", text)
         self._seen = seen
         self.count = sum(seen.values())
-
-    def _report(self, gang: Gang, waiting: list[Pod]) -> None:
-        bound = len(gang.pods) - len(waiting)
-        text = (
-            f"{bound} of {gang.minimum} pods of gang {gang.ref} are bound; its scheduler tries the"
-            " others again, and their cards are held for them for some minutes."
-        )
-        for pod in waiting:
-            self._reporter.of_pod(pod, "GangBoundInPart", text)

@@ -1,11 +1,19 @@
 """Nodes that wait for the reconciler; as client-go's delaying queue, without its goroutines."""
 
 import math
-from asyncio import Event, timeout
-from collections.abc import Awaitable, Callable
+from asyncio import Event, TaskGroup, timeout
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
-from adapters.service.reconcile.concurrency import for_each_limited
+T = TypeVar("T")
+
+LIMIT = 16
+"""Nodes that are worked on at the same time, each with one request to the API server at most.
+
+One after the other, thousands of nodes would take as long as all responses together. A server
+under load answers 429 with a time to wait, and a request that waits occupies one of these places.
+"""
 
 
 class WorkQueue:
@@ -73,3 +81,20 @@ class WorkQueue:
         with suppress(TimeoutError):
             async with timeout(longest):
                 await self._added.wait()
+
+
+async def for_each_limited(work: Callable[[T], Awaitable[object]], items: Sequence[T]) -> None:
+    """Work on items in their order, on at most ``LIMIT`` of them at a time.
+
+    Raises:
+        BaseExceptionGroup: some work failed; the work in progress was cancelled.
+    """
+    rest = iter(items)
+
+    async def worker() -> None:
+        for item in rest:
+            await work(item)
+
+    async with TaskGroup() as group:
+        for _ in range(min(LIMIT, len(items))):
+            group.create_task(worker())

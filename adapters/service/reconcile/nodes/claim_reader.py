@@ -124,11 +124,10 @@ class ClaimReader:
         """
         if not self._cache.claims.allocations(entry.uid):
             return self._cache.is_named(entry.pod_ref, node)
-        found = (self._cache.pod(each.namespace, each.name) for each in self._consumers(entry.uid))
+        consumers = self._cache.claims.consumers(entry.uid)
+        existing = [each for each in consumers if _exists(self._cache, each)]
+        found = (self._cache.pod(each.namespace, each.name) for each in existing)
         return any(pod is not None and may_use_cards(pod) for pod in found)
-
-    def _consumers(self, uid: str) -> list[PodRef]:
-        return [each for each in self._cache.claims.consumers(uid) if _exists(self._cache, each)]
 
     def _note(self, ledger: NodeLedger, held: Iterable[Allocation]) -> None:
         """Note the attempts whose claims were seen with what the ledger says.

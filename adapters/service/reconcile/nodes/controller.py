@@ -159,7 +159,9 @@ class Reconciler:
             settled = self._settled_by_watches(name)
             if settled is None:
                 settled = await self.reconcile(name)
-            settled = settled and not self._has_waiting_pods(name)
+            # A pod that is bound and waits for cards may get those that another node's pod leaves.
+            kinds = {problem.kind for problem in self._drift.get(name, ())}
+            settled = settled and ProblemKind.WAITING not in kinds
         except Conflict:
             self._decision_log.conflict(name)
             self._queue.add_at_once(name)
@@ -414,10 +416,6 @@ class Reconciler:
             self._reporter.of_node(node, "CardsUnknown", text)
         else:
             self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
-
-    def _has_waiting_pods(self, node: str) -> bool:
-        """Whether a pod that is bound to a node waits for cards, which a release may free."""
-        return any(problem.kind is ProblemKind.WAITING for problem in self._drift.get(node, ()))
 
     @property
     def drifting(self) -> int:

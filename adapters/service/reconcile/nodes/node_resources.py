@@ -17,7 +17,7 @@ from adapters.accounting.published_resources import MARK, mark, states, withdraw
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.reconcile.concurrency import for_each_limited
+from adapters.service.reconcile.work_queue import for_each_limited
 from adapters.wire.kube import DeviceObject, KubeNode, NodeStatus, annotations
 from adapters.wire.records.hardware import NodeHardware
 

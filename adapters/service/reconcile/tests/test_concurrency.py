@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.service.reconcile.concurrency import LIMIT, for_each_limited
+from adapters.service.reconcile.work_queue import LIMIT, for_each_limited
 
 
 def test_every_item_is_worked_on_once_and_never_more_than_the_limit_at_a_time() -> None:

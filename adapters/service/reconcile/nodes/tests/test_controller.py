@@ -13,7 +13,6 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.reconcile.concurrency import LIMIT
 from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
 from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_reader import AT_ONCE
@@ -25,6 +24,7 @@ from adapters.service.reconcile.nodes.tests.pods import (
     placed,
     written,
 )
+from adapters.service.reconcile.work_queue import LIMIT
 from adapters.service.tests.builders import (
     DIALECTS,
     FakeClock,
