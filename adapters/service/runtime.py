@@ -95,7 +95,7 @@ class NodeEvents:
         self._handlers.append(handler)
 
     def notify(self, node: str) -> None:
-        """It has happened to a node."""
+        """Call all subscribers with the node to which it has happened."""
         for handler in self._handlers:
             handler(node)
 

@@ -111,7 +111,7 @@ class FeasibilityCache:
         unreadable: Collection[str] = (),
         refusal: str | None = None,
     ) -> NodeEvaluation:
-        """The request against all nodes as they are now.
+        """Return the request against all nodes as they are now.
 
         Args:
             request: what the pod asks for.
@@ -136,5 +136,5 @@ class FeasibilityCache:
 
 
 def request_signature(request: Request) -> Hashable:
-    """What a request asks for, without the pod that asks: equal where every result is equal."""
+    """Return what a request asks for, without its pod: equal where every result is equal."""
     return replace(request, uid="", pod="", terms=request.terms.of_any_member, notes=(), priority=0)

@@ -76,7 +76,7 @@ class CardDemand:
 
 
 def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
-    """The free capacity of a card."""
+    """Return the free capacity of a card."""
     if not card.healthy or use.slots >= card.slots:
         return NO_CAPACITY
     tags = 0
@@ -97,7 +97,7 @@ def free_capacity(card: Card, use: CardUsage) -> FreeCapacity:
 
 
 def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] | None:
-    """What each container demands, or None where no card suits the request.
+    """Return what each container demands, or None where no card suits the request.
 
     Args:
         request: what the pod asks for.
@@ -128,7 +128,7 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
 
 
 def _compute(request: Request, container: ContainerRequest) -> int:
-    """A container that reserves none needs a card with 1 % free, unless its task is online."""
+    """Return the percent that must be free: 1 for none reserved, unless the task is online."""
     return (
         container.compute
         if request.terms.task_class is TaskClass.ONLINE
@@ -253,7 +253,7 @@ class CapacityTable:
         loads[self.rows[:nodes]] = factors @ self.shares[:, :nodes]
 
     def columns(self) -> tuple[NDArray[np.generic], ...]:
-        """The arrays as far as they are in use, to be measured."""
+        """Return the arrays as far as they are in use, to be measured."""
         kept = (self.memory, self.compute, self.tags, self.shares, self.rows)
         return tuple(numbers[..., : len(self.names)] for numbers in kept)
 
@@ -270,7 +270,7 @@ class CapacityTable:
         return enough
 
     def _by_card(self, amounts: Sequence[int]) -> int | NDArray[np.int64]:
-        """An amount of each model: one number where it is the same, else a column of the cards."""
+        """Return an amount of each model: one number where it is the same, else a column."""
         first = amounts[0]
         if all(amount == first for amount in amounts):
             return first

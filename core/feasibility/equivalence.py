@@ -11,7 +11,7 @@ from core.ledger.usage import CardUsage
 
 
 def hardware_class(node: Node) -> Hashable:
-    """What never changes when cards are allocated, become unhealthy or are linked differently.
+    """Return what stays when cards are allocated, become unhealthy or are linked differently.
 
     Nodes of one hardware class share a capacity table.
     """
@@ -19,7 +19,7 @@ def hardware_class(node: Node) -> Hashable:
 
 
 def card_model(card: Card) -> Hashable:
-    """What never changes of one card; other cards may be equal in it."""
+    """Return what never changes of one card; other cards may be equal in it."""
     return (
         card.vendor,
         card.model,
@@ -34,7 +34,7 @@ def card_model(card: Card) -> Hashable:
 
 
 def _card_states(node: Node) -> Hashable:
-    """What of a node does not depend on its allocations, and is not in its hardware class."""
+    """Return what of a node is neither its allocations nor in its hardware class."""
     scopes: dict[Scope, int] = {}
     return (
         (node.partitions, node.partitions_bind, node.losses, node.gains, node.scores),
@@ -83,7 +83,7 @@ class NodeClassIds:
         self._next = count()
 
     def of(self, ledger: NodeLedger) -> int:
-        """The class id of a node in the state of its ledger."""
+        """Return the class id of a node in the state of its ledger."""
         if len(self._ids) > self._limit:
             self._ids.clear()
         shares = tuple(map(_shares, ledger.usages))
@@ -91,7 +91,7 @@ class NodeClassIds:
         return self._ids.setdefault(key, next(self._next))
 
     def of_node(self, node: Node) -> int:
-        """The class id of a node without its allocations, looked up while its object is the same.
+        """Return the class id of a node without its allocations, kept while its object is the same.
 
         It is a number of its own, which no ledger of the node has as class id.
         """

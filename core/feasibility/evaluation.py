@@ -151,7 +151,7 @@ class NodeEvaluation:
         return True
 
     def continued(self, earlier: "NodeEvaluation") -> "NodeEvaluation":
-        """This evaluation, with the results of an earlier one of the same request that hold still.
+        """Return this evaluation with the results of an earlier one of the request that hold still.
 
         Results by class are in the table anyway; these are of nodes that are alone.
         """
@@ -159,7 +159,7 @@ class NodeEvaluation:
         return self
 
     def groups(self, rows: Rows) -> Numbers:
-        """A number for each of some nodes; where it is equal, so are the results but for names.
+        """Return a number for each of some nodes; where equal, so are results but for names.
 
         Args:
             rows: of the nodes; ``classify`` has returned True for them.
@@ -171,7 +171,7 @@ class NodeEvaluation:
         return np.where(alone, NO_CLASS - 1 - np.arange(rows.size), classes)
 
     def fitting(self, rows: Rows) -> Mask:
-        """Which of some nodes the request fits, in the order of the rows."""
+        """Return which of some nodes the request fits, in the order of the rows."""
         possible: Mask = self._possible[rows]
         if self._is_exact:
             return possible
@@ -180,7 +180,7 @@ class NodeEvaluation:
         return fits
 
     def ranks(self, rows: Rows) -> Numbers:
-        """How good some nodes are beside each other: more is better, 0 where it does not fit."""
+        """Return how good some nodes are beside each other; more is better, 0 is no fit."""
         if self._is_exact and not self._ranks_cards:
             possible = self._possible[rows]
             keys = self.request.ranking.nodes
@@ -193,7 +193,7 @@ class NodeEvaluation:
         return _dense(self._table.worth()[result_ids], self._table.fits()[result_ids])
 
     def untouched(self, rows: Rows) -> Mask:
-        """Which of some nodes give the pod none of their cards: a device plugin serves it there.
+        """Return which of some nodes give the pod no card: a device plugin serves it there.
 
         They have no cards in the ledger, and had none that pods still have. Unknown nodes are not
         among them, because a row does not distinguish an undescribed node from one whose ledger
@@ -202,20 +202,20 @@ class NodeEvaluation:
         return self.inventory.not_ours()[rows] & (self.request.plugin is not None)
 
     def is_untouched(self, name: str) -> bool:
-        """Whether the pod gets no card of one node, because a device plugin serves it there."""
+        """Return whether the pod gets no card of one node: a device plugin serves it there."""
         if self.request.plugin is None:
             return False
         ledger = self.inventory.get(name)
         return name not in self._unreadable if ledger is None else is_not_ours(ledger)
 
     def fits(self, name: str) -> bool:
-        """Whether the request fits one node."""
+        """Return whether the request fits one node."""
         if self.is_untouched(name):
             return True
         return bool(self._possible[self.inventory.row(name)]) and self._fits_exactly(name)
 
     def values(self, name: str) -> tuple[int, ...] | None:
-        """How good a node is, criterion by criterion; None where the request does not fit.
+        """Return how good a node is, criterion by criterion; None where the request does not fit.
 
         Nothing where the pod gets no card of the node: no criterion is about it.
         """
@@ -231,7 +231,7 @@ class NodeEvaluation:
         return None if isinstance(result, Reason) else result
 
     def decide(self, selection: NodeNames | None = None, *, explain: bool = False) -> Decision:
-        """The placement on the best node, or all reasons why there is none.
+        """Return the placement on the best node, or all reasons why there is none.
 
         Args:
             selection: as for ``best``.
@@ -243,7 +243,7 @@ class NodeEvaluation:
         return Decision(placement, self.explain(selection))
 
     def best(self, selection: NodeNames | None = None) -> Placement | None:
-        """The placement on the best node; None where the request fits none.
+        """Return the placement on the best node; None where the request fits none.
 
         Args:
             selection: the nodes to choose from; None for all. Of equally good ones the first wins.
@@ -257,7 +257,7 @@ class NodeEvaluation:
         return None
 
     def explain(self, selection: NodeNames | None = None) -> NodeReasons:
-        """Why the request does not fit some nodes; those that fit are left out.
+        """Return why the request does not fit some nodes; those that fit are left out.
 
         Args:
             selection: the nodes; None for all. An unknown one counts as one without cards.
@@ -282,11 +282,11 @@ class NodeEvaluation:
         )
 
     def rejection(self, name: str) -> Rejection | None:
-        """Why the request does not fit one node; None where it fits."""
+        """Return why the request does not fit one node; None where it fits."""
         return self.rejections((name,)).get(name)
 
     def rejections(self, names: Iterable[str]) -> dict[str, Rejection]:
-        """Why the request does not fit some nodes, and whether preemption cannot change that.
+        """Return why the request does not fit some nodes, and whether preemption may help.
 
         Nodes that fit are left out. Past ``EXPLAINED`` classes a reason has no counts of cards.
         """
@@ -300,7 +300,7 @@ class NodeEvaluation:
         return [name for name in names if not self.is_unresolvable(name)]
 
     def reasons(self, names: Iterable[str], max_classes: int | None = None) -> dict[str, Reason]:
-        """Why the request does not fit some nodes; those that fit are left out.
+        """Return why the request does not fit some nodes; those that fit are left out.
 
         Args:
             names: nodes; an unknown one counts as one without cards, of which none is asked where
@@ -340,11 +340,11 @@ class NodeEvaluation:
         return self.inventory.mask(self.request)
 
     def _is_alone(self, name: str) -> bool:
-        """Whether a node that the inventory knows is alone."""
+        """Return whether a node that the inventory knows is alone."""
         return self._by_uuid or name in self._own
 
     def _are_alone(self, rows: Rows) -> Mask:
-        """Which nodes are alone."""
+        """Return which nodes are alone."""
         if self._by_uuid:
             return np.ones(rows.size, np.bool_)
         alone: Mask = rows == len(self.inventory)
@@ -353,7 +353,7 @@ class NodeEvaluation:
         return alone
 
     def _result(self, name: str) -> NodeResult:
-        """The result of a node that the inventory knows."""
+        """Return the result of a node that the inventory knows."""
         if not self._is_alone(name):
             return self._table.results[self._class_result(name, self.inventory.node_class(name))]
         if not self._is_known_alone(name):
@@ -361,12 +361,12 @@ class NodeEvaluation:
         return self._alone_results[name][1]
 
     def _is_known_alone(self, name: str) -> bool:
-        """Whether there is a result of a node that is alone, for its ledger of now."""
+        """Return whether there is a result of a node that is alone, for its ledger of now."""
         known = self._alone_results.get(name)
         return known is not None and known[0] is self.inventory.ledger(name)
 
     def _class_result(self, name: str, class_id: int) -> int:
-        """The result id of a class of nodes.
+        """Return the result id of a class of nodes.
 
         Args:
             name: one of its nodes, which is not alone.
@@ -385,7 +385,7 @@ class NodeEvaluation:
         self._table.note(row, class_id, self._class_result(name, class_id))
 
     def _result_ids(self, rows: Rows, wanted: Mask) -> Numbers:
-        """The result id of each row; ``NO_RESULT`` where it is not wanted.
+        """Return the result id of each row; ``NO_RESULT`` where it is not wanted.
 
         Args:
             rows: of the nodes.
@@ -410,11 +410,11 @@ class NodeEvaluation:
         return tuple(node_value(key, self.request, ledger, result) for key in keys)
 
     def _fits_exactly(self, name: str) -> bool:
-        """Whether the request fits a node that the columns do not exclude."""
+        """Return whether the request fits a node that the columns do not exclude."""
         return self._is_exact or not isinstance(self._result(name), Reason)
 
     def _own_reason(self, name: str) -> Reason | None:
-        """Why the request does not fit a node that is like no other; None where it fits."""
+        """Return why the request does not fit a node that is like no other; None where it fits."""
         if self.is_untouched(name):
             return None
         if self.inventory.get(name) is None:
@@ -423,7 +423,7 @@ class NodeEvaluation:
         return result if isinstance(result, Reason) else None
 
     def _unknown(self, name: str) -> Reason:
-        """Why nothing fits a node that the inventory does not know."""
+        """Return why nothing fits a node that the inventory does not know."""
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
         return Reason("", 0, cause=cause)
 
@@ -435,7 +435,7 @@ class NodeEvaluation:
         return self.inventory.rows() if selection is None else selection.rows(self.inventory)
 
     def _best_of(self, group: Rows) -> str | None:
-        """The best of the nodes that are equal by the criterion that the columns decide."""
+        """Return the best of the nodes that are equal by the criterion that the columns decide."""
         if self._ranks_cards:
             result_ids = self._result_ids(group, self._possible[group])
             fitting = np.flatnonzero(self._table.fits()[result_ids])
@@ -447,7 +447,7 @@ class NodeEvaluation:
         return next(filter(self._fits_exactly, map(self.inventory.name, rows)), None)
 
     def is_unresolvable(self, name: str) -> bool:
-        """Whether the request would not fit either if the node were empty."""
+        """Return whether the request would not fit either if the node were empty."""
         ledger = self.inventory.get(name)
         if ledger is None:
             return name not in self._unreadable
@@ -464,14 +464,14 @@ class NodeEvaluation:
 
 
 def _dense(worth: Numbers, fits: Mask) -> Numbers:
-    """The order of some numbers, from 1 on; 0 where there is no fit."""
+    """Return the order of some numbers, from 1 on; 0 where there is no fit."""
     ranks = np.zeros(len(worth), np.int64)
     ranks[fits] = np.unique(worth[fits], return_inverse=True)[1] + 1
     return ranks
 
 
 def _columns_are_exact(request: Request, inventory: Inventory) -> bool:
-    """Whether the columns of free capacity suffice to decide if the request fits a node."""
+    """Return whether the columns of free capacity suffice to decide if the request fits a node."""
     return (
         len(request.containers) == 1
         and not any(container.linked for container in request.containers)

@@ -51,7 +51,7 @@ def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
 
 
 def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:
-    """Every choice of cards and slices that a node has for a request, the preferred ones first.
+    """Return every choice of cards and slices for a request, the preferred ones first.
 
     Choices past ``TRIES`` of one container's cards are left out. What the pod of the request holds
     there already counts as free.
@@ -98,7 +98,7 @@ class _Search:
         self.failure: Reason | None = None
 
     def run(self) -> Placement | Reason:
-        """The first assignment in the order of preference, or the first reason against it."""
+        """Return the first assignment by preference, or the first reason against it."""
         # A container that does not fit on its own gives a better reason than the search.
         several = range(len(self.request.containers)) if self.last else ()
         if all(next(self._choices(turn), None) for turn in several):
@@ -130,7 +130,7 @@ class _Search:
         return None
 
     def all(self, turn: int = 0) -> Iterator[tuple[Grant, ...]]:
-        """Every assignment of cards to this container and all later ones."""
+        """Return every assignment of cards to this container and all later ones."""
         if turn > self.last:
             yield ()
             return
@@ -147,7 +147,7 @@ class _Search:
                 self.own[position] = grants
 
     def _choices(self, turn: int) -> Iterator[ContainerGrants]:
-        """What one container can get now, best first; notes the first failure."""
+        """Return what one container can get now, best first; notes the first failure."""
         container = self.request.containers[turn]
         offers, obstacles = self._offers(container)
         partitioned = [p for p in offers if self.node.cards[p].mode is Mode.MIG]
@@ -173,7 +173,7 @@ class _Search:
         obstacles: list[Obstacle],
         partitioned: list[int],
     ) -> Iterator[ContainerGrants]:
-        """The choices where a card in MIG mode gives a container as many slices as it can."""
+        """Return the choices where a card in MIG mode gives as many slices as it can."""
         container = self.request.containers[turn]
         candidates = self._candidates(container)
         order = order_cards(self.request, container, candidates, tuple(offers))
@@ -190,7 +190,7 @@ class _Search:
         offers: dict[int, tuple[Grant, ...]],
         order: tuple[int, ...],
     ) -> Iterator[ContainerGrants]:
-        """All choices of a container's cards and slices: what one card gives, then the next ones.
+        """Return all choices of a container's cards and slices, card by card.
 
         The slices of one card come in the order of its offer, so that no set of them comes twice.
         Linked cards come first as a group of different ones, then each scope that is required.
@@ -212,7 +212,7 @@ class _Search:
     def _stacks(
         self, parts: Sequence[tuple[int, Grant]], left: int, taken: ContainerGrants
     ) -> Iterator[ContainerGrants]:
-        """All choices of ``left`` more parts that are beside each other and what is taken."""
+        """Return all choices of ``left`` more parts beside what is taken."""
         if not left:
             yield taken
             return
@@ -224,7 +224,7 @@ class _Search:
                 yield from self._stacks(parts[number + 1 :], left - 1, (*taken, (position, grant)))
 
     def _is_beside(self, position: int, grant: Grant, taken: ContainerGrants) -> bool:
-        """Whether a card can give one more part to a container that has taken some already."""
+        """Return whether a card can give one more part to a container that has some."""
         same = [earlier for at, earlier in taken if at == position]
         if not same:
             return True
@@ -270,7 +270,7 @@ class _Search:
         position: int,
         idle_shares: dict[tuple[int, bool], CardShare],
     ) -> tuple[Grant, ...] | Obstacle:
-        """The grants that one card allows: one, or on a card in MIG mode one for each free slice.
+        """Return the grants that one card allows: one, or in MIG mode one for each free slice.
 
         Args:
             container: the container's request.
@@ -387,7 +387,7 @@ class _Search:
         )
 
     def _models(self) -> list[Hashable]:
-        """A value per card, equal for two idle cards of which one suits wherever the other does."""
+        """Return a value per card, equal for idle cards that suit wherever the other does."""
         return [
             position
             if use.shares or card.mode is Mode.MIG or self.node.partitions or self.node.scores
@@ -396,7 +396,7 @@ class _Search:
         ]
 
     def _labels(self) -> list[Hashable]:
-        """The models, with what the pod got of each card so far."""
+        """Return the models, with what the pod got of each card so far."""
         return [
             (model, never, *((g.memory, g.compute, g.exclusive, g.phase, g.slice) for g in own))
             for model, never, own in zip(self.models, self.never, self.own, strict=True)
@@ -409,7 +409,7 @@ class _Search:
 def distinct_choices(
     order: Sequence[int], count: int, labels: Sequence[Hashable]
 ) -> Iterator[tuple[int, ...]]:
-    """All choices of ``count`` positions, earlier ones first; one choice of equal labels."""
+    """Return all choices of ``count`` positions, earlier ones first; one choice of equal labels."""
     if not count:
         yield ()
         return

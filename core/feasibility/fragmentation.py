@@ -42,13 +42,13 @@ class FreeShares:
 
 
 def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
-    """What is left of a node, by model in the order of its cards."""
+    """Return what is left of a node, by model in the order of its cards."""
     models = dict.fromkeys(card.model for card in ledger.node.cards)
     return tuple(_of_model(model, ledger) for model in models)
 
 
 def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
-    """How fragmented the free memory of healthy cards is, 0 to 99 percent.
+    """Return how fragmented the free memory of healthy cards is, 0 to 99 percent.
 
     For each free byte, how much of its card is in use, on average: 0 where all free memory is on
     idle cards, or none is free.
@@ -91,7 +91,10 @@ def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
 def _stranded(
     free: Iterable[int], usable: Iterable[int], members: Iterable[tuple[Card, CardUsage]]
 ) -> Iterable[int]:
-    """The free bytes of each card that no request can use; several slices are each usable."""
+    """Return the free bytes of each card that no request can use.
+
+    Several slices are each usable.
+    """
     for left, share, (card, _) in zip(free, usable, members, strict=True):
         yield 0 if share and card.mode is Mode.MIG else left - share
 

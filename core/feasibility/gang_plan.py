@@ -128,7 +128,7 @@ class _Plan:
         return group_summary(grouped(rejected.counted()))
 
     def _in_turn(self, request: Request, left: Sequence[str]) -> Iterable[str]:
-        """The nodes with room, the best one first.
+        """Return the nodes with room, the best one first.
 
         Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
         """
@@ -140,7 +140,7 @@ class _Plan:
 
 
 def _best_first(candidate: Candidate) -> Iterator[str]:
-    """The nodes that fit as they are now, the best one first."""
+    """Return the nodes that fit as they are now, the best one first."""
     ranks = candidate.evaluation.ranks(candidate.names.rows(candidate.evaluation.inventory))
     for position in (-ranks).argsort(kind="stable"):
         if not ranks[position]:
@@ -155,7 +155,7 @@ def _size(request: Request) -> tuple[int, int, int]:
 
 
 def _kind(candidate: Candidate) -> Hashable:
-    """Equal for pods that request alike and may go to the same nodes."""
+    """Return what is equal for pods that request alike and may go to the same nodes."""
     return id(candidate.evaluation), id(candidate.names)
 
 

@@ -61,38 +61,38 @@ class Inventory:
         return iter(self._ledgers.values())
 
     def ledger(self, node: str) -> NodeLedger:
-        """The ledger of a node that the inventory knows."""
+        """Return the ledger of a node that the inventory knows."""
         return self._ledgers[node]
 
     def get(self, node: str) -> NodeLedger | None:
-        """The ledger of a node; None where the node is not known."""
+        """Return the ledger of a node; None where the node is not known."""
         return self._ledgers.get(node)
 
     def names(self) -> tuple[str, ...]:
-        """All nodes, in order."""
+        """Return all nodes, in order."""
         return tuple(self._names)
 
     def name(self, row: int) -> str:
-        """The node of a row."""
+        """Return the node of a row."""
         return self._names[row]
 
     def row(self, node: str) -> int:
-        """The row of a node; ``len(self)`` where the node is not known."""
+        """Return the row of a node; ``len(self)`` where the node is not known."""
         return self._row_of.get(node, len(self._names))
 
     def rows(self, names: Collection[str] | None = None) -> Rows:
-        """The row of each node, in the order of the names; all rows where None is given."""
+        """Return the row of each node, in the order of the names; all rows where None is given."""
         if names is None:
             return np.arange(len(self._names), dtype=np.int32)
         found = map(self._row_of.get, names, repeat(len(self._names)))
         return np.fromiter(found, np.int32, len(names))
 
     def nodes_of(self, uid: str) -> tuple[str, ...]:
-        """The nodes on which a pod has an allocation."""
+        """Return the nodes on which a pod has an allocation."""
         return self._of_pod.get(uid, ())
 
     def nodes_of_group(self, group: str | None) -> frozenset[str]:
-        """The nodes on which a member of a group has an allocation; none for None."""
+        """Return the nodes on which a member of a group has an allocation; none for None."""
         return frozenset(self._of_group.get(group or "", ()))
 
     def put(self, ledger: NodeLedger) -> None:
@@ -135,7 +135,7 @@ class Inventory:
             table.renumber(self._row_of)
 
     def candidates(self, request: Request, names: Sequence[str] | None = None) -> list[str]:
-        """The nodes that a request may fit by free capacity; ``fit`` rejects all others.
+        """Return the nodes that a request may fit by free capacity; ``fit`` rejects all others.
 
         Args:
             request: what the pod asks for.
@@ -149,7 +149,7 @@ class Inventory:
         return [name for name in names if mask[row_of(name, unknown)]]
 
     def has_mig_cards(self) -> bool:
-        """Whether any node has a card in MIG mode."""
+        """Return whether any node has a card in MIG mode."""
         return any(card.mode is Mode.MIG for card in self.models())
 
     def models(self) -> Iterator[Card]:
@@ -158,7 +158,10 @@ class Inventory:
             yield from table.models
 
     def mask(self, request: Request) -> Mask:
-        """Whether the request may fit, by row; False in one more cell, for an unknown node."""
+        """Return whether the request may fit, by row.
+
+        False in one more cell, for an unknown node.
+        """
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             table.mark_candidates(request, mask)
@@ -169,7 +172,7 @@ class Inventory:
         return mask
 
     def not_ours(self) -> Mask:
-        """What ``is_not_ours`` says, by row; False in one more cell, for an unknown node."""
+        """Return what ``is_not_ours`` says, by row; False in one more cell, for an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             if not table.models:
@@ -179,7 +182,7 @@ class Inventory:
         return mask
 
     def loads(self, weights: Weights) -> Numbers:
-        """What ``core.placement.rank.load`` gives, by row; 0 in one more cell."""
+        """Return what ``core.placement.rank.load`` gives, by row; 0 in one more cell."""
         loads = np.zeros(len(self._names) + 1, np.int64)
         for table in self._tables.values():
             table.write_loads(self._ledgers, weights, loads)
@@ -206,7 +209,7 @@ class Inventory:
             candidates, worth = candidates[~best], worth[~best]
 
     def node_class(self, node: str) -> int:
-        """The class id: equal for two nodes only if they differ in nothing but names and uuids.
+        """Return the class id, equal for nodes that differ in nothing but names and uuids.
 
         The inventory must know the node. The number holds until the node is put again.
         """
@@ -218,7 +221,10 @@ class Inventory:
         return known
 
     def empty_class(self, node: str) -> int:
-        """The class id of a node without its allocations; the inventory must know the node."""
+        """Return the class id of a node without its allocations.
+
+        The inventory must know the node.
+        """
         return self._class_ids.of_node(self._ledgers[node].node)
 
     def node_classes(self) -> Numbers:
@@ -229,7 +235,7 @@ class Inventory:
         return self._class_of[: len(self._names) + 1]
 
     def columns(self) -> Iterator[tuple[NDArray[np.generic], ...]]:
-        """The arrays themselves, to be measured: the three that ``mask`` reads come first."""
+        """Return the arrays, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
 
     def _enter(self, name: str, ledger: NodeLedger) -> None:
@@ -313,11 +319,11 @@ class NodeNames:
         return len(self._names)
 
     def name(self, position: int) -> str:
-        """The name at a position."""
+        """Return the name at a position."""
         return self._names[position]
 
     def rows(self, inventory: Inventory) -> Rows:
-        """The row of each node, in order; computed again only after nodes came or went."""
+        """Return the row of each node, in order; computed again only after nodes came or went."""
         known, version = self._known, inventory.membership_version
         if known is not None and known[0] is inventory and known[1] == version:
             return known[2]
@@ -326,7 +332,10 @@ class NodeNames:
         return rows
 
     def select(self, selected: Mask) -> "NodeNames":
-        """The selected names with the rows that are known of them; this object where all are."""
+        """Return the selected names with the rows that are known of them.
+
+        This object where all are.
+        """
         if selected.all():
             return self
         selection = NodeNames(compress(self._names, selected.tobytes()))
@@ -336,5 +345,5 @@ class NodeNames:
         return selection
 
     def array(self) -> bytes:
-        """The JSON array of names that JSON does not escape."""
+        """Return the JSON array of names that JSON does not escape."""
         return b'["%b"]' % '","'.join(self._names).encode() if self._names else b"[]"

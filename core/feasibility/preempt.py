@@ -37,7 +37,9 @@ def victims(
     protected: Collection[str] = (),
     groups: Sequence[EvictedTogether] = (),
 ) -> tuple[Allocation, ...] | Reason:
-    """The allocations without which the request fits on the node; none where it fits already.
+    """Return the allocations without which the request fits on the node.
+
+    None where it fits already.
 
     Only allocations of strictly lower priority are victims. A unit of eviction is one allocation,
     or all of a group. Of all sets that make room, the one with the fewest protected units; then
@@ -130,7 +132,7 @@ class _Search:
         self.pool = tuple(pool)
 
     def run(self) -> tuple[Allocation, ...]:
-        """The victims, in the order of the pool."""
+        """Return the victims, in the order of the pool."""
         needed = self._needed()
         optional = [one for one in self.pool if one not in needed]
         evicted = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
@@ -139,7 +141,7 @@ class _Search:
         )
 
     def without(self, evicted: Collection[_Unit]) -> NodeLedger:
-        """The ledger after some are evicted."""
+        """Return the ledger after some are evicted."""
         return self.ledger.release(*(one.uid for unit in evicted for one in unit.allocations))
 
     def _fits(self, evicted: Collection[_Unit]) -> bool:
@@ -150,7 +152,7 @@ class _Search:
         return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
 
     def _least(self, needed: Sequence[_Unit], optional: Sequence[_Unit]) -> Sequence[_Unit]:
-        """The needed ones, and the least of the optional ones that make the request fit."""
+        """Return the needed ones, and the least of the optional ones that make the request fit."""
         for count in range(len(optional) + 1):
             for highest in _highest_priorities(needed, optional):
                 low = [one for one in optional if one.priority <= highest]
@@ -167,7 +169,7 @@ class _Search:
         unprotected: Sequence[_Unit],
         count: int,
     ) -> list[tuple[_Unit, ...]]:
-        """Sets of ``count`` protected units that, with all unprotected ones, make room."""
+        """Return sets of ``count`` protected units that, with all unprotected ones, make room."""
         protected = [one for one in low if one.protected]
         return [
             some
@@ -181,7 +183,7 @@ class _Search:
         helpful: Sequence[tuple[_Unit, ...]],
         unprotected: Sequence[_Unit],
     ) -> list[_Unit]:
-        """One of the protected sets with as few pods in unprotected ones as make room.
+        """Return one of the protected sets with as few pods in unprotected ones as make room.
 
         Of sets of as many pods, the one whose units are earliest in the pool.
         """
@@ -213,7 +215,7 @@ class _Search:
 
 
 def _highest_priorities(needed: Sequence[_Unit], optional: Sequence[_Unit]) -> list[int]:
-    """The highest priority that a set of victims can have, ascending."""
+    """Return the highest priority that a set of victims can have, ascending."""
     floor = [one.priority for one in needed]
     return sorted({max([*floor, one.priority]) for one in optional})
 
@@ -223,7 +225,7 @@ def _pods(units: Sequence[_Unit]) -> int:
 
 
 def _sums(units: Sequence[_Unit]) -> set[int]:
-    """How many pods sets of some units have."""
+    """Return how many pods sets of some units have."""
     sums = {0}
     for unit in units:
         sums |= {size + unit.pods for size in sums}
@@ -231,7 +233,7 @@ def _sums(units: Sequence[_Unit]) -> set[int]:
 
 
 def _sets(units: Sequence[_Unit], pods: int) -> Iterator[tuple[_Unit, ...]]:
-    """The sets of some units that have a number of pods."""
+    """Return the sets of some units that have a number of pods."""
     if pods == 0:
         yield ()
     for place, unit in enumerate(units):

@@ -64,7 +64,7 @@ class ResultTable:
         self._clear_rows()
 
     def __len__(self) -> int:
-        """How many results by class the table keeps."""
+        """Return how many results by class the table keeps."""
         return len(self.by_class) + len(self.unresolvable)
 
     @property
@@ -78,7 +78,7 @@ class ResultTable:
             self._clear_rows()
 
     def result_id(self, result: NodeResult) -> int:
-        """The result id of a result; a new one where it was not found before."""
+        """Return the result id of a result; a new one where it was not found before."""
         known = self._id_of.setdefault(result, len(self.results))
         if known == len(self.results):
             self.results.append(result)
@@ -90,14 +90,14 @@ class ResultTable:
         self._result_ids[row] = result_id
 
     def stale(self, rows: Rows) -> Mask:
-        """Which rows have no result noted for the class that their nodes have now."""
+        """Return which rows have no result noted for the class that their nodes have now."""
         class_ids = self.inventory.node_classes()[rows]
         stale: Mask = class_ids == NO_CLASS
         stale |= class_ids != self._class_ids[rows]
         return stale
 
     def result_ids(self, rows: Rows) -> Numbers:
-        """The result id that was noted for each row."""
+        """Return the result id that was noted for each row."""
         result_ids: Numbers = self._result_ids[rows]
         return result_ids
 
@@ -112,7 +112,7 @@ class ResultTable:
         return self._worth
 
     def reasons(self, result_ids: Numbers) -> tuple[Reason, ...]:
-        """The reasons among some results, in their order."""
+        """Return the reasons among some results, in their order."""
         positions: list[int] = result_ids.tolist()
         results = map(self.results.__getitem__, positions)
         return tuple(result for result in results if isinstance(result, Reason))

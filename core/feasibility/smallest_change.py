@@ -43,7 +43,9 @@ class RequestChange:
 
 
 def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
-    """The smallest change of each kind that makes a request fit; kinds that do not help are absent.
+    """Return the smallest change of each kind that makes a request fit.
+
+    Kinds that do not help are absent.
 
     Amounts are lowered for one container at a time: memory by whole MiB or percent, compute by
     percent, cards one by one.
@@ -89,7 +91,7 @@ def _lowered(
 
 
 def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest number from 1 to ``most`` that fits, by bisection; 0 where none does."""
+    """Return the largest number from 1 to ``most`` that fits, by bisection; 0 where none does."""
     low, high = 0, most
     while low < high:
         middle = (low + high + 1) // 2

@@ -17,7 +17,10 @@ from core.requests.request import PluginShare, Request
 
 
 def node_rejection(request: Request, node: Node) -> Reason | None:
-    """Why a request never fits a node, whichever cards are free; None where its cards decide."""
+    """Return why a request never fits a node, whichever cards are free.
+
+    None where its cards decide.
+    """
     total = len(node.cards)
     if not total:
         return Reason(node.name, 0, cause=Cause.NO_CARDS)
@@ -34,7 +37,7 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
 
 
 def _stacks(request: Request, node: Node) -> bool:
-    """Whether one card of a node can be several of the cards that a container asks for."""
+    """Return whether one card of a node can be several of the cards that a container asks for."""
     return (
         request.several_slices
         and Mode.MIG in request.modes
@@ -43,7 +46,7 @@ def _stacks(request: Request, node: Node) -> bool:
 
 
 def unsuitable(request: Request, card: Card) -> Cause | None:
-    """Why a card never suits a request, free or not; None where it suits."""
+    """Return why a card never suits a request, free or not; None where it suits."""
     if not request.described(card):
         return Cause.DIALECT
     if not card.healthy:
@@ -60,7 +63,7 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
 
 
 def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
-    """Why no slice of a card in MIG mode suits: none is free, or none is large enough."""
+    """Return why no slice of a card in MIG mode suits: none is free, or none is large enough."""
     large_enough = mig.free_slices(card.geometry, (), memory)
     if not large_enough:
         return Obstacle(Cause.NO_PROFILE)
@@ -80,7 +83,7 @@ def _type_allowed(request: Request, card: Card) -> bool:
 
 
 def kubelet_chooses(request: Request, cards: tuple[Card, ...]) -> bool:
-    """Whether not the ledger, but a device plugin and the kubelet serve a request on a node.
+    """Return whether not the ledger, but a device plugin and the kubelet serve a request on a node.
 
     Args:
         request: what the pod asks for.
@@ -93,7 +96,7 @@ def kubelet_chooses(request: Request, cards: tuple[Card, ...]) -> bool:
 
 
 def has_undescribed_cards(ledger: NodeLedger) -> bool:
-    """Whether pods have cards by the ledger that nothing describes any more.
+    """Return whether pods have cards by the ledger that nothing describes any more.
 
     The kubelet may choose these cards, and which of them it chose cannot be known.
     """
@@ -109,12 +112,12 @@ def has_undescribed_cards(ledger: NodeLedger) -> bool:
 
 
 def is_not_ours(ledger: NodeLedger) -> bool:
-    """Whether a node has no cards for the ledger to allocate, and had none that pods still have."""
+    """Return whether a node has no cards to allocate, and had none that pods still have."""
     return not ledger.node.cards and not has_undescribed_cards(ledger)
 
 
 def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reason:
-    """A placement without grants, on a node where the kubelet chooses.
+    """Return a placement without grants, on a node where the kubelet chooses.
 
     Args:
         request: for which ``kubelet_chooses`` is true there.
@@ -144,7 +147,7 @@ def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reaso
 
 
 def reachable_cards(request: Request, cards: tuple[Card, ...]) -> tuple[Card, ...]:
-    """The cards of which the kubelet may give a pod a part.
+    """Return the cards of which the kubelet may give a pod a part.
 
     A shared card or a MIG device is of a card of its vendor in such a mode; where there is none it
     may be of any of its vendor, because a description may be older than the device plugin. What

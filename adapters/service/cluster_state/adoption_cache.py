@@ -73,7 +73,7 @@ def _same(one: _Arguments, other: _Arguments) -> bool:
 
 
 def _equal(one: Pod, other: Pod) -> bool:
-    """Whether two states of a pod differ only in status."""
+    """Return whether two states of a pod differ only in status."""
     return one is other or (
         one.spec == other.spec and _unversioned(one.metadata) == _unversioned(other.metadata)
     )

@@ -51,7 +51,7 @@ class AgentPods:
 
 
 def is_of_a_pod(address: str) -> bool:
-    """Whether a pod may have this IP address.
+    """Return whether a pod may have this IP address.
 
     A node writes the addresses of its pods: none may lead to the service's own machine, or to the
     metadata of a cloud. The API server has the same rule for its proxy

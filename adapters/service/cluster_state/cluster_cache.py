@@ -131,7 +131,7 @@ class ClusterCache:
         return [pod for pod in pods if _may_request(pod) and may_use_cards(pod)]
 
     def is_named(self, claim: PodRef, node: str) -> bool:
-        """Whether a pod that may use cards of a node names a claim."""
+        """Return whether a pod that may use cards of a node names a claim."""
         pods = (self._pods[key] for key in self._pods_of_node.get(node, ()))
         return any(
             pod.metadata.namespace == claim.namespace
@@ -274,7 +274,7 @@ class ClusterCache:
 
 
 def _rules(node: KubeNode) -> tuple[object, ...]:
-    """What of a node may keep a pod away."""
+    """Return what of a node may keep a pod away."""
     return node.metadata.labels, node.spec, node.status.allocatable
 
 

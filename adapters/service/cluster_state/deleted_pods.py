@@ -59,16 +59,19 @@ class Departures:
             self._by_uid.popitem(last=False)
 
     def noted(self, uid: str) -> Departure | None:
-        """The departure of a pod; None where no watch reported it."""
+        """Return the departure of a pod; None where no watch reported it."""
         return self._by_uid.get(uid)
 
     def of(self, uid: str) -> Departure:
-        """The departure of a pod that does not exist; ``UNKNOWN`` where no watch reported it."""
+        """Return the departure of a pod that does not exist.
+
+        ``UNKNOWN`` where no watch reported it.
+        """
         return self._by_uid.get(uid, UNKNOWN)
 
 
 def release_by(departure: Departure, *, has_agent: bool, always: bool, now: int) -> int | None:
-    """When the cards of a deleted pod are free although no agent confirms that it has stopped.
+    """Return when the cards of a deleted pod are free without an agent's word that it has stopped.
 
     Without an agent, a pod that its kubelet had not seen counts as never started: no component
     could say otherwise.

@@ -40,7 +40,7 @@ def refused(
 
 
 def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
-    """The request of a pod is invalid."""
+    """Return the request of a pod is invalid."""
     uid = pod.metadata.uid
     return DecisionRecord(
         verb, Outcome.INVALID, full_name(pod), uid, cause="invalid", text=str(error)
@@ -48,7 +48,7 @@ def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
 
 
 def main_cause(*reasons: tuple[Reason, int]) -> str:
-    """The most frequent cause, in one word for a metric.
+    """Return the most frequent cause, in one word for a metric.
 
     Args:
         reasons: each with the number of its nodes.

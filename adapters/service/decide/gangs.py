@@ -206,7 +206,7 @@ class Gangs:
             state.hold.note_change(pod_request.request.uid, node, change)
 
     def fits(self, pod_request: PodRequest) -> bool:
-        """Whether a pod fits any node now, with all of its gang; nothing is held."""
+        """Return whether a pod fits any node now, with all of its gang; nothing is held."""
         gang = self._gang(pod_request)
         if gang is None:
             return self._feasibility.fits_any(pod_request)
@@ -226,7 +226,7 @@ class Gangs:
         return pod_request.request.uid in known.placeable
 
     def has_rested(self) -> bool:
-        """Whether a gang that did not fit because it rested may fit now; once each time."""
+        """Return whether a gang that did not fit because it rested may fit now; once each time."""
         if self._rested_at is None or self._clock.now() < self._rested_at:
             return False
         self._rested_at = None
@@ -404,7 +404,7 @@ class Gangs:
         evaluated: Mapping[Hashable, NodeEvaluation],
         may_go: Callable[[PodRequest], NodeNames],
     ) -> GangPlan:
-        """Where the pods go that wait; those kinds are evaluated that are not yet."""
+        """Return where the pods go that wait; those kinds are evaluated that are not yet."""
 
         def evaluate(kind: Hashable, request: Request) -> NodeEvaluation:
             known = evaluated.get(kind)
@@ -413,7 +413,7 @@ class Gangs:
         return members.plan(evaluate, may_go, self._quotas.refusal_of)
 
     def _may_go(self, asked: PodRequest, names: NodeNames) -> Callable[[PodRequest], NodeNames]:
-        """Where the pods of a gang may go whose scheduler asks about one of them.
+        """Return where the pods of a gang may go whose scheduler asks about one of them.
 
         Args:
             asked: that one.
@@ -431,27 +431,30 @@ class Gangs:
         return may_go
 
     def _members(self, gang: Gang, moving: frozenset[str] = NONE) -> GangMembers:
-        """What the pods of a gang have now."""
+        """Return what the pods of a gang have now."""
         return members_of(gang, self._ledgers.has_committed, self._pod_requests.read, moving)
 
     def _is_complete(self, gang: Gang) -> bool:
-        """Whether enough pods of a gang are placed; requests are read only where that matters."""
+        """Return whether enough pods of a gang are placed.
+
+        Requests are read only where that matters.
+        """
         return not gang.lacks(self._with_cards(gang)) or not self._members(gang).lacks()
 
     def _with_cards(self, gang: Gang) -> frozenset[str]:
-        """The pods that are bound or have cards; others may need none."""
+        """Return the pods that are bound or have cards; others may need none."""
         uids = ((pod.metadata.uid, pod.spec.node_name) for pod in gang.pods)
         return frozenset(uid for uid, node in uids if node or self._ledgers.has_committed(uid))
 
     def _node_of(self, uid: str, names: NodeNames) -> str | None:
-        """The node on which a pod has cards, if it is one of these."""
+        """Return the node on which a pod has cards, if it is one of these."""
         inventory = self._ledgers.inventory
         rows = names.rows(inventory)
         held = (node for node, _ in self._ledgers.committed(uid))
         return next((node for node in held if (rows == inventory.row(node)).any()), None)
 
     def _held_in(self, namespace: str) -> int:
-        """How many pods of a namespace that are not bound have cards for their gang, or soon."""
+        """Return how many unbound pods of a namespace have cards for their gang, or soon."""
         uids = (pod.metadata.uid for pod in self._source.unbound(namespace))
         committing = NONE.union(*(state.committing for state in self._states.values()))
         return sum(uid in committing or self._ledgers.has_committed(uid) for uid in uids)

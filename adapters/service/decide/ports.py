@@ -79,7 +79,7 @@ class PodReader(Protocol):
     """The pods of the cluster."""
 
     async def get(self, pod: PodRef) -> Pod | None:
-        """The pod from the cache, else from the cluster; None where there is none.
+        """Return the pod from the cache, else from the cluster; None where there is none.
 
         Only namespace and name are compared: the pod may have been created again.
 
@@ -90,7 +90,7 @@ class PodReader(Protocol):
         ...
 
     async def newest(self, pod: PodRef) -> Pod | None:
-        """The pod from the cluster, past every cache; else as ``get``."""
+        """Return the pod from the cluster, past every cache; else as ``get``."""
         ...
 
 
@@ -164,15 +164,15 @@ class ClusterObjects(Protocol):
         ...
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes by name, as a copy; of equally good ones the first is named."""
+        """Return the nodes by name, as a copy; of equally good ones the first is named."""
         ...
 
     def pods_on(self, node: str) -> Sequence[Pod]:
-        """The pods that are bound to a node and may use cards."""
+        """Return the pods that are bound to a node and may use cards."""
         ...
 
     def claims_of(self, uid: str) -> Sequence[str]:
-        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
 
@@ -199,7 +199,7 @@ class BudgetReader(Protocol):
     """How many of which pods may be evicted."""
 
     async def all(self) -> Sequence[Budget]:
-        """All disruption budgets of the cluster.
+        """Return all disruption budgets of the cluster.
 
         Raises:
             OSError: no answer arrived.
@@ -243,11 +243,11 @@ class Clock(Protocol):
     """Time."""
 
     def now(self) -> int:
-        """Nanoseconds on a monotonic clock."""
+        """Return nanoseconds on a monotonic clock."""
         ...
 
     def wall(self) -> int:
-        """Nanoseconds since 1970."""
+        """Return nanoseconds since 1970."""
         ...
 
     async def pause(self, attempt: int) -> None:

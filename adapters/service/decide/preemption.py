@@ -59,7 +59,7 @@ class NodeVictims:
 async def choose(
     service: Service, pod_request: PodRequest, proposed: Mapping[str, Proposal]
 ) -> dict[str, Proposal]:
-    """Which pods to evict from each node so that a pod fits.
+    """Return which pods to evict from each node so that a pod fits.
 
     A proposed pod that has no card stays proposed: its eviction frees something else. Of the pods
     with cards the fewest are chosen, among all that are bound to the node: first such that break
@@ -99,7 +99,7 @@ async def choose(
 async def node_victims(
     service: Service, pod_request: PodRequest, node: str, budgets: Sequence[Budget]
 ) -> NodeVictims | None:
-    """The fewest pods, none of which a budget protects, without which a pod fits on a node.
+    """Return the fewest pods, none of which a budget protects, without which a pod fits on a node.
 
     Args:
         service: the service, with the ledgers.
@@ -152,7 +152,7 @@ class _Candidates:
     groups: Mapping[str, DisruptedTogether]
 
     def together(self, ledger: NodeLedger) -> tuple[EvictedTogether, ...]:
-        """The groups, each once, with what they have of a node."""
+        """Return the groups, each once, with what they have of a node."""
         uids_of = {_uids(group): group for group in self.groups.values()}
         return tuple(
             EvictedTogether(uids & ledger.allocations.keys(), len(uids), group.priority)
@@ -160,7 +160,7 @@ class _Candidates:
         )
 
     def with_groups(self, chosen: Sequence[Allocation]) -> tuple[Pod, ...]:
-        """Some of the pods, and those with which they are disrupted, on all nodes."""
+        """Return some of the pods, and those with which they are disrupted, on all nodes."""
         found: dict[str, Pod] = {}
         for each in chosen:
             found[each.uid] = self.pods[each.uid]
@@ -168,7 +168,7 @@ class _Candidates:
         return tuple(found.values())
 
     def protected(self, budgets: Sequence[Budget]) -> frozenset[str]:
-        """The pods that break a budget, or are disrupted with one that does."""
+        """Return the pods that break a budget, or are disrupted with one that does."""
         known = {**self.pods}
         for group in self.groups.values():
             known |= {pod.metadata.uid: pod for pod in group.pods}
@@ -230,7 +230,7 @@ async def _candidates(service: Service, pod_request: PodRequest, ledger: NodeLed
 
 
 async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
-    """The pods of a node that are being deleted, or are gone, and whose cards will be free soon.
+    """Return the pods of a node that are being deleted, or are gone: their cards are free soon.
 
     Raises:
         OSError: the API server did not confirm that a pod has ended.
@@ -252,7 +252,7 @@ async def _leaving(service: Service, ledger: NodeLedger) -> list[str]:
 
 
 def leaves(service: Service, pod: Pod) -> bool:
-    """Whether a pod is being deleted, and not much later than its grace period."""
+    """Return whether a pod is being deleted, and not much later than its grace period."""
     try:
         end = datetime.fromisoformat(pod.metadata.deletion_timestamp or "").timestamp()
     except (ValueError, OverflowError):
@@ -267,7 +267,7 @@ async def _evicted(
     proposal: Proposal,
     budgets: Sequence[Budget] | None,
 ) -> Proposal:
-    """What to evict from a node in place of a proposal; no pod where that does not help."""
+    """Return what to evict from a node in place of a proposal; no pod where that does not help."""
     proposed, violated = proposal
     gangs, node = service.ports.gangs, ledger.node.name
     if any(_is_elsewhere(gangs.disrupted_with(uid), node) for uid in proposed):
@@ -299,5 +299,5 @@ async def _evicted(
 
 
 def _is_elsewhere(group: DisruptedTogether | None, node: str) -> bool:
-    """Whether pods of a group are on other nodes."""
+    """Return whether pods of a group are on other nodes."""
     return group is not None and any(pod.spec.node_name != node for pod in group.pods)

@@ -170,7 +170,7 @@ class Service:
             raise AlreadyPlaced(f"attempts to place {holder} hold cards of {held}: try again")
 
     def kept_place(self, pod_request: PodRequest) -> KeptPlace | None:
-        """Where a pod goes by a plan of moves; None where no place is kept for it."""
+        """Return where a pod goes by a plan of moves; None where no place is kept for it."""
         if not self.ledgers.holding():
             return None
 
@@ -181,12 +181,12 @@ class Service:
         return kept_place(pod_request, self.ledgers, staying)
 
     def fits(self, pod_request: PodRequest) -> bool:
-        """Whether a pod fits any node now, with all of its gang; nothing is held."""
+        """Return whether a pod fits any node now, with all of its gang; nothing is held."""
         place = self.kept_place(pod_request)
         return self.gangs.fits(pod_request) if place is None else place.is_free
 
     async def find(self, pod: PodRef) -> Pod:
-        """A pod from the cluster's cache, else as a scheduler has sent it.
+        """Return a pod from the cluster's cache, else as a scheduler has sent it.
 
         Raises:
             UnknownPod: there is none, or it has another uid.
@@ -203,11 +203,14 @@ class Service:
         return await self.newest(pod)  # it may have been created again, and the cache be stale
 
     async def explain(self, pod: Pod) -> Explanation:
-        """Where a pod fits, and why it does not fit the other nodes; nothing is allocated."""
+        """Return where a pod fits, and why it does not fit the other nodes.
+
+        Nothing is allocated.
+        """
         return await explain(self.facts, pod, evicts=self.evicts)
 
     async def newest(self, pod: PodRef) -> Pod:
-        """A pod from the API server, past every cache; errors as of ``find``."""
+        """Return a pod from the API server, past every cache; errors as of ``find``."""
         newest = await self.ports.pods.newest(pod)
         if newest is None:
             raise UnknownPod(f"pod {pod} is not known (yet)")
@@ -216,7 +219,7 @@ class Service:
         return newest
 
     def result(self, pod_request: PodRequest, committed: Committed) -> Result:
-        """The annotations and labels by which the node learns a pod's allocation.
+        """Return the annotations and labels by which the node learns a pod's allocation.
 
         No record of its own where the ledger chose no card: only the kubelet knows what the pod
         has. The records of ``mirrors`` are beside it.
@@ -231,7 +234,7 @@ class Service:
         return replace(result, annotations={**result.annotations, **mirrored})
 
     def mirrors(self, pod_request: PodRequest, committed: Committed) -> dict[str, str]:
-        """The records by which schedulers of other dialects count what a pod has."""
+        """Return the records by which schedulers of other dialects count what a pod has."""
         held = Allocation.of(pod_request.request, committed.placement)
         pod, own = pod_request.pod, pod_request.dialect
         return mirrors(pod, own, (held,), committed.node, self.mirrored) if held.cards else {}
@@ -283,7 +286,7 @@ class Service:
         return await self._bind(pod_request, node)
 
     async def _bind(self, pod_request: PodRequest, node: str) -> Committed | Reason:
-        """One attempt of ``bind``.
+        """Return one attempt of ``bind``.
 
         Raises:
             PodChangedError: the pod was changed after it was read; nothing stays allocated for
@@ -325,12 +328,12 @@ class Service:
         await self._send_binding(pod, node, Result({}, {}))
 
     def binding_in_progress(self, uid: str, node: str) -> Committed | None:
-        """The allocation of a pod whose Binding to a node this process has sent and awaits."""
+        """Return the allocation of a pod whose Binding to a node this process awaits."""
         in_progress = self._binding.get(uid)
         return in_progress[1] if in_progress is not None and in_progress[0] == node else None
 
     def chose_cards(self, uid: str, node: str) -> bool:
-        """Whether this process chose the cards for which a pod goes to a node."""
+        """Return whether this process chose the cards for which a pod goes to a node."""
         reserved = self.ledgers.reservation(uid)
         is_reserved = reserved is not None and reserved.node == node
         return is_reserved or self.binding_in_progress(uid, node) is not None
@@ -375,7 +378,7 @@ class Service:
         self.pod_requests.forget(uid)
 
     async def _with_record(self, pod_request: PodRequest) -> PodRequest:
-        """The pod as it is now, where its scheduler has just stated other devices on it.
+        """Return the pod as it is now, where its scheduler has just stated other devices on it.
 
         koord-scheduler writes them on the pod before the Binding, in the record in which the
         dialect writes the cards; the watch may not have reported that yet.

@@ -101,7 +101,7 @@ class Admission:
         self._choosing_again: OrderedDict[str, int] = OrderedDict()
 
     async def pods(self, content: bytes) -> bytes:
-        """A pod is to be created: reject invalid requests, write defaults, void the devices."""
+        """Review a new pod: reject invalid requests, write defaults, void the devices."""
         review = admission.read_review(content)
         if review.operation != "CREATE" or review.sub_resource:
             return admission.allowed(review.uid)
@@ -119,7 +119,7 @@ class Admission:
                 return admission.allowed(review.uid, patch, notes)
 
     async def bindings(self, content: bytes) -> bytes:
-        """A pod is to be bound: commit its cards, and write them into the Binding."""
+        """Review a Binding: commit the pod's cards, and write them into the Binding."""
         review = admission.read_review(content)
         if review.operation != "CREATE":
             return admission.allowed(review.uid)
@@ -205,7 +205,7 @@ class Admission:
         pod_request: PodRequest,
         decision: DecisionRecord,
     ) -> bytes:
-        """Whether the pod fits the node; nothing is allocated."""
+        """Return whether the pod fits the node; nothing is allocated."""
         rejection = self._service.feasibility.evaluate(pod_request).rejection(node)
         if rejection is None:
             return admission.allowed(review.uid)
@@ -214,7 +214,7 @@ class Admission:
         return deny(self._decision_log, review.uid, CONFLICT, decision)
 
     def _is_taken(self, facts: _BindingFacts) -> bool:
-        """Whether the choice would be valid on the idle node, and others have the cards.
+        """Return whether the choice would be valid on the idle node, and others have the cards.
 
         What no choice can state, such as a partition or the containers of a record that names none,
         is no reason to wait for other cards.
@@ -248,7 +248,7 @@ class Admission:
         return False
 
     def _may_choose_again(self, pod_request: PodRequest) -> bool:
-        """Whether a scheduler should choose other cards by itself; a few times for each pod.
+        """Return whether a scheduler should choose other cards by itself; a few times for each pod.
 
         One that goes on counting what it chose would miscount if the Binding brought others, for
         as long as it runs, and then choose cards that are in use for other pods too. It sees who
@@ -264,7 +264,7 @@ class Admission:
         return True
 
     async def _binding_facts(self, pod: PodRef, binding: Binding) -> _BindingFacts | None:
-        """What the answer depends on; None where the pod requests no share.
+        """Return what the answer depends on; None where the pod requests no share.
 
         Schedulers write the choice on the pod just before they bind it, so the watch may not have
         reported it yet: the pod is read from the API server, unless this process made the choice or
@@ -302,7 +302,7 @@ class Admission:
         return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
 
     def _choice(self, pod_request: PodRequest, merged: Pod, node: str) -> tuple[Grant, ...]:
-        """The cards that a scheduler chose; none where its record cannot be read."""
+        """Return the cards that a scheduler chose; none where its record cannot be read."""
         ledger = self._service.ledgers.ledger(node)
         if ledger is None:
             return ()
@@ -346,13 +346,16 @@ class Admission:
         )
 
     def _mirrored(self, facts: _BindingFacts, committed: Committed) -> Patch | None:
-        """The mirrored records that a Binding with the right result lacks; None without one."""
+        """Return the mirrored records that a Binding with the right result lacks.
+
+        None without one.
+        """
         mirrored = self._service.mirrors(facts.pod_request, committed)
         brought = facts.binding.metadata.annotations
         return admission.add_entries("annotations", brought, mirrored) if mirrored else None
 
     def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
-        """What the Binding lacks of the result, and the results in it that are no longer true."""
+        """Return what the Binding lacks of the result, without what is no longer true."""
         pod_request, meta = facts.pod_request, facts.binding.metadata
         result = self._service.result(replace(pod_request, pod=facts.merged), committed)
         stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
@@ -368,7 +371,7 @@ class Admission:
 
 
 def _forged(pod: Pod) -> str | None:
-    """The field in which a pod's author wrote what only a scheduler or admission may write."""
+    """Return the field in which an author wrote what only a scheduler or admission may write."""
     keys = registry.service_keys()
     for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
         for key in sorted(keys & entries.keys()):

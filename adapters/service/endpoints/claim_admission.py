@@ -46,11 +46,11 @@ class DeviceCatalog(Protocol):
     def pool(
         self, driver: str, name: str, nodes: Collection[str] | None
     ) -> Sequence[ResourceSlice]:
-        """The slices of the newest generation of a pool, on these nodes; None for all."""
+        """Return the slices of the newest generation of a pool, on these nodes; None for all."""
         ...
 
     def device_class(self, name: str) -> DeviceClass | None:
-        """A class; None where there is none."""
+        """Return a class; None where there is none."""
         ...
 
 
@@ -70,7 +70,7 @@ class ClaimAdmission:
         self._live = live
 
     async def statuses(self, content: bytes) -> bytes:
-        """The status of a claim is to be written: commit a new allocation, or reject it."""
+        """Return the status of a claim is to be written: commit a new allocation, or reject it."""
         review = admission.read_review(content)
         facts = self._facts(review)
         if facts is None:
@@ -106,7 +106,7 @@ class ClaimAdmission:
         return admission.allowed(review.uid, patch)
 
     def _facts(self, review: AdmissionRequest) -> ClaimFacts | None:
-        """What the decision depends on; None where no new allocation is to be written.
+        """Return what the decision depends on; None where no new allocation is to be written.
 
         Raises:
             BodyError: the claim is missing, or cannot be read.
@@ -165,7 +165,7 @@ class ClaimAdmission:
 
 
 def _patch(chosen: Claim, committed: Claim) -> Patch:
-    """What the status lacks of the claim that was committed: shares, and another device."""
+    """Return what the status lacks of the claim that was committed: shares, and another device."""
     patch: Patch = []
     results = zip(chosen.all_results, committed.all_results, strict=True)
     for number, (before, after) in enumerate(results):

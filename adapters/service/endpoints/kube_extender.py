@@ -77,7 +77,7 @@ class KubeExtender:
         return await self._filter(content, proposes_none=True)
 
     async def _filter(self, content: bytes, *, proposes_none: bool) -> bytes:
-        """The nodes that fit; if none does, why not. Nothing is written.
+        """Return the nodes that fit; if none does, why not. Nothing is written.
 
         Args:
             content: the question.
@@ -129,7 +129,7 @@ class KubeExtender:
         return self._fitting(args, fits)
 
     async def prioritize(self, content: bytes) -> bytes:
-        """How good each node is, 0 to 10, in the order that the pod's dialect prefers."""
+        """Return how good each node is, 0 to 10, in the order that the pod's dialect prefers."""
         self._service.check_ready()
         args = extender.read_args(content)
         names = args.names
@@ -156,7 +156,7 @@ class KubeExtender:
         return extender.binding_result(decision.text)
 
     async def preempt(self, content: bytes) -> bytes:
-        """The pods that must be evicted so that the pod fits, by node.
+        """Return the pods that must be evicted so that the pod fits, by node.
 
         Nodes where that does not help are left out, and nodes where no eviction is needed.
         """
@@ -213,7 +213,7 @@ class KubeExtender:
         return replace(decision, outcome=outcome)
 
     def _stays(self, args: ExtenderArgs, pod: Pod, node: str) -> bytes:
-        """The node of a bound pod whose resize waits for room there: its cards are its own already.
+        """Return the node of a bound pod whose resize waits for room there: it has its cards.
 
         No quota, gang or lost card concerns that. Source: k8s.io/kubernetes v1.37.1
         pkg/scheduler/eventhandlers.go, ``updatePod``: an assigned pod is scheduled again only so
@@ -227,7 +227,7 @@ class KubeExtender:
         )
 
     def _fits_only(self, args: ExtenderArgs, decision: DecisionRecord, node: str) -> bytes:
-        """The one node to which a pod goes, or on which it is."""
+        """Return the one node to which a pod goes, or on which it is."""
         names = args.names.names
         self._decision_log.record(
             replace(decision, node=node, nodes_fitting=1, nodes_evaluated=len(names))
@@ -235,7 +235,7 @@ class KubeExtender:
         return self._fitting(args, np.fromiter((name == node for name in names), np.bool_))
 
     def _refuse(self, args: ExtenderArgs, pod_request: PodRequest, cause: str, text: str) -> bytes:
-        """Why the gang of a pod, or the place that is kept for it, gives it no cards now.
+        """Return why the gang of a pod, or the place that is kept for it, gives it no cards now.
 
         No eviction for this pod alone can help it.
         """
@@ -247,7 +247,7 @@ class KubeExtender:
         return _fits_nowhere(args, text)
 
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
-        """The nodes that fit, in the form of the request."""
+        """Return the nodes that fit, in the form of the request."""
         if args.whole is not None:
             return extender.filter_nodes([*compress(args.encoded_nodes(), fits.tobytes())])
         return extender.filter_names(args.names.select(fits).array())
@@ -263,7 +263,7 @@ class KubeExtender:
                     await self._bind_ended.wait()
 
     async def _reject_all(self, pod_request: PodRequest, names: NodeNames) -> NodeRejections:
-        """Why no node fits; the pod waits until one does."""
+        """Return why no node fits; the pod waits until one does."""
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(names), np.bool_)
         rejections = await self._service.feasibility.rejections(pod_request, names, every)
@@ -275,7 +275,7 @@ class KubeExtender:
         return rejections
 
     def _has_no_ledger(self, names: NodeNames) -> bool:
-        """Whether the store has no record of any of the nodes."""
+        """Return whether the store has no record of any of the nodes."""
         return not any(map(self._service.ledgers.has_record, names.names))
 
 
@@ -292,14 +292,14 @@ def _named(pod: Pod | None) -> Pod:
 
 
 def _fits_nowhere(args: ExtenderArgs, why: str) -> bytes:
-    """One reason for all nodes, which no eviction resolves."""
+    """Return one reason for all nodes, which no eviction resolves."""
     names = args.names
     text = extender.node_texts(names.names, [why], repeat(0, len(names)))
     return _none_fits(args, (extender.NO_NODES, text))
 
 
 def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
-    """The reason of each node, of which few are different.
+    """Return the reason of each node, of which few are different.
 
     Args:
         rejections: of all nodes.
@@ -320,7 +320,7 @@ def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:
-    """Why no node fits, in the form of the request."""
+    """Return why no node fits, in the form of the request."""
     if args.whole is None:
         return extender.filter_names(b"[]", *rejected)
     return extender.filter_nodes((), *rejected)

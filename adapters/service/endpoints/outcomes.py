@@ -75,7 +75,7 @@ ERRORS: tuple[type[Exception], ...] = (BindError, *(kind for kind, _ in _FAILURE
 
 
 def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, int]:
-    """The decision as one of ``ERRORS`` ends it, and the HTTP status for the API server."""
+    """Return the decision as one of ``ERRORS`` ends it, and the HTTP status for the API server."""
     failure = _failure(error)
     text = failure.text.format(error)
     changed = replace(decision, outcome=failure.outcome, cause=failure.cause, text=text)
@@ -101,7 +101,10 @@ def deny(
 def unless_invalid(
     decision_log: DecisionLog, verb: str, pod: Pod, read: Callable[[], T]
 ) -> T | DialectError:
-    """What ``read`` returns; an invalid request of the pod is recorded, and its error returned."""
+    """Return what ``read`` returns.
+
+    An invalid request of the pod is recorded, and its error returned.
+    """
     try:
         return read()
     except DialectError as error:
@@ -110,7 +113,7 @@ def unless_invalid(
 
 
 def read_request(service: Service, verb: str, pod: Pod) -> PodRequest | DialectError | None:
-    """What a pod requests, None where that is no share; an invalid request is recorded."""
+    """Return what a pod requests, None where that is no share; an invalid request is recorded."""
     log = service.ports.decision_log
     return unless_invalid(log, verb, pod, lambda: service.pod_requests.read(pod))
 

@@ -185,7 +185,7 @@ def add_limits(pod: Pod, wanted: ByContainer) -> Patch:
 
 
 def required(plugin: str, containers: Iterable[str], present: Mapping[str, str]) -> dict[str, str]:
-    """The annotations by which containers require a plugin, beside those that they require anyway.
+    """Return the annotations by which containers require one more plugin.
 
     For a container whose name is too long for a key of its own, the whole pod requires the plugin.
 

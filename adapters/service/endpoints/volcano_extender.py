@@ -47,7 +47,10 @@ class VolcanoExtender:
         self._releasing: dict[str, int] = {}
 
     async def predicate(self, content: bytes) -> bytes:
-        """Whether a task fits a node. Only an empty text is a yes; the code says what may help."""
+        """Return whether a task fits a node. Only an empty text is a yes.
+
+        The code says what may help.
+        """
         self._service.check_ready()
         args = volcano.read_predicate(content)
         node = args.node.name
@@ -70,7 +73,7 @@ class VolcanoExtender:
         return volcano.predicate_result(code, text)
 
     def _goes_to(self, place: KeptPlace, pod_request: PodRequest, node: str) -> bytes:
-        """Whether a task fits a node that may be the one on which its place is kept."""
+        """Return whether a task fits a node that may be the one on which its place is kept."""
         text = place.refusal(node)
         if not text:
             return volcano.FITS
@@ -89,7 +92,7 @@ class VolcanoExtender:
         return volcano.predicate_result(StatusCode.UNRESOLVABLE, text)
 
     async def prioritize(self, content: bytes) -> bytes:
-        """How good each node is, 0 to 100."""
+        """Return how good each node is, 0 to 100."""
         self._service.check_ready()
         args = volcano.read_prioritize(content)
         names = [node.name for node in args.nodes or ()]
@@ -105,7 +108,7 @@ class VolcanoExtender:
         return volcano.prioritize_result(scores)
 
     async def allocate(self, content: bytes) -> bytes:
-        """A task is planned onto a node: reserve its cards there, or say why not."""
+        """Reserve the cards of a task that is planned onto a node, or say why not."""
         self._service.check_ready()
         task = volcano.read_event(content)
         pod = volcano.pod_of(task)
@@ -138,7 +141,7 @@ class VolcanoExtender:
         return self._reserve(pod_request, task, ledger)
 
     async def deallocate(self, content: bytes) -> bytes:
-        """A plan is undone: end the reservation.
+        """End the reservation of a plan that is undone.
 
         Or a running task is to be evicted: it keeps its cards until its containers are gone, but
         other tasks may plan with them.
@@ -162,11 +165,11 @@ class VolcanoExtender:
         return volcano.event_result()
 
     async def preemptable(self, content: bytes) -> bytes:
-        """The tasks of a node that may be evicted so that a task of the same queue fits."""
+        """Return the tasks of a node that may be evicted so that a task of the same queue fits."""
         return self._evict("preemptable", content)
 
     async def reclaimable(self, content: bytes) -> bytes:
-        """The tasks of a node that may be evicted so that a task of another queue fits."""
+        """Return the tasks of a node that may be evicted so that a task of another queue fits."""
         return self._evict("reclaimable", content)
 
     def _reserve(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
@@ -187,7 +190,7 @@ class VolcanoExtender:
         return volcano.event_result()
 
     def _pipeline(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
-        """A plan with cards still in use: no bind follows in this cycle, so no reservation."""
+        """Answer a plan with cards still in use: no bind follows now, so no reservation."""
         now = self._service.ports.clock.now()
         leaving = (uid for uid in ledger.allocations if self._releasing.get(uid, 0) > now)
         placement = fit(pod_request.request, ledger.release(*leaving))
@@ -223,7 +226,9 @@ class VolcanoExtender:
         return volcano.eviction_result(Vote.PERMIT if evicted else Vote.REJECT, evicted)
 
     def _choose(self, pod_request: PodRequest, evictees: Evictees) -> frozenset[str] | None:
-        """The uids of the tasks to evict; None where the pod lacks something else than cards.
+        """Return the uids of the tasks to evict.
+
+        None where the pod lacks something else than cards.
 
         On a node where the quota refuses the pod also after the evictions, none is evicted.
 

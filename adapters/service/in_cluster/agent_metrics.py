@@ -76,7 +76,7 @@ class AgentMetrics:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _ask(self, node: str) -> "asyncio.Task[None] | None":
-        """The question to a node's agent, one at a time; None where none is needed."""
+        """Return the question to a node's agent, one at a time; None where none is needed."""
         if node in self._asking:
             return self._asking[node]
         if node in self._kept:
@@ -129,7 +129,7 @@ class AgentQuestions:
             self.ask = self._metrics.reports
 
     def tasks(self, watches: Watches, namespace: str) -> Sequence[Coroutine[Any, Any, Any]]:
-        """The watch of the agents' pods, which have the namespace of the service."""
+        """Return the watch of the agents' pods, which have the namespace of the service."""
         return [] if self._metrics is None else [watches.agents(self._pods, namespace).run()]
 
     async def close(self) -> None:

@@ -137,15 +137,15 @@ class ClusterView:
         return self._cache.node_revision
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes in order of their names, in which the API server lists them."""
+        """Return the nodes in order of their names, in which the API server lists them."""
         return dict(sorted(self._cache.nodes.items()))
 
     def pods_on(self, node: str) -> Sequence[Pod]:
-        """The pods that are bound to a node, or may be, and may hold cards of it."""
+        """Return the pods that are bound to a node, or may be, and may hold cards of it."""
         return self._cache.holding(node)
 
     def claims_of(self, uid: str) -> Sequence[str]:
-        """The uids of the allocated claims that are reserved for a pod."""
+        """Return the uids of the allocated claims that are reserved for a pod."""
         return [
             claim.uid
             for claim in self._cache.claims.all()

@@ -67,7 +67,7 @@ class ResourceQuotaHandler:
         self._apply(namespace)
 
     def _apply(self, namespace: str) -> None:
-        """The strictest of all objects of the namespace holds."""
+        """Apply the strictest of all objects of the namespace."""
         limits = NO_LIMITS
         objects = self._hard[namespace]
         for name, hard in objects.items():

@@ -83,7 +83,7 @@ class LooksAtNodes(Runs, Protocol):
     """Something that runs and looks at nodes that may have changed."""
 
     def look_at(self, node: str, /) -> None:
-        """A node may have changed."""
+        """Note that a node may have changed."""
         ...
 
 
@@ -245,7 +245,7 @@ class InCluster:
     def _controllers(
         self, runtime: ServiceRuntime, reconciler: Reconciler, reporter: RepairReporter
     ) -> tuple[Controller, ...]:
-        """What the leader runs, and by which events each looks at a node."""
+        """Return what the leader runs, and by which events each looks at a node."""
         service, changed = runtime.service, self._cache.subscribe
         written, deleted = runtime.ledger_written.subscribe, runtime.ledger_deleted.subscribe
         return (

@@ -63,7 +63,7 @@ class SettingsFile:
 
 
 def _entry(node: yaml.Node | None, key: int | str) -> tuple[int, yaml.Node] | None:
-    """The line of a key or an item, and its value."""
+    """Return the line of a key or an item, and its value."""
     if isinstance(node, yaml.MappingNode):
         for name, value in node.value:
             if name.value == key:

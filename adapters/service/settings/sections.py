@@ -83,7 +83,7 @@ class Managed(Section):
 
     @model_validator(mode="after")
     def _overlaps(self) -> "Managed":
-        """The last third of each validity must be long enough for all steps of a renewal."""
+        """Return the last third of each validity must be long enough for all steps of a renewal."""
         if self.leaf_seconds < 6 * self.overlap_seconds:
             raise ValueError("leafSeconds must be at least 6 times overlapSeconds")
         if self.authority_seconds < 2 * self.leaf_seconds:
@@ -112,7 +112,7 @@ class Tls(Section):
 
     @model_validator(mode="after")
     def _one_source(self) -> "Tls":
-        """A certificate comes from one place."""
+        """Check that a certificate comes from one place."""
         if self.managed is not None:
             if self.certificate is not None or self.key is not None:
                 raise ValueError("tls.managed makes the certificate: leave certificate and key out")
@@ -174,7 +174,7 @@ class DraSettings(Section):
 
     @model_validator(mode="after")
     def _others_read_claims(self) -> "DraSettings":
-        """An arbiter that does not see claims would release them."""
+        """Check that an arbiter sees claims: else it would release them."""
         needing = {"arbiter": self.arbiter, "shadows": self.shadows}
         for name in (name for name, value in needing.items() if value and not self.claims):
             raise ValueError(f"dra.{name}: needs dra.claims: true")

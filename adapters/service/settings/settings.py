@@ -91,7 +91,7 @@ class PolicySettings(Section):
     topology_aware: bool | None = None
 
     def defaults(self) -> Defaults:
-        """The settings as a value of the dialects' type."""
+        """Return the settings as a value of the dialects' type."""
         return Defaults(self.node, self.card, self.topology_aware)
 
 
@@ -187,7 +187,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _remote_clients_have_certificates(self) -> "Settings":
-        """A client of the gRPC port can allocate cards: a remote one must have a certificate."""
+        """Check that a remote client of gRPC has a certificate: it can allocate cards."""
         on_port = self.grpc not in ("auto", "off") and not self.grpc.startswith(UNIX)
         if self.grpc_tls is None and on_port and not is_local(self.grpc):
             problem = "is reached from other machines: set grpcTls, or listen on a loopback address"
@@ -200,7 +200,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _managed_in_a_cluster(self) -> "Settings":
-        """A Secret needs a cluster."""
+        """Check that a Secret has a cluster."""
         if self.tls is not None and self.tls.managed is not None and self.store != "kubernetes":
             raise ValueError("tls.managed: needs store: kubernetes")
         return self
@@ -208,7 +208,7 @@ class Settings(Section):
     @model_validator(mode="before")
     @classmethod
     def _empty_is_default(cls, data: object) -> object:
-        """A key without a value, such as ``tls:``, has its default."""
+        """Give a key without a value, such as ``tls:``, its default."""
         if not isinstance(data, Mapping):
             return data
         return {key: value for key, value in data.items() if value is not None}
@@ -271,7 +271,7 @@ def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Set
 
 
 def _place(file: SettingsFile | None, error: ErrorDetails, variables: Mapping[str, str]) -> str:
-    """Where the value stands: file and line; empty where a variable set it."""
+    """Return where the value stands: file and line; empty where a variable set it."""
     variable = PREFIX + "_".join(map(str, error["loc"])).upper()
     is_set = any(name.upper() == variable for name in variables)
     return "" if file is None or is_set else file.place(error["loc"])
@@ -289,7 +289,7 @@ def _sentence(error: ErrorDetails) -> str:
 
 
 def _known(section: tuple[int | str, ...]) -> list[str]:
-    """The keys of a section of the settings, by its path."""
+    """Return the keys of a section of the settings, by its path."""
     model: type[BaseModel] = Settings
     for key in section:
         fields = model.model_fields.values()

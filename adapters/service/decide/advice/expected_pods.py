@@ -92,7 +92,7 @@ class ExpectedPods:
         return ranks
 
     def discard(self, uid: str) -> None:
-        """A pod's bind has ended, or the pod was deleted."""
+        """Forget a pod whose bind has ended, or that was deleted."""
         allocation = self._by_uid.pop(uid, None)
         if allocation is None:
             return
@@ -157,7 +157,10 @@ class ExpectedPods:
 
 
 def _with(ledger: NodeLedger, expected: Allocation) -> NodeLedger:
-    """The ledger with one more pod; itself where the pod is there, or does not fit (any more)."""
+    """Return the ledger with one more pod.
+
+    Itself where the pod is there, or does not fit (any more).
+    """
     if expected.uid in ledger.allocations:
         return ledger
     try:

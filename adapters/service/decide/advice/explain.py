@@ -71,7 +71,7 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
 
 
 async def yielding(steps: Generator[None, None, T]) -> T:
-    """The result of work in steps; other calls run after each of them."""
+    """Return the result of work in steps; other calls run after each of them."""
     while True:
         try:
             next(steps)

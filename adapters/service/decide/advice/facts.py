@@ -46,7 +46,10 @@ class ServiceFacts:
         return *self._feasibility.revision, self._objects.revision, self._gangs.revision
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes; without an API server also those of the ledgers, which keep no pod away."""
+        """Return the nodes.
+
+        Without an API server also those of the ledgers, which keep no pod away.
+        """
         if self._objects.has_all_nodes:
             return self._objects.nodes()
         nodes = dict(self._objects.nodes())
@@ -56,19 +59,19 @@ class ServiceFacts:
         return nodes
 
     def unreadable(self) -> Mapping[str, str]:
-        """Why the record of a node cannot be read, by name of the node."""
+        """Return why the record of a node cannot be read, by name of the node."""
         return self._feasibility.ledgers.problems()
 
     def pods_on(self, node: str) -> Iterable[Pod]:
-        """The pods that are bound to a node and may use cards."""
+        """Return the pods that are bound to a node and may use cards."""
         return self._objects.pods_on(node)
 
     def claims_of(self, uid: str) -> Iterable[str]:
-        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         return self._objects.claims_of(uid)
 
     def read(self, pod: Pod) -> PodRequest | None:
-        """What a pod requests, from the cache.
+        """Return what a pod requests, from the cache.
 
         Raises:
             DialectError: the request is invalid.
@@ -76,13 +79,16 @@ class ServiceFacts:
         return self._pod_requests.read(pod)
 
     def evaluate(self, request: Request) -> NodeEvaluation:
-        """A request against all ledgers, and the quota of its namespace."""
+        """Return a request against all ledgers, and the quota of its namespace."""
         return self._feasibility.evaluate_request(request)
 
     def gang(self, pod: Pod) -> Gang | None:
-        """The gang of a pod with all its pods; None where it may be bound alone."""
+        """Return the gang of a pod with all its pods; None where it may be bound alone."""
         return self._gangs.gang(pod)
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        """Return why the quota of a pod's namespace refuses some amounts.
+
+        None where it does not.
+        """
         return self._feasibility.over_quota(holder, amounts)

@@ -43,19 +43,19 @@ class NodeRejections:
     of_node: Numbers
 
     def counts(self) -> list[tuple[Rejection, int]]:
-        """Each distinct rejection, and how many nodes have it: one or more."""
+        """Return each distinct rejection, and how many nodes have it: one or more."""
         nodes = np.bincount(self.of_node, minlength=len(self.distinct))
         return [*zip(self.distinct, nodes.tolist(), strict=True)]
 
     def texts(self) -> tuple[tuple[str, int], ...]:
-        """Each text of a reason, and how many nodes have it, by text."""
+        """Return each text of a reason, and how many nodes have it, by text."""
         counts: Counter[str] = Counter()
         for rejection, nodes in self.counts():
             counts[rejection.reason.text()] += nodes
         return tuple(sorted(counts.items()))
 
     def by_node(self, answers: Sequence[T]) -> list[T]:
-        """What belongs to the rejection of each name.
+        """Return what belongs to the rejection of each name.
 
         Args:
             answers: one for each distinct rejection.
@@ -63,7 +63,7 @@ class NodeRejections:
         return [answers[at] for at in self.of_node.tolist()]
 
     def where(self, *, unresolvable: bool) -> "NodeRejections":
-        """The nodes where preemption cannot help, or those where it may."""
+        """Return the nodes where preemption cannot help, or those where it may."""
         chosen = np.array([each.unresolvable is unresolvable for each in self.distinct], np.bool_)
         if chosen.all():
             return self
@@ -74,7 +74,7 @@ class NodeRejections:
 
 
 def reject(evaluation: NodeEvaluation, nodes: NodeNames) -> NodeRejections:
-    """Why a request does not fit some nodes; those that fit are left out.
+    """Return why a request does not fit some nodes; those that fit are left out.
 
     Args:
         evaluation: of the request, whose ``classify`` has returned True for the nodes.
@@ -126,7 +126,7 @@ class Feasibility:
         return self.ledgers.revision, self._quotas.revision
 
     def evaluate(self, pod: PodRequest) -> NodeEvaluation:
-        """All nodes as they are now, for one pod; the same object until a ledger changes."""
+        """Return all nodes as they are now, for one pod; the same object until a ledger changes."""
         revision = self.revision
         if self._revision != revision:
             self._revision = revision
@@ -142,7 +142,7 @@ class Feasibility:
         return found
 
     def evaluate_request(self, request: Request) -> NodeEvaluation:
-        """All nodes as they are now, for a request; it is not kept."""
+        """Return all nodes as they are now, for a request; it is not kept."""
         return self._cache.evaluate(
             request,
             self.ledgers.inventory,
@@ -151,15 +151,21 @@ class Feasibility:
         )
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
+        """Return why the quota of a pod's namespace refuses some amounts.
+
+        None where it does not.
+        """
         return self._quotas.refusal_of(holder, amounts)
 
     def fits_any(self, pod: PodRequest) -> bool:
-        """Whether a pod fits any node now."""
+        """Return whether a pod fits any node now."""
         return any(map(self.evaluate(pod).fits, self.ledgers.inventory.names()))
 
     async def fitting(self, pod: PodRequest, names: NodeNames) -> Mask:
-        """Which nodes the pod fits, in the order of the names; other calls run in between."""
+        """Return which nodes the pod fits, in the order of the names.
+
+        Other calls run in between.
+        """
         while not self.evaluate(pod).warm(names.rows(self.ledgers.inventory), STEP):
             await asyncio.sleep(0)
         evaluation = self.evaluate(pod)
@@ -168,7 +174,7 @@ class Feasibility:
         )
 
     async def rejections(self, pod: PodRequest, names: NodeNames, selected: Mask) -> NodeRejections:
-        """Why a pod does not fit some of the nodes; other calls run in between.
+        """Return why a pod does not fit some of the nodes; other calls run in between.
 
         Args:
             pod: the pod that does not fit them.
@@ -181,7 +187,7 @@ class Feasibility:
         return reject(self.evaluate(pod), rejected)
 
     def ranks(self, pod: PodRequest, names: NodeNames) -> Numbers | None:
-        """How good the nodes are beside each other: more is better, 0 where the pod does not fit.
+        """Return how good the nodes are beside each other; more is better, 0 is no fit.
 
         In the order of the names. Runs ``fit`` for all node classes that ``fitting`` has not seen.
         None where some of the nodes give the pod none of their cards: no preference for nodes of
@@ -194,7 +200,7 @@ class Feasibility:
         return evaluation.ranks(rows)
 
     def _undescribed(self, evaluation: NodeEvaluation, names: NodeNames) -> Mask:
-        """Which nodes the inventory does not know, and a device plugin may serve the pod there."""
+        """Return which nodes the inventory does not know: a device plugin may serve the pod."""
         rows = names.rows(evaluation.inventory)
         if evaluation.request.plugin is None:
             return np.zeros(rows.size, np.bool_)

@@ -75,7 +75,7 @@ class _Known:
     gang: GangAnswer | None
 
     def of(self, uid: str) -> tuple[str, str | None]:
-        """The text and the best node of one of these pods: those of a gang go to several nodes."""
+        """Return the text and the best node of one pod: those of a gang go to several nodes."""
         if self.gang is None:
             return self.text, self.best
         return self.gang.text_of(uid), self.gang.node_of(uid)
@@ -100,7 +100,7 @@ class WaitingAnswers:
         self._busy = 0
 
     def get(self, uid: str) -> WaitingAnswer | None:
-        """The latest answer about a pod; None where it was not evaluated yet."""
+        """Return the latest answer about a pod; None where it was not evaluated yet."""
         return self._by_uid.get(uid)
 
     async def run(self, unbound: Callable[[], Sequence[Pod]]) -> NoReturn:
@@ -139,7 +139,7 @@ class WaitingAnswers:
         return bool(self._facts.inventory.nodes_of(pod.metadata.uid))
 
     def _holds(self, known: _Known) -> bool:
-        """Whether nothing has changed; devices of plugins change without a revision."""
+        """Return whether nothing has changed; devices of plugins change without a revision."""
         return known.revision == self._facts.revision and not known.is_plain
 
     async def _evaluated(self, judge: Judge, pod: Pod) -> _Known:

@@ -153,7 +153,7 @@ def choose_cards(
     choice: Sequence[Grant] = (),
     hold: Hold | None = None,
 ) -> Committed | Reason:
-    """What the pod has already, else what is kept for it, else its reservation, else what fits.
+    """Return what the pod has, else what is kept for it, else its reservation, else what fits.
 
     A kept place that is not free yet is kept on. The choice of its scheduler comes before what
     fits.
@@ -273,7 +273,7 @@ class ClaimAttempt:
 
 
 def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
-    """What the claim would hold after it got its devices: never less than it holds before.
+    """Return what the claim would hold after it got its devices: never less than it holds before.
 
     An earlier attempt may be the one that the API server writes, so it holds its devices too until
     the reconciler has seen which allocation the claim has.
@@ -290,7 +290,7 @@ def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
 
 
 def conflict(asked: Allocation, view: LedgerView) -> str | None:
-    """Why the devices are not free; None where they are.
+    """Return why the devices are not free; None where they are.
 
     What the claim had on the node before, by an earlier attempt, counts as free.
 

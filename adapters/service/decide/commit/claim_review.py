@@ -60,7 +60,7 @@ class ClaimFacts:
 
 
 def decide_claim(facts: ClaimFacts) -> ClaimOption | ClaimRefusal | None:
-    """What a claim would hold with the devices that were chosen for it, with their shares.
+    """Return what a claim would hold with the devices that were chosen for it, with their shares.
 
     Returns:
         what is to be committed; why the ledger cannot have it; None where it holds no card.
@@ -83,7 +83,7 @@ def decide_claim(facts: ClaimFacts) -> ClaimOption | ClaimRefusal | None:
 
 
 def contradiction(claim: Claim, live: ResourceClaim | None) -> ClaimRefusal | None:
-    """Why a claim gets no devices by what the API server has; None where it may get some.
+    """Return why a claim gets no devices by what the API server has; None where it may get some.
 
     So a review that the API server did not send changes nothing that a claim has.
 
@@ -99,7 +99,7 @@ def contradiction(claim: Claim, live: ResourceClaim | None) -> ClaimRefusal | No
 
 
 def as_good(facts: ClaimFacts, chosen: ClaimOption) -> tuple[ClaimOption, ...]:
-    """The claim with each device that may stand in for the chosen one, on the same node.
+    """Return the claim with each device that may stand in for the chosen one, on the same node.
 
     A claim of several devices has none, those for administration included.
     """
@@ -122,7 +122,7 @@ def as_good(facts: ClaimFacts, chosen: ClaimOption) -> tuple[ClaimOption, ...]:
 def without_taints(
     options: Iterable[ClaimOption], rules: Iterable[DeviceTaintRule]
 ) -> tuple[ClaimOption, ...]:
-    """The options without a device that an administrator tainted: its pods would be evicted."""
+    """Return the options without a device that is tainted: its pods would be evicted."""
     rules = tuple(rules)
     return tuple(
         option
@@ -136,14 +136,14 @@ def without_taints(
 
 
 def nodes_of(claim: Claim, ledgers: LedgerCache) -> dict[str, Node]:
-    """The nodes with a ledger on which a claim may have devices, by name."""
+    """Return the nodes with a ledger on which a claim may have devices, by name."""
     names = ledgers.inventory.names() if claim.nodes is None else sorted(claim.nodes)
     found = ((name, ledgers.ledger(name)) for name in names)
     return {name: ledger.node for name, ledger in found if ledger is not None}
 
 
 def holdings(claim: Claim, nodes: Mapping[str, Node], devices: Devices) -> tuple[Allocation, ...]:
-    """What a claim would hold, on each node of which it would hold a card.
+    """Return what a claim would hold, on each node of which it would hold a card.
 
     Args:
         claim: with devices.
@@ -155,7 +155,7 @@ def holdings(claim: Claim, nodes: Mapping[str, Node], devices: Devices) -> tuple
 
 
 def node_without_ledger(claim: Claim, nodes: Iterable[str], devices: Devices) -> str:
-    """A node without a ledger of which a claim may have a card; empty where there is none.
+    """Return a node without a ledger of which a claim may have a card; empty for none.
 
     A device that no slice describes may be a card of the node.
 
@@ -179,7 +179,7 @@ def node_without_ledger(claim: Claim, nodes: Iterable[str], devices: Devices) ->
 
 
 def unclear(held: Sequence[Allocation]) -> ClaimRefusal | None:
-    """Why the ledger cannot say what a claim takes; None where it can.
+    """Return why the ledger cannot say what a claim takes; None where it can.
 
     Args:
         held: what it would hold, on one node or more.

@@ -107,7 +107,7 @@ class Committer:
         return Reason(node, 0, cause=Cause.NO_CARDS)
 
     async def allows(self, pod_request: PodRequest, node: str, choice: Sequence[Grant]) -> bool:
-        """Whether a pod could have the cards that its scheduler chose, by the newest ledger.
+        """Return whether a pod could have the cards that its scheduler chose, by the newest ledger.
 
         Raises:
             LedgerContended: as ``commit``.
@@ -144,7 +144,7 @@ class Committer:
         return decided.answer
 
     def preview_claim(self, *options: ClaimOption) -> ClaimOption | ClaimRefusal:
-        """What ``commit_claim`` would return now; nothing is allocated."""
+        """Return what ``commit_claim`` would return now; nothing is allocated."""
         attempt = ClaimAttempt(options)
         planned = self._plan(attempt)
         if planned is None:
@@ -156,7 +156,7 @@ class Committer:
         return planned.answer if short is None else ClaimRefusal(QUOTA, short, attempt.node)
 
     def _plan(self, attempt: Attempt[AnswerT]) -> Decided[AnswerT] | None:
-        """What the commit will probably come to, by the cache; None without a ledger."""
+        """Return what the commit will probably come to, by the cache; None without a ledger."""
         stored = self._ledgers.stored(attempt.node)
         if stored is None:
             return None
@@ -404,7 +404,7 @@ def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:
 
 
 def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
-    """The hold of quota that a new allocation needs."""
+    """Return the hold of quota that a new allocation needs."""
     fence = ledger.fence(allocation.pod_ref.namespace)
     return QuotaHoldNeeded(amounts_of(allocation, ledger.node), fence)
 
@@ -415,6 +415,6 @@ def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
 
 
 def _is_kept(planned: Decided[Committed | Reason] | None) -> bool:
-    """Whether a pod gets the place that is kept for it."""
+    """Return whether a pod gets the place that is kept for it."""
     answer = None if planned is None else planned.answer
     return isinstance(answer, Committed) and answer.hold is not None

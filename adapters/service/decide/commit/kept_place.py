@@ -27,7 +27,7 @@ class KeptPlace:
     is_free: bool
 
     def refusal(self, node: str) -> str:
-        """Why the pod does not go to a node now; empty where it does."""
+        """Return why the pod does not go to a node now; empty where it does."""
         if node != self.node:
             return f"its place is kept on node {self.node}"
         return "" if self.is_free else str(Cause.KEPT.value)
@@ -36,7 +36,9 @@ class KeptPlace:
 def kept_place(
     pod_request: PodRequest, ledgers: LedgerCache, staying: Callable[[str], Collection[str]]
 ) -> KeptPlace | None:
-    """The place that is kept for the next pod of a controller; None where none is for this pod.
+    """Return the place that is kept for the next pod of a controller.
+
+    None where none is for this pod.
 
     A pod that a plan makes room for may go to any node: it is the plan that gives it the cards. So
     may one that comes before its place can be free, such as when its controller is scaled up.
@@ -65,7 +67,7 @@ def kept_place(
 
 
 def kept_for(pod: Pod, request: Request, ledger: NodeLedger) -> Hold | None:
-    """The first place that is kept for a pod on a node, and that is just what it requests.
+    """Return the first place that is kept for a pod on a node, and that is just what it requests.
 
     A pod whose controller has changed since requests something else, and gets no kept place.
 
@@ -91,7 +93,7 @@ def kept_for(pod: Pod, request: Request, ledger: NodeLedger) -> Hold | None:
 
 
 def is_free(hold: Hold, request: Request, ledger: NodeLedger) -> bool:
-    """Whether the pods that were to leave a kept place have left.
+    """Return whether the pods that were to leave a kept place have left.
 
     Other places of its plan do not count: they fit beside it once all have left that are to.
 

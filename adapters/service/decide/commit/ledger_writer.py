@@ -177,7 +177,10 @@ class _PendingChange(Generic[T]):
         self.result: Future[T | None] = get_running_loop().create_future()
 
     def apply(self, ledger: NodeLedger) -> NodeLedger:
-        """The ledger after the change; unchanged where the change failed or its caller left."""
+        """Return the ledger after the change.
+
+        Unchanged where the change failed or its caller left.
+        """
         if self.result.done():
             return ledger
         try:

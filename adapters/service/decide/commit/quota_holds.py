@@ -52,7 +52,7 @@ class AcquiredHold:
     own: bool = True
 
     def covers(self, needed: QuotaHoldNeeded) -> bool:
-        """Whether an allocation of these amounts may be written behind a fence."""
+        """Return whether an allocation of these amounts may be written behind a fence."""
         hold = self.hold
         return hold is None or (hold.number > needed.above and needed.amounts.within(hold.amounts))
 
@@ -68,7 +68,7 @@ class QuotaHolds:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota."""
+        """Return whether a namespace has a quota."""
         return self._quotas.limits(namespace)
 
     async def acquire(
@@ -172,7 +172,7 @@ class QuotaHolds:
 
 
 def _is_same(earlier: AcquiredHold | None, known: QuotaHold) -> bool:
-    """Whether a known hold is that of this commit, and no other attempt has renewed it."""
+    """Return whether a known hold is that of this commit, and no other attempt has renewed it."""
     return (
         earlier is not None
         and earlier.own

@@ -15,7 +15,7 @@ from core.requests.request import ContainerRequest, Request, required_memory
 
 
 def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
-    """Whether grants are exactly what a request asks for, and fit beside other allocations.
+    """Return whether grants are exactly what a request asks for, and fit beside other allocations.
 
     A choice that does not say which container has which share is invalid if several ask.
 
@@ -30,7 +30,7 @@ def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
 
 
 def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
-    """Whether grants are exactly what a request asks for, on cards that it may have.
+    """Return whether grants are exactly what a request asks for, on cards that it may have.
 
     They must be in start order of the containers, by which it counts what runs at the same time.
 
@@ -54,7 +54,7 @@ def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
 
 
 def are_linked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
-    """Whether the cards of each container are such as the topology of its request demands.
+    """Return whether the cards of each container are such as the topology of its request demands.
 
     Only a search can say: it finds them where the container may have no others of the idle node.
 
@@ -75,7 +75,7 @@ def are_linked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
 
 
 def has_room(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
-    """Whether grants fit beside other allocations; one of the pod itself counts as free."""
+    """Return whether grants fit beside other allocations; one of the pod itself counts as free."""
     allocation = Allocation.of(request, Placement(ledger.node.name, tuple(grants)))
     try:
         ledger.release(request.uid).reserve(allocation)
@@ -85,7 +85,7 @@ def has_room(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> b
 
 
 def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
-    """Whether grants that a pod has are what it requests, or more.
+    """Return whether grants that a pod has are what it requests, or more.
 
     The uid does not say so by itself: a client without an API server can send another request under
     the same uid. Grants that name no container, which another scheduler made, are not compared.
@@ -114,13 +114,13 @@ def _is_bound_to_links(request: Request) -> bool:
 
 
 def _part(grant: Grant) -> tuple[str, str, str, int]:
-    """What of which card a container has: by it one of its grants is known."""
+    """Return what of which card a container has: by it one of its grants is known."""
     slot = grant.slice
     return grant.container, grant.card, slot.profile if slot else "", slot.start if slot else 0
 
 
 def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
-    """Whether the card is suitable, and its slice, if it has one, large enough."""
+    """Return whether the card is suitable, and its slice, if it has one, large enough."""
     if unsuitable(request, card) is not None:
         return False
     return card.mode is not Mode.MIG or (

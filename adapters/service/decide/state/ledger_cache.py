@@ -98,19 +98,19 @@ class LedgerCache:
         self.lost.pop(node, None)
 
     def stored(self, node: str) -> Stored | None:
-        """A node's record as it was last read from the store."""
+        """Return a node's record as it was last read from the store."""
         return self._stored.get(node)
 
     def records(self) -> list[NodeLedger]:
-        """The ledgers of all nodes as they were last read from the store."""
+        """Return the ledgers of all nodes as they were last read from the store."""
         return [stored.ledger for stored in self._stored.values()]
 
     def ledger(self, node: str) -> NodeLedger | None:
-        """A node's ledger with reservations; None where it is unknown or cannot be read."""
+        """Return a node's ledger with reservations; None where it is unknown or unreadable."""
         return self.inventory.get(node)
 
     def with_reservations(self, ledger: NodeLedger) -> NodeLedger:
-        """A node's ledger with its holds, and the reservations that fit on top."""
+        """Return a node's ledger with its holds, and the reservations that fit on top."""
         known = self._stored.get(ledger.node.name)
         if known is not None and known.ledger is ledger:
             return self.inventory.ledger(ledger.node.name)
@@ -121,39 +121,39 @@ class LedgerCache:
         return ledger
 
     def has_record(self, node: str) -> bool:
-        """Whether the store has a record of a node, readable or not."""
+        """Return whether the store has a record of a node, readable or not."""
         return node in self._stored or node in self._problems
 
     def problem(self, node: str) -> str | None:
-        """Why a node's record cannot be read; None where it can, or there is none."""
+        """Return why a node's record cannot be read; None where it can, or there is none."""
         return self._problems.get(node)
 
     def problems(self) -> Mapping[str, str]:
-        """Why records cannot be read, by node."""
+        """Return why records cannot be read, by node."""
         return self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:
-        """The allocations that the store has for a pod, with their nodes."""
+        """Return the allocations that the store has for a pod, with their nodes."""
         for node in self.inventory.nodes_of(uid):
             allocation = self._stored[node].ledger.allocations.get(uid)
             if allocation is not None:
                 yield node, allocation
 
     def has_committed(self, uid: str) -> bool:
-        """Whether the store has an allocation of a pod, on any node."""
+        """Return whether the store has an allocation of a pod, on any node."""
         nodes = self.inventory.nodes_of(uid)
         return any(uid in self._stored[node].ledger.allocations for node in nodes)
 
     def holding(self) -> Collection[str]:
-        """The nodes whose records have holds."""
+        """Return the nodes whose records have holds."""
         return self._holding.keys()
 
     def keeping_for(self, uid: str) -> list[str]:
-        """The nodes that keep a place for a pod, or for the next one of a controller."""
+        """Return the nodes that keep a place for a pod, or for the next one of a controller."""
         return [node for node, recipients in self._holding.items() if uid in recipients]
 
     def record(self, node: str) -> NodeLedger:
-        """The ledger of a node as it was last read from the store.
+        """Return the ledger of a node as it was last read from the store.
 
         Raises:
             KeyError: the store has none that can be read.
@@ -194,17 +194,17 @@ class LedgerCache:
         return bool(holding) and node in (None, *holding)
 
     def reservation(self, uid: str) -> Allocation | None:
-        """The reservation of a pod."""
+        """Return the reservation of a pod."""
         reserved = (by_uid[uid] for by_uid in self._reservations.values() if uid in by_uid)
         return next(reserved, None)
 
     def reservations(self) -> Iterator[Allocation]:
-        """All reservations."""
+        """Return all reservations."""
         for by_uid in self._reservations.values():
             yield from by_uid.values()
 
     def reservation_count(self) -> int:
-        """How many pods have a reservation."""
+        """Return how many pods have a reservation."""
         return sum(map(len, self._reservations.values()))
 
     def expire(self, now: int) -> int:
@@ -232,7 +232,7 @@ class LedgerCache:
         self.revision += 1
 
     def _combined(self, node: str) -> NodeLedger:
-        """A node's record with its holds and reservations; those that no longer fit end."""
+        """Return a node's record with its holds and reservations; end those that do not fit."""
         ledger = self._stored[node].ledger.with_holds()
         by_uid = self._reservations.get(node, {})
         for uid, allocation in [*by_uid.items()]:
@@ -245,7 +245,7 @@ class LedgerCache:
         return ledger
 
     def _had_cards(self, node: str) -> bool:
-        """Whether cards may be committed in a node's record, as in one that cannot be read."""
+        """Return whether a node's record may have cards, as one that cannot be read."""
         known = self._stored.get(node)
         return node in self._problems if known is None else bool(known.ledger.node.cards)
 
@@ -253,7 +253,7 @@ class LedgerCache:
         self.cards.update({(card.memory, card.mode, card.geometry): card for card in cards})
 
     def _same_node(self, stored: Stored) -> Stored:
-        """The record with the cached node object if both are equal: identity compares fast."""
+        """Return the record with the cached node if both are equal: identity compares fast."""
         known = self.inventory.get(stored.ledger.node.name)
         if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
             self._note_cards(stored.ledger.node.cards)

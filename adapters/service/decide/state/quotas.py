@@ -34,23 +34,26 @@ class Quotas:
         self._host: dict[str, QuotaLimits] = {}
 
     def all(self) -> Mapping[str, StoredQuota]:
-        """The quotas that can be read, by namespace."""
+        """Return the quotas that can be read, by namespace."""
         return self._by_namespace
 
     def get(self, namespace: str) -> StoredQuota | None:
-        """The quota of a namespace; None where it has none, or one that cannot be used."""
+        """Return the quota of a namespace; None where it has none, or one that cannot be used."""
         return self._by_namespace.get(namespace)
 
     def problem(self, namespace: str) -> str | None:
-        """Why the quota of a namespace cannot be used; None where it can, or there is none."""
+        """Return why the quota of a namespace cannot be used.
+
+        None where it can, or there is none.
+        """
         return self._problems.get(namespace)
 
     def limits(self, namespace: str) -> bool:
-        """Whether a namespace has a quota, valid or not, also one without a ShareQuota yet."""
+        """Return whether a namespace has a quota, valid or not, with a ShareQuota or not."""
         return any(namespace in each for each in (self._by_namespace, self._problems, self._host))
 
     def without_holds(self) -> list[str]:
-        """The namespaces that a ResourceQuota limits, and that have no object for holds."""
+        """Return the namespaces that a ResourceQuota limits, and that have no object for holds."""
         return [n for n in self._host if n not in self._by_namespace and n not in self._problems]
 
     def restrict(self, namespace: str, limits: QuotaLimits) -> None:
@@ -86,19 +89,22 @@ class Quotas:
         return restricted
 
     def drop(self, namespace: str) -> None:
-        """The quota was deleted."""
+        """Forget a quota that was deleted."""
         self._by_namespace.pop(namespace, None)
         self._problems.pop(namespace, None)
         self.revision += 1
 
     def reject(self, namespace: str, problem: str) -> None:
-        """The quota cannot be used: no pod of the namespace gets a share until it is repaired."""
+        """Refuse a namespace whose quota cannot be used, until it is repaired."""
         self._by_namespace.pop(namespace, None)
         self._problems[namespace] = problem
         self.revision += 1
 
     def too_large(self, request: Request) -> str | None:
-        """Why a pod can never be within its quota; None where it can, or there is no quota."""
+        """Return why a pod can never be within its quota.
+
+        None where it can, or there is no quota.
+        """
         namespace = PodRef.parse(request.pod).namespace
         stored = self.get(namespace)
         quota = self._uncounted(namespace) if stored is None else stored.quota
@@ -111,7 +117,7 @@ class Quotas:
         return None
 
     def refusal(self, request: Request) -> str | None:
-        """Why the quota refuses a pod now; None where it does not, or there is none.
+        """Return why the quota refuses a pod now; None where it does not, or there is none.
 
         Reservations of this process count, so that a gang is refused before a part of it is bound.
         """
@@ -125,7 +131,7 @@ class Quotas:
     def refusal_after(
         self, request: Request, ledger: NodeLedger, leaving: Collection[str]
     ) -> str | None:
-        """Why the quota refuses a pod on a node after evictions; None where it does not.
+        """Return why the quota refuses a pod on a node after evictions; None where it does not.
 
         Args:
             request: of the pod.
@@ -145,7 +151,7 @@ class Quotas:
     def refusal_of(
         self, holder: PodRef, amounts: QuotaAmounts, leaving: Collection[str] = ()
     ) -> str | None:
-        """Why the quota refuses some amounts now; None where it does not, or there is none.
+        """Return why the quota refuses some amounts now; None where it does not, or there is none.
 
         Args:
             holder: the pod that asks for them.
@@ -172,11 +178,11 @@ class Quotas:
         return replace(stored, quota=replace(quota, host_limits=host))
 
     def _uncounted(self, namespace: str) -> Quota:
-        """The quota of a namespace that has no object for holds."""
+        """Return the quota of a namespace that has no object for holds."""
         return Quota(namespace, host_limits=self._host.get(namespace, NO_LIMITS))
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
-        """What this process reserved for other pods of the namespace that have no hold yet."""
+        """Return what this process reserved for others of the namespace without a hold yet."""
         held = {hold.uid for hold in stored.quota.holds.values()}
         reserved = NOTHING
         for allocation in self._ledgers.reservations():
@@ -188,7 +194,7 @@ class Quotas:
 
 
 def not_counted(namespace: str) -> str:
-    """Why nothing may be held of a quota yet."""
+    """Return why nothing may be held of a quota yet."""
     return (
         f"the quota of namespace {namespace} is new, and the leader has not counted what its pods"
         " have"

@@ -40,5 +40,5 @@ class Readiness:
             raise NotReady(self.text())
 
     def text(self) -> str:
-        """One line for people, such as ``waiting for: ledgers, pods``; empty when ready."""
+        """Return one line for people, such as ``waiting for: ledgers, pods``; empty when ready."""
         return f"waiting for: {', '.join(sorted(self._awaited))}" if self._awaited else ""

@@ -43,7 +43,7 @@ class RejectedPod:
     named: int | None = field(default=None)
 
     def is_preempting(self, now: int) -> bool:
-        """Whether its scheduler is about to evict pods for it itself."""
+        """Return whether its scheduler is about to evict pods for it itself."""
         return self.named is not None and now - self.named < ASKED
 
 
@@ -71,19 +71,19 @@ class RejectedPods:
             del self._by_uid[last.pod.request.uid]
 
     def named_victims(self, uid: str, now: int) -> None:
-        """The scheduler of a pod was given victims."""
+        """Note that the scheduler of a pod was given victims."""
         known = self._by_uid.get(uid)
         if known is not None and (known.named is None or now - known.named >= SERIES):
             known.named = now
 
     def woken(self, uid: str) -> None:
-        """A node fits a pod, maybe one that is not kept here: its scheduler tries it again."""
+        """Forget the nodes of a pod that fits one now: its scheduler tries it again."""
         known = self._by_uid.get(uid)
         if known is not None:
             known.nodes = ()
 
     def discard(self, uid: str) -> None:
-        """The pod fits, or was deleted."""
+        """Forget a pod that fits, or was deleted."""
         self._by_uid.pop(uid, None)
 
     def all(self) -> list[RejectedPod]:
@@ -91,7 +91,7 @@ class RejectedPods:
         return sorted(self._by_uid.values(), key=_place)
 
     def _some(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """Some of many nodes, others at each call."""
+        """Return some of many nodes, others at each call."""
         if len(nodes) <= NODES:
             return tuple(nodes)
         self._offset = (self._offset + NODES) % len(nodes)
@@ -99,7 +99,7 @@ class RejectedPods:
 
 
 def _place(one: RejectedPod) -> tuple[int, int]:
-    """The place of a pod among all."""
+    """Return the place of a pod among all."""
     return -one.pod.request.priority, one.since
 
 
@@ -119,7 +119,7 @@ class WaitingPods:
         return len(self._by_uid)
 
     def add(self, pod_request: PodRequest) -> None:
-        """A scheduler learned that the pod fits no node."""
+        """Keep a pod of which a scheduler learned that it fits no node."""
         uid, size = pod_request.request.uid, size_of(pod_request.pod)
         self.discard(uid)
         if uid and len(self._by_uid) < LIMIT and self._bytes + size <= CACHED_BYTES:
@@ -127,7 +127,7 @@ class WaitingPods:
             self._bytes += size
 
     def discard(self, uid: str) -> None:
-        """The pod fits, or was deleted."""
+        """Forget a pod that fits, or was deleted."""
         discarded = self._by_uid.pop(uid, None)
         if discarded is not None:
             self._bytes -= size_of(discarded.pod)

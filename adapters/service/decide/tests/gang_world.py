@@ -252,7 +252,7 @@ class World:
         return gone is not None and bool(gone.spec.node_name)
 
     def unbound(self, name: str) -> list[Json]:
-        """The pods of a gang that are not bound."""
+        """Return the pods of a gang that are not bound."""
         waiting = {pod.metadata.name for pod in self.cluster.unbound()}
         return [pod for pod in self.pods[name] if pod["metadata"]["name"] in waiting]
 
@@ -260,7 +260,10 @@ class World:
         return len(self.pods[name]) - len(self.unbound(name))
 
     def in_part(self, name: str) -> bool:
-        """Whether a gang is bound in part; pods that were deleted when they were bound count."""
+        """Return whether a gang is bound in part.
+
+        Pods that were deleted when they were bound count.
+        """
         bound = self.bound(name)
         if not bound:
             self.left[name] = 0

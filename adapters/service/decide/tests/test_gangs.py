@@ -61,7 +61,7 @@ class Lab:
             cache.put(read_pod(pod))
 
     async def filter(self, pod: Json, *nodes: str) -> list[str] | str:
-        """The nodes that are answered; the one reason where there are none."""
+        """Return the nodes that are answered; the one reason where there are none."""
         answer = await decoded(self.kube.filter(names(pod, *nodes)))
         if answer["NodeNames"]:
             return [*answer["NodeNames"]]
@@ -322,7 +322,7 @@ def test_before_the_first_bind_cards_that_are_held_for_long_are_committed_again(
 
 
 def since(this: Lab, name: str) -> int:
-    """The version of the ledger at the newest attempt to bind a pod."""
+    """Return the version of the ledger at the newest attempt to bind a pod."""
     ledger = this.bench.service.ledgers.inventory.ledger("n1")
     return ledger.allocations[f"uid-{name}"].attempt
 

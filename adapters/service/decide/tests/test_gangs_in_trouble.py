@@ -32,7 +32,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def on(pod: Json, node: str, phase: str = "Running") -> Json:
-    """The pod, bound to a node."""
+    """Return the pod, bound to a node."""
     return {**pod, "spec": {**pod["spec"], "nodeName": node}, "status": {"phase": phase}}
 
 

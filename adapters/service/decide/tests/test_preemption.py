@@ -62,7 +62,7 @@ async def full(budgets: FakeBudgets, *pods: Json) -> Bench:
 async def chosen(
     bench: Bench, named: Sequence[str] = (), broken: int = 0, priority: int = 10
 ) -> Mapping[str, Json]:
-    """The victims for a pod that needs a whole card."""
+    """Return the victims for a pod that needs a whole card."""
     request = {
         "Pod": a_pod("urgent", memory=8000, priority=priority),
         "NodeNameToMetaVictims": {

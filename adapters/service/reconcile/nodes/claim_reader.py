@@ -69,7 +69,7 @@ class ClaimReader:
         self._seen: dict[str, dict[str, _Seen]] = {}
 
     def cached(self, ledger: NodeLedger, node: Node) -> tuple[Allocation, ...] | None:
-        """What claims hold by the watches; None where the API server must be asked."""
+        """Return what claims hold by the watches; None where the API server must be asked."""
         held = self._cache.claims.holding(ledger, node)
         self._note(ledger, held)
         differing = any(_newer(ledger, each) or loses(ledger, each) for each in held)
@@ -117,7 +117,7 @@ class ClaimReader:
             found.held.append(held)
 
     def _may_run(self, entry: Allocation, node: str) -> bool:
-        """Whether a pod of the claim is bound and has not finished, by the watch of pods.
+        """Return whether a pod of the claim is bound and has not finished, by the watch of pods.
 
         An author can delete a claim under its pod. Of one that no watch of this process has
         reported, each pod that names it may be the one.
@@ -156,7 +156,7 @@ class ClaimReader:
 def lingering_of_claim(
     cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
 ) -> int | None:
-    """Until when containers of a deallocated claim's pods may run, in seconds since 1970.
+    """Return until when containers of a deallocated claim's pods may run, in seconds since 1970.
 
     None where none can: its pods have finished, or their kubelet deleted them. Of a claim that no
     watch of this process has reported, nothing is known.
@@ -175,7 +175,7 @@ def lingering_of_claim(
 def lingering_of_moved(
     cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
 ) -> int | None:
-    """Until when containers may run with a claim's earlier devices, in seconds since 1970.
+    """Return until when containers may run with a claim's earlier devices, in seconds since 1970.
 
     The claim got other devices at once. None where no container can. Only pods count whose deletion
     this process has seen: nothing else says that a pod ever ran with the earlier devices, which may
@@ -200,7 +200,7 @@ def _exists(cache: ClusterCache, pod: PodRef) -> bool:
 
 
 def loses(ledger: NodeLedger, held: Allocation) -> bool:
-    """Whether the ledger has something for a claim that its devices are not any more."""
+    """Return whether the ledger has something for a claim that its devices are not any more."""
     entry = ledger.allocations.get(held.uid)
     if entry is None or entry.unread is not None or held.unread is not None:
         return False
@@ -210,7 +210,7 @@ def loses(ledger: NodeLedger, held: Allocation) -> bool:
 
 
 def _newer(ledger: NodeLedger, held: Allocation) -> bool:
-    """Whether the ledger has something newer than the cache for a claim."""
+    """Return whether the ledger has something newer than the cache for a claim."""
     entry = ledger.allocations.get(held.uid)
     return (
         entry is not None

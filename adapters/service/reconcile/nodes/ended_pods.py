@@ -37,7 +37,7 @@ class ClusterEndedPods:
         ]
 
     def _has_ended(self, held: Allocation, ledger: NodeLedger) -> bool:
-        """Whether the watch has reported that no container of a pod can run any more."""
+        """Return whether the watch has reported that no container of a pod can run any more."""
         if held.dialect == DRA or held.release_by is not None:
             return False
         departure = self._cache.departures.noted(held.uid)

@@ -259,7 +259,7 @@ class NodeReader:
         )
 
     def _is_unbound(self, allocation: Allocation) -> bool:
-        """Whether the pod of an allocation exists and is not bound, by the watch of pods."""
+        """Return whether the pod of an allocation exists and is not bound, by the watch of pods."""
         ref = allocation.pod_ref
         pod = None if allocation.dialect == DRA else self._cache.pod(ref.namespace, ref.name)
         return pod is not None and pod.metadata.uid == allocation.uid and not pod.spec.node_name

@@ -72,7 +72,7 @@ class PodAnnotator:
         return True
 
     async def _newest(self, cached: Pod, node: str) -> tuple[Pod, NodeLedger] | None:
-        """A pod and its ledger as they are now; None where the pod does not run there any more."""
+        """Return a pod and its ledger as they are now; None where the pod runs there no more."""
         pod = await self._live.get(pod_ref(cached))
         stored = await self._store.read(node)
         if pod is None or stored is None or pod.metadata.uid != cached.metadata.uid:
