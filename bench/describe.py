@@ -17,7 +17,7 @@ import sync
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.reconcile import concurrency
+from adapters.service.reconcile import work_queue
 from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.service.standalone.cluster import LocalCluster
 from adapters.stores.memory import MemoryStore
@@ -49,10 +49,10 @@ class DistantStore(MemoryStore):
 
 def measure() -> Iterator[service.Result]:
     """Both ways; each result as arguments of ``run.report``."""
-    concurrent, limit = asyncio.run(_seconds()), concurrency.LIMIT
-    concurrency.LIMIT = 1
+    concurrent, limit = asyncio.run(_seconds()), work_queue.LIMIT
+    work_queue.LIMIT = 1
     sequential = asyncio.run(_seconds())
-    concurrency.LIMIT = limit
+    work_queue.LIMIT = limit
     yield f"describe_{NODES}_nodes_s", concurrent, "s", "one_by_one", concurrent / sequential
 
 
