@@ -1,11 +1,11 @@
 """``dragoman serve``: reads the inventory from files and runs the service."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import typer
 
-from adapters.cli.fleet.fleet import Fleet, documents, read_fleet
+from adapters.cli.fleet.fleet import documents, read_fleet
 from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.origin import read_files
@@ -42,7 +42,7 @@ def serve(
             overrides,
             static_inventory(found),
             documents(found.config_maps),
-            announce=_announce,
+            announce=lambda address: typer.echo(f"dragoman serves on {address}"),
         )
         run(options)
     except (InputError, StartError) as error:
@@ -51,10 +51,6 @@ def serve(
     except TaskFailedError as error:
         message("dragoman", error)
         raise typer.Exit(FAILED) from None
-
-
-def _announce(address: str) -> None:
-    typer.echo(f"dragoman serves on {address}")
 
 
 def static_inventory(found: Manifests) -> StaticInventory:
@@ -68,6 +64,11 @@ def static_inventory(found: Manifests) -> StaticInventory:
         if state.unreadable is not None:
             _, place = found.ledgers[name]
             raise InputError(place, f"NodeLedger {name}: {state.unreadable}; {_LEAVE_OUT}")
+    elsewhere = (
+        f"pod {name}: is bound to {pod.spec.node_name}, which is not among the input"
+        for name, pod in fleet.pods.items()
+        if pod.spec.node_name not in fleet.nodes and may_use_cards(pod)
+    )
     return StaticInventory(
         tuple(state.ledger for state in fleet.nodes.values()),
         {name: state.kube for name, state in fleet.nodes.items()},
@@ -77,13 +78,6 @@ def static_inventory(found: Manifests) -> StaticInventory:
             Quota(each.namespace, each.limits, host_limits=each.host_limits)
             for each in fleet.quotas.values()
         ),
-        (*fleet.warnings(), *_elsewhere(fleet)),
+        (*fleet.warnings(), *elsewhere),
         fleet.groups,
     )
-
-
-def _elsewhere(fleet: Fleet) -> Iterator[str]:
-    for name, pod in fleet.pods.items():
-        node = pod.spec.node_name
-        if node not in fleet.nodes and may_use_cards(pod):
-            yield f"pod {name}: is bound to {node}, which is not among the input"

@@ -17,7 +17,6 @@ from adapters.wire.records.move_plan import (
     MovePlanObject,
     MovePlanRecordError,
     MovePlanStatus,
-    MoveStep,
     read_spec,
     read_status,
 )
@@ -80,7 +79,10 @@ class Execution:
         plans = MovePlanClient(client)
         found: MovePlanObject | None = await self._created(plans)
         while found is not None:
-            status = _status(found)
+            try:
+                status = read_status(found)
+            except MovePlanRecordError as error:
+                raise InputError("the cluster", str(error)) from error
             self._report(status)
             if status.phase.has_ended:
                 return self._ended(status)
@@ -127,16 +129,14 @@ class Execution:
         spec = self._plan.spec
         done = [each for each in status.steps if each.skipped or each.ready_at]
         for each in done[self._said :]:
-            self._display.line(self._step(each))
+            number = min(each.step, len(spec.moves))
+            self._display.line(step_line(spec, number, each))
         self._said = max(self._said, len(done))
         if status.reason != self._reason and not status.phase.has_ended:
             self._reason = status.reason
             if status.reason:
                 self._display.note(f"{phase_text(spec, status)}: {status.reason}")
         self._display.now(f"plan {self._plan.name}: {phase_text(spec, status)}")
-
-    def _step(self, done: MoveStep) -> str:
-        return step_line(self._plan.spec, min(done.step, len(self._plan.spec.moves)), done)
 
     def _ended(self, status: MovePlanStatus) -> bool:
         name, text = self._plan.name, phase_text(self._plan.spec, status)
@@ -169,10 +169,3 @@ class Execution:
         if status != self._warned:
             self._warned = status
             self._display.note(text)
-
-
-def _status(plan: MovePlanObject) -> MovePlanStatus:
-    try:
-        return read_status(plan)
-    except MovePlanRecordError as error:
-        raise InputError("the cluster", str(error)) from error

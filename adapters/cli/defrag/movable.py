@@ -16,7 +16,7 @@ from adapters.cli.input.manifests import Manifests
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
 from adapters.wire.kube import OwnerReference, Pod, annotations, full_name
-from adapters.wire.kube_policy import JobObject, OnExitCodes, OnPodCondition, selects
+from adapters.wire.kube_policy import JobObject, selects
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
 
@@ -111,18 +111,15 @@ class _Sorter:
                 job = self._jobs.get(name)
                 if job is None:
                     self._stays(each.pod.metadata.uid, UNKNOWN)
-                elif self._counts(job, each.pod):
+                    continue
+                counts, why = eviction(job, each.pod)
+                if why:
+                    self._stays(each.pod.metadata.uid, why)
+                elif counts:
                     counted.setdefault(name, []).append(each)
         for name, pods in counted.items():
             for each in pods[failures_left(self._jobs[name]) :]:
                 self._stays(each.pod.metadata.uid, BY_LIMIT)
-
-    def _counts(self, job: JobObject, pod: Pod) -> bool:
-        """Return whether the eviction of a pod is one of those that its Job has left."""
-        counts, why = eviction(job, pod)
-        if why:
-            self._stays(pod.metadata.uid, why)
-        return counts and not why
 
     def _sorted(self, allocation: Allocation) -> MovablePod | str:
         if allocation.dialect == DRA:
@@ -212,29 +209,22 @@ def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
     Of a program that ends by a signal. One that catches SIGTERM may end with any exit code.
     """
     policy = job.spec.pod_failure_policy
+    conditions = {each.type: each.status for each in pod.status.conditions or ()}
+    conditions[DISRUPTED] = "True"
     for rule in (policy and policy.rules) or ():
         if rule.on_exit_codes is not None:
-            matches = _exits(rule.on_exit_codes)
+            values, inside = rule.on_exit_codes.values or (), rule.on_exit_codes.operator == "In"
+            matches = any((code in values) == inside for code in KILLED)
         else:
-            matches = any(_has(pod, each) for each in rule.on_pod_conditions or ())
+            matches = any(
+                conditions.get(each.type) == each.status for each in rule.on_pod_conditions or ()
+            )
         if matches and rule.action in _FAILING:
             return True, BY_POLICY
         if matches:
             counts = rule.action != "Ignore"
             return counts, _index_limit(job, pod) if counts else ""
     return True, _index_limit(job, pod)
-
-
-def _exits(codes: OnExitCodes) -> bool:
-    """Return whether a container that was killed has one of some exit codes."""
-    values = codes.values or ()
-    return any((code in values) == (codes.operator == "In") for code in KILLED)
-
-
-def _has(pod: Pod, condition: OnPodCondition) -> bool:
-    """Return whether a pod has a condition once it was evicted."""
-    known = {each.type: each.status for each in pod.status.conditions or ()}
-    return {**known, DISRUPTED: "True"}.get(condition.type) == condition.status
 
 
 def _index_limit(job: JobObject, pod: Pod) -> str:

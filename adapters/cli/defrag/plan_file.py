@@ -141,7 +141,11 @@ def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> 
         return text
     if done.skipped:
         return f"{text}: skipped, there is nothing to move any more"
-    return f"{text}: {done.replacement} is ready{_after(done)}"
+    evicted, ready = timestamps.read(done.evicted_at), timestamps.read(done.ready_at)
+    after = ""
+    if evicted is not None and ready is not None:
+        after = f" after {round((ready - evicted).total_seconds())} s"
+    return f"{text}: {done.replacement} is ready{after}"
 
 
 def target_lines(spec: MovePlanSpec) -> Iterator[str]:
@@ -172,13 +176,6 @@ def phase_text(spec: MovePlanSpec, status: MovePlanStatus) -> str:
 
 def _step(spec: MovePlanSpec, number: int) -> str:
     return f"step {number} of {len(spec.moves)}"
-
-
-def _after(done: MoveStep) -> str:
-    evicted, ready = timestamps.read(done.evicted_at), timestamps.read(done.ready_at)
-    if evicted is None or ready is None:
-        return ""
-    return f" after {round((ready - evicted).total_seconds())} s"
 
 
 def _target_line(target: PlannedTarget) -> str:

@@ -268,7 +268,8 @@ class _Planning:
         begun: list[MoveTarget] = []
         outside: list[MoveTarget] = []
         for group in every:
-            waiting = [pod for pod in group if not self._has_cards(pod)]
+            having = self.facts.inventory.nodes_of
+            waiting = [pod for pod in group if not having(pod.metadata.uid)]
             asked = [self.judge.alone(pod, explain=False) for pod in waiting]
             found = [each for each in asked if each.requests]
             if named and not found:
@@ -277,7 +278,8 @@ class _Planning:
             if len(waiting) < len(group):
                 why = _begun(len(group) - len(waiting), len(group))
                 begun += [_pod_target(each, reason=why) for each in found]
-            elif len(found) == 1 and self._is_outside(found[0].best):
+            elif len(found) == 1 and found[0].best and found[0].best not in self._with_cards:
+                # Only a device plugin knows the cards of its node.
                 outside.append(_pod_target(found[0], 0))
             elif found:
                 answers.append(found)
@@ -298,13 +300,6 @@ class _Planning:
         invalid = sum(each.found is None for group in answers for each in group)
         self.unresolvable = len(bound.unresolvable()) + invalid + len(begun)
 
-    def _is_outside(self, node: str | None) -> bool:
-        """Return whether it is a node whose cards only a device plugin knows."""
-        return node is not None and node not in self._with_cards
-
-    def _has_cards(self, pod: Pod) -> bool:
-        return bool(self.facts.inventory.nodes_of(pod.metadata.uid))
-
     def _group(self, wanted: Sequence[PodAnswer], part: int) -> None:
         """Make room for pods that wait, all of a gang or none, in a part of the time."""
         refusals = {full_name(each.pod): self._refusal(each) for each in wanted}
@@ -320,7 +315,7 @@ class _Planning:
         at = {pod.request.uid: place for pod, place in plan.placed}
         for each in wanted:
             place = at.get(each.pod.metadata.uid)
-            why = "" if place else _no_plan(plan, each)
+            why = "" if place else f"{plan.proof.value}; {each.text()}"
             after = None if place is None else len(self.moves)
             self.targets.append(_pod_target(each, after, place, why))
 
@@ -439,7 +434,3 @@ def _begun(some: int, every: int) -> str:
         f"{some} of {every} pods of its gang that wait {has} cards already:"
         " plan again when all are bound, or none has any"
     )
-
-
-def _no_plan(plan: MovePlan, answer: PodAnswer) -> str:
-    return f"{plan.proof.value}; {answer.text()}"

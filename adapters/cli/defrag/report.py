@@ -1,6 +1,6 @@
 """A plan of moves as a table, for people."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
@@ -71,25 +71,23 @@ def owner_of(holder: MovablePod) -> str:
 
 def cards_of(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
     """Return a place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
-    cards = dict.fromkeys(_index(ledger, grant.card) for grant in grants)
-    return f"{node}:{','.join('?' if index is None else str(index) for index in cards)}"
-
-
-def _index(ledger: NodeLedger, uuid: str) -> int | None:
-    """Return the number of a card; None where nothing describes it any more."""
-    return next((card.index for card in ledger.node.cards if card.uuid == uuid), None)
+    indexes = {card.uuid: str(card.index) for card in ledger.node.cards}
+    cards = dict.fromkeys(indexes.get(grant.card, "?") for grant in grants)
+    return f"{node}:{','.join(cards)}"
 
 
 def _lines(plan: Planned) -> Iterator[str]:
     fits = sum(not target.reason for target in plan.targets)
-    yield f"targets: {fits} of {len(plan.targets)} fit after the moves{_at_most(plan, fits)}"
+    most = f"; at most {plan.most} can" if fits < plan.most < len(plan.targets) else ""
+    yield f"targets: {fits} of {len(plan.targets)} fit after the moves{most}"
     for target in plan.targets:
         if target.reason:
             yield f"  {target.title}: {target.reason}"
     if plan.moves:
         count = len(plan.moves)
         deleted = f"{count} {'pod is' if count == 1 else 'pods are'} deleted and created again"
-        yield f"moves: {deleted}; cost {plan.cost}, {_proof(plan)}"
+        than = "" if plan.optimal else f" than {plan.bound}"
+        yield f"moves: {deleted}; cost {plan.cost}, no plan costs less{than}"
     if plan.seconds is not None:
         yield f"time: the search ended after {plan.seconds:g} s (--seconds)"
     for each in plan.gain.models:
@@ -100,24 +98,11 @@ def _lines(plan: Planned) -> Iterator[str]:
         )
     yield f"fragmentation: {_change(*(f'{each}%' for each in plan.gain.fragmentation))}"
     if plan.staying:
-        yield f"kept where they are: {_counted(plan.staying)}"
+        ordered = sorted(plan.staying.items(), key=lambda each: (-each[1], each[0]))
+        counted = ", ".join(f"{number} ({reason})" for reason, number in ordered)
+        yield f"kept where they are: {counted}"
     yield from (f"not compared: {each}" for each in plan.unknown)
-
-
-def _at_most(plan: Planned, fits: int) -> str:
-    return f"; at most {plan.most} can" if fits < plan.most < len(plan.targets) else ""
-
-
-def _proof(plan: Planned) -> str:
-    if plan.optimal:
-        return "no plan costs less"
-    return f"no plan costs less than {plan.bound}"
 
 
 def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
-
-
-def _counted(reasons: Mapping[str, int]) -> str:
-    ordered = sorted(reasons.items(), key=lambda each: (-each[1], each[0]))
-    return ", ".join(f"{number} ({reason})" for reason, number in ordered)

@@ -108,7 +108,9 @@ class _Demonstration:
         self._print("\nAn urgent pod requests a whole card:", "bold")
         self._preempt(created)
         self._print("\nTwo pods end, and a scheduler retries a pod that did not fit:", "bold")
-        self._release()
+        for name in ENDED_PODS:
+            freed = self.client.delete(f"default/{name}")
+            self._line("-", "cyan", name, "deleted", f"its share of {', '.join(freed)} is free")
         for pod in self.rejected:
             self._place(self.client, pod)
         self._show()
@@ -127,17 +129,24 @@ class _Demonstration:
         They go step by step, and the last pod of each comes in the last step: which pod gets a
         card that two request is then the same in every run.
         """
+
+        def is_volcano(pod: Pod) -> bool:
+            return scheduler_of(pod) == "volcano"
+
+        def in_steps(queue: Sequence[Pod]) -> list[Pod | None]:
+            return [*queue[:-1], *[None] * (longest - len(queue)), *queue[-1:]]
+
+        def work(client: SchedulerClient, pod: Pod | None) -> None:
+            if pod is not None and not self._place(client, pod):
+                self.rejected.append(pod)
+
         by_scheduler = sorted(pods, key=scheduler_of)
-        queues = [list(queue) for _, queue in groupby(by_scheduler, key=_is_volcano)]
+        queues = [list(queue) for _, queue in groupby(by_scheduler, key=is_volcano)]
         clients = [SchedulerClient(self.address) for _ in queues]
         longest = max(map(len, queues), default=0)
         with ThreadPoolExecutor() as threads:
-            for step in zip(*(_in_steps(queue, longest) for queue in queues), strict=True):
-                list(threads.map(self._work, clients, step))
-
-    def _work(self, client: SchedulerClient, pod: Pod | None) -> None:
-        if pod is not None and not self._place(client, pod):
-            self.rejected.append(pod)
+            for step in zip(*(in_steps(queue) for queue in queues), strict=True):
+                list(threads.map(work, clients, step))
 
     def _place(self, client: SchedulerClient, pod: Pod) -> bool:
         try:
@@ -161,11 +170,6 @@ class _Demonstration:
         for victim in victims:
             self.client.delete(victim)
         self._place(self.client, pod)
-
-    def _release(self) -> None:
-        for pod in ENDED_PODS:
-            freed = self.client.delete(f"default/{pod}")
-            self._line("-", "cyan", pod, "deleted", f"its share of {', '.join(freed)} is free")
 
     def _show(self) -> None:
         self._print("")
@@ -196,14 +200,6 @@ class _Demonstration:
 
     def _print(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style=style))
-
-
-def _is_volcano(pod: Pod) -> bool:
-    return scheduler_of(pod) == "volcano"
-
-
-def _in_steps(queue: Sequence[Pod], steps: int) -> list[Pod | None]:
-    return [*queue[:-1], *[None] * (steps - len(queue)), *queue[-1:]]
 
 
 def _urgent(pod: Pod) -> Pod:

@@ -86,7 +86,12 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
         answer,
         state,
         allocation,
-        claims=_claims(fleet, pod),
+        claims=tuple(
+            (state, state.ledger.allocations[uid])
+            for uid in fleet.claims.get(pod.metadata.uid, ())
+            for state in fleet.nodes.values()
+            if uid in state.ledger.allocations
+        ),
         devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
         gang=facts.gang(pod),
     )
@@ -120,16 +125,6 @@ def _allocation(fleet: Fleet, pod: Pod) -> tuple[NodeState | None, Allocation | 
     holders = (state for state in fleet.nodes.values() if uid in state.ledger.allocations)
     state = next(holders, None)
     return state, None if state is None else state.ledger.allocations[uid]
-
-
-def _claims(fleet: Fleet, pod: Pod) -> tuple[tuple[NodeState, Allocation], ...]:
-    uids = fleet.claims.get(pod.metadata.uid, ())
-    return tuple(
-        (state, state.ledger.allocations[uid])
-        for uid in uids
-        for state in fleet.nodes.values()
-        if uid in state.ledger.allocations
-    )
 
 
 def _evictions(

@@ -1,8 +1,8 @@
 """An explanation in words, and as JSON."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from adapters.answer.answer import EXAMPLES, PodAnswer
+from adapters.answer.answer import EXAMPLES
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import NodeEviction
 from adapters.cli.explain.explanation import PodExplanation
@@ -136,7 +136,13 @@ def _lines(found: PodExplanation) -> Iterator[str]:
     for state, claim in found.claims:
         yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
     if not found.pod.spec.node_name and answer.fits_nowhere:
-        yield from _reasons(answer)
+        yield ""
+        yield "Nodes"
+        for group in answer.groups():
+            nodes = "node" if group.nodes == 1 else "nodes"
+            yield f"  {group.nodes} {nodes}: {group.text} ({_named(group.examples, group.nodes)})"
+        if answer.message:
+            yield answer.message
         yield from _remedies(found)
     yield from _history(found)
 
@@ -179,16 +185,6 @@ def _smaller_slices(found: PodExplanation) -> Iterator[str]:
             )
 
 
-def _reasons(answer: PodAnswer) -> Iterator[str]:
-    yield ""
-    yield "Nodes"
-    for group in answer.groups():
-        nodes = "node" if group.nodes == 1 else "nodes"
-        yield f"  {group.nodes} {nodes}: {group.text} ({_named(group.examples, group.nodes)})"
-    if answer.message:
-        yield answer.message
-
-
 def _remedies(found: PodExplanation) -> Iterator[str]:
     yield ""
     yield "What would make it fit"
@@ -198,9 +194,12 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         f"  end on {node}: {', '.join(map(full_name, pods))}"
         for node, pods in found.releases[:SHOWN]
     ]
+    nodes: dict[str, list[str]] = {}
+    for name, cause in (found.excluded or {}).items():
+        nodes.setdefault(cause, []).append(name)
     lines += [
         f"  let it run on {_named(names, len(names))}: {cause}"
-        for cause, names in _grouped(found.excluded or {})
+        for cause, names in sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     yield from lines or ["  no single change of the request, and no eviction on one node"]
 
@@ -216,13 +215,6 @@ def _history(found: PodExplanation) -> Iterator[str]:
     for each in found.history[-EVENTS:]:
         times = f" x{each.count}" if each.count > 1 else ""
         yield f"  {each.time}{times} {each.reason} ({each.component}): {each.message}"
-
-
-def _grouped(texts: Mapping[str, str]) -> list[tuple[str, list[str]]]:
-    names: dict[str, list[str]] = {}
-    for name, text in texts.items():
-        names.setdefault(text, []).append(name)
-    return sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
 
 
 def _named(names: Sequence[str], count: int) -> str:
@@ -259,15 +251,12 @@ def _amount(kind: ChangeKind, container: ContainerRequest) -> str:
 
 
 def _evicted(eviction: NodeEviction) -> str:
-    pods = ", ".join(_victims(eviction.pods))
+    pods = ", ".join(
+        f"{victim.pod} ({victim.dialect}, priority {victim.priority})" for victim in eviction.pods
+    )
     if not eviction.preemption:
         return f"end on {eviction.node}: {pods}"
     return (
         f"evict on {eviction.node}: {pods}; of lower priority, so the service does it with"
         " preemption.enabled"
     )
-
-
-def _victims(pods: Iterable[Allocation]) -> Iterator[str]:
-    for victim in pods:
-        yield f"{victim.pod} ({victim.dialect}, priority {victim.priority})"

@@ -265,8 +265,11 @@ class _Reader:
             if item is not None:
                 agent = hardware.decode(item.status, name)
                 stored = _decoded(name, item)
-                if newer is not None:
-                    stored = _with_newer(stored, _decoded(name, newer))
+                # An allocation that was committed while the pods were read counts too.
+                after = stored if newer is None else _decoded(name, newer)
+                for allocation in after.allocations.values():
+                    if allocation.uid not in stored.allocations:
+                        stored = stored.adopt(allocation)
         except (LedgerRecordError, HardwareRecordError) as error:
             unreadable = str(error)
         return stored, agent, unreadable
@@ -274,14 +277,6 @@ class _Reader:
 
 def _decoded(name: str, item: LedgerObject) -> NodeLedger:
     return stored_of(name, item.metadata.resource_version, item.spec).ledger
-
-
-def _with_newer(ledger: NodeLedger, newer: NodeLedger) -> NodeLedger:
-    """Return the ledger, with what was committed while the pods were read."""
-    for uid, allocation in newer.allocations.items():
-        if uid not in ledger.allocations:
-            ledger = ledger.adopt(allocation)
-    return ledger
 
 
 def _of_node(name: str, problem: str) -> str:

@@ -5,7 +5,7 @@ How large, how deep and how often repeated a foreign text may be is checked befo
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -205,20 +205,17 @@ def _json(place: InputLocation, text: str) -> Document:
 
 def _json_documents(source: Source) -> Iterator[Document]:
     text, line, seen = source.text, 1, 0
-    for start, end in _spans(source):
+    first = _after_space(text, 0)
+    spans: Iterable[tuple[int, int]] = ((first, len(text)),)
+    try:
+        msgspec.json.decode(text[first:], type=DocumentHead)
+    except (msgspec.DecodeError, RecursionError):
+        # All are found before the first is read: a text that is no JSON to its end may be YAML.
+        spans = list(_several(source, first))
+    for start, end in spans:
         line += text.count("\n", seen, start)
         seen = start
         yield _json(InputLocation(source.name, line), text[start:end])
-
-
-def _spans(source: Source) -> list[tuple[int, int]]:
-    text = source.text
-    start = _after_space(text, 0)
-    try:
-        msgspec.json.decode(text[start:], type=DocumentHead)
-    except (msgspec.DecodeError, RecursionError):
-        return list(_several(source, start))
-    return [(start, len(text))]
 
 
 def _several(source: Source, start: int) -> Iterator[tuple[int, int]]:
@@ -296,16 +293,16 @@ def _validation_error(
         node, label = _step(node, step, yaml_decoding.TAG + _TAGS.get(got, got))
         found += label
         line = line if node is None else above + node.start_mark.line + 1
-    what = _sentence(types["wanted"], got) if types else _of_value(what, node)
+    if types:
+        wanted = types["wanted"]
+        words = " or ".join(dict.fromkeys(_WORDS.get(word, word) for word in wanted.split(" | ")))
+        quotes = "; put it in quotes" if wanted == "str" and got in _UNQUOTED else ""
+        what = f"must be {words}, but is {_WORDS.get(got, got)}{quotes}"
+    else:
+        what = _of_value(what, node)
     return InputError(
         InputLocation(place.file, line), f"{found.lstrip('.') or 'the manifest'} {what}"
     )
-
-
-def _sentence(wanted: str, got: str) -> str:
-    words = " or ".join(dict.fromkeys(_WORDS.get(word, word) for word in wanted.split(" | ")))
-    quotes = "; put it in quotes" if wanted == "str" and got in _UNQUOTED else ""
-    return f"must be {words}, but is {_WORDS.get(got, got)}{quotes}"
 
 
 def _of_value(what: str, node: yaml.Node | None) -> str:

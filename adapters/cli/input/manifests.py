@@ -136,7 +136,11 @@ def manifests(
                 _add(found, member, kind, shared)
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
-    _check_uids(found)
+    owners: dict[str, str] = {}
+    for name, (pod, place) in found.pods.items():
+        uid = pod.metadata.uid
+        if uid and owners.setdefault(uid, name) != name:
+            raise InputError(place, f"Pod {name} has the uid of Pod {owners[uid]}")
     read = (found.nodes, found.devices, found.pods, found.config_maps, found.slices)
     if not any((*read, found.resource_quotas, found.groups)):
         if members.unknown is not None:
@@ -232,7 +236,10 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
             name = _named(config.metadata, document.location)
             _put(found.config_maps, name, config, "ConfigMap", document.location)
         case "NodeLedger":
-            ledger = _ledger(document.read(_RecordManifest))
+            record = document.read(_RecordManifest)
+            status = b"" if record.status is None else msgspec.json.encode(record.status)
+            spec = msgspec.Raw(msgspec.json.encode(record.spec))
+            ledger = LedgerObject(record.metadata, spec, msgspec.Raw(status))
             _put(found.ledgers, ledger.metadata.name, ledger, "NodeLedger", document.location)
         case "ResourceClaim":
             claim = document.read(ClaimManifest).claim()
@@ -242,9 +249,12 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
             published = document.read(ResourceSlice)
             _put(found.slices, published.metadata.name, published, kind, document.location)
         case "ShareQuota":
-            found_quota = _quota(document.read(_RecordManifest))
-            namespace = _named(found_quota.metadata, document.location).partition("/")[0]
-            _put(found.quotas, namespace, found_quota, "ShareQuota of", document.location)
+            record = document.read(_RecordManifest)
+            spec = msgspec.Raw(msgspec.json.encode(record.spec))
+            stated = msgspec.Raw(msgspec.json.encode(record.status or {}))
+            quota = ShareQuotaObject(record.metadata, spec, stated)
+            namespace = _named(quota.metadata, document.location).partition("/")[0]
+            _put(found.quotas, namespace, quota, "ShareQuota of", document.location)
         case "ResourceQuota":
             found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
         case "PodDisruptionBudget":
@@ -307,18 +317,6 @@ class _SharedParts:
         return msgspec.structs.replace(device, spec=spec)
 
 
-def _ledger(found: _RecordManifest) -> LedgerObject:
-    status = b"" if found.status is None else msgspec.json.encode(found.status)
-    return LedgerObject(
-        found.metadata, msgspec.Raw(msgspec.json.encode(found.spec)), msgspec.Raw(status)
-    )
-
-
-def _quota(found: _RecordManifest) -> ShareQuotaObject:
-    spec, status = (msgspec.json.encode(each) for each in (found.spec, found.status or {}))
-    return ShareQuotaObject(found.metadata, msgspec.Raw(spec), msgspec.Raw(status))
-
-
 def _named(metadata: Metadata, place: InputLocation) -> str:
     if not metadata.name:
         raise InputError(place, "metadata.name is missing")
@@ -340,14 +338,6 @@ def _check_containers(pod: Pod, place: InputLocation) -> None:
             if container.name in names:
                 raise InputError(place, f"{where}: {container.name!r} is a duplicate")
             names.add(container.name)
-
-
-def _check_uids(found: Manifests) -> None:
-    owners: dict[str, str] = {}
-    for name, (pod, place) in found.pods.items():
-        uid = pod.metadata.uid
-        if uid and owners.setdefault(uid, name) != name:
-            raise InputError(place, f"Pod {name} has the uid of Pod {owners[uid]}")
 
 
 def _put(

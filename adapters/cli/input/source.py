@@ -67,7 +67,13 @@ def sources(names: Sequence[str], stdin: BinaryIO) -> Iterator[Source]:
         if name == STDIN:
             yield Source("stdin", _text("stdin", content(stdin, "stdin")), named=True)
         elif Path(name).is_dir():
-            for path in _inside(Path(name)):
+            files = sorted(
+                path for path in Path(name).rglob("*") if path.suffix in SUFFIXES and path.is_file()
+            )
+            if not files:
+                problem = f"no {', '.join(sorted(SUFFIXES))} file in this folder"
+                raise InputError(str(Path(name)), problem)
+            for path in files:
                 yield Source(_name(path), _text(_name(path), _bytes(path)), named=False)
         else:
             yield Source(_name(name), _text(_name(name), _bytes(Path(name))), named=True)
@@ -89,13 +95,6 @@ def content(file: BinaryIO, name: str) -> bytes:
 def mib(size: int) -> str:
     """Return a size in MiB, for errors."""
     return f"{size >> 20:,} MiB"
-
-
-def _inside(folder: Path) -> list[Path]:
-    found = sorted(path for path in folder.rglob("*") if path.suffix in SUFFIXES and path.is_file())
-    if not found:
-        raise InputError(str(folder), f"no {', '.join(sorted(SUFFIXES))} file in this folder")
-    return found
 
 
 def _name(path: Path | str) -> str:

@@ -101,7 +101,13 @@ def formatted(
         case RowFormat.YAML:
             return as_yaml(listed(kind, rows))
         case RowFormat.CSV:
-            return _csv(rows, headers=headers)
+            text = io.StringIO()
+            writer = csv.writer(text, lineterminator="\n")
+            if headers and rows:
+                writer.writerow(rows[0].fields)
+            for row in rows:
+                writer.writerow([_plain(value) for value in row.fields.values()])
+            return text.getvalue()
         case RowFormat.NAME:
             return "".join(f"{visible(row.name)}\n" for row in rows)
         case RowFormat.WIDE | None:
@@ -115,16 +121,6 @@ def listed(kind: str, rows: Sequence[Row]) -> dict[str, object]:
         "kind": kind,
         "items": [dict(row.fields) for row in rows],
     }
-
-
-def _csv(rows: Sequence[Row], *, headers: bool) -> str:
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    if headers and rows:
-        writer.writerow(rows[0].fields)
-    for row in rows:
-        writer.writerow([_plain(value) for value in row.fields.values()])
-    return text.getvalue()
 
 
 def _plain(value: object) -> object:

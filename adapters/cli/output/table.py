@@ -35,6 +35,9 @@ _MARKS = {
 }
 """A result's symbol with Unicode, without it, and its color."""
 
+_SHARES_STYLES = {**dict.fromkeys(NOT_PLACED, "red"), PodResult.SKIPPED: "grey50"}
+"""By result, the style of what is said of a pod's cards; plain for others."""
+
 _COLUMNS = (TextColumn(),) * 5
 
 WIDE = 120
@@ -134,7 +137,7 @@ class _PodRows(Iterable[Row]):
                 span(name),
                 span(dialect or "-", color(dialect) if dialect else "grey50"),
                 span(node or "-"),
-                lines(shares, _shares_style(result)),
+                lines(shares, _SHARES_STYLES.get(result, "")),
             )
 
 
@@ -150,12 +153,6 @@ def _shares(pod: PodLine) -> tuple[str, ...]:
         for share in shares
     ]
     return tuple(found or [pod.summary])
-
-
-def _shares_style(result: PodResult) -> str:
-    if result in NOT_PLACED:
-        return "red"
-    return "grey50" if result is PodResult.SKIPPED else ""
 
 
 def _share(share: ShareLine) -> str:

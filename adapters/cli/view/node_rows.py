@@ -1,7 +1,5 @@
 """``top nodes`` and ``top cards``: what is allocated, and what is left."""
 
-from collections.abc import Iterator
-
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.output.amounts import gib, percent, used, used_fields
 from adapters.cli.output.rows import Column, Row
@@ -94,14 +92,9 @@ def state_of(card: Card, use: CardUsage) -> str:
     return "shared" if use.shares else "idle"
 
 
-def _members(state: NodeState, model: str) -> Iterator[tuple[Card, CardUsage]]:
-    for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
-        if card.model == model:
-            yield card, use
-
-
 def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReports) -> Row:
-    members = list(_members(state, left.model))
+    every = zip(state.node.cards, state.ledger.usages, strict=True)
+    members = [(card, use) for card, use in every if card.model == left.model]
     in_use = total(agents.card(name, card.uuid) for card, _ in members)
     pods = len({share.uid for _, use in members for share in use.shares})
     granted = sum(use.memory for _, use in members)
@@ -129,20 +122,16 @@ def _node_row(name: str, state: NodeState, left: FreeShares, agents: AgentReport
     )  # fmt: skip
 
 
-def _compute(card: Card, use: CardUsage) -> str:
-    of = "" if card.compute == FULL else f"/{percent(card.compute)}"
-    return f"{percent(use.compute)}{of}"
-
-
 def _card_row(node: str, card: Card, use: CardUsage, in_use: Use) -> Row:
     state, dialects = state_of(card, use), sorted(card.dialects)
     pods = len(use.shares)
+    of_compute = "" if card.compute == FULL else f"/{percent(card.compute)}"
     return Row(
         f"card/{card.uuid}",
         (
             node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
-            _compute(card, use), f"{use.slots}/{card.slots}", state, *used(in_use), card.uuid,
-            ",".join(dialects),
+            f"{percent(use.compute)}{of_compute}", f"{use.slots}/{card.slots}", state,
+            *used(in_use), card.uuid, ",".join(dialects),
         ),
         {
             "node": node, "index": card.index, "model": card.model, "uuid": card.uuid, "pods": pods,

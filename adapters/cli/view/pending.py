@@ -38,7 +38,12 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     chosen = [pod for pod in pods if namespace in (None, pod_ref(pod).namespace)]
     answers = [judge.answer(pod) for pod in chosen]
     rows = [_row(answer) for answer in answers if answer.requests]
-    notes = [note for answer in answers for note in _notes(answer)]
+    notes: list[str] = []
+    for answer in answers:
+        name = full_name(answer.pod)
+        notes += (f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED))
+        if answer.uncounted:
+            notes.append(f"{name} {uncounted_text(answer.uncounted)}")
     notes += _evictions(facts, answers)
     hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]
     others = sum(requests_cards(pod, fleet.dialects) for pod in hidden)
@@ -47,15 +52,6 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     return Listing(
         "PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes), elsewhere=others
     )
-
-
-def _notes(answer: PodAnswer) -> list[str]:
-    """Return what is said of a pod beside its row: resources and names that nothing counts."""
-    name = full_name(answer.pod)
-    notes = [f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED)]
-    if answer.uncounted:
-        notes.append(f"{name} {uncounted_text(answer.uncounted)}")
-    return notes
 
 
 def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]:

@@ -70,10 +70,11 @@ def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
         stated = state.kube.status.allocatable or {}
         for resource in uncounted(stated, fleet.dialects) if only in (None, name) else ():
             nodes.setdefault(resource, []).append(name)
-    return tuple(
-        f"{_stating(names)} {resource}, which Dragoman does not count"
-        for resource, names in sorted(nodes.items())
-    )
+    sentences: list[str] = []
+    for resource, names in sorted(nodes.items()):
+        stating = f"{names[0]} states" if len(names) == 1 else f"{len(names)} nodes state"
+        sentences.append(f"{stating} {resource}, which Dragoman does not count")
+    return tuple(sentences)
 
 
 def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
@@ -86,10 +87,6 @@ def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
         if node in (None, name)
     ]
     return FurtherRows(PODS, "devicePlugins", _PODS, tuple(rows), _POD_KEYS)
-
-
-def _stating(names: Sequence[str]) -> str:
-    return f"{names[0]} states" if len(names) == 1 else f"{len(names)} nodes state"
 
 
 def _node_row(node: PluginNode, resource: PluginResource, in_use: int) -> Row:
