@@ -68,7 +68,8 @@ def _held(card: Card, shares: Sequence[CardShare]) -> HeldShare:
     slots = max(sum(share.slots for share in shares), 1)
     if card.mode is Mode.MIG or any(map(_takes_all, shares)):
         return HeldShare(card, card.memory, FULL, slots, whole=True)
-    memory, compute = (sum(amounts) for amounts in zip(*map(_amounts, shares), strict=True))
+    memory = sum(share.memory for share in shares)
+    compute = sum(share.compute for share in shares)
     return HeldShare(card, memory, compute, slots, whole=False)
 
 
@@ -79,7 +80,3 @@ def _takes_all(share: CardShare) -> bool:
         or share.terms.task_class is not TaskClass.NORMAL
         or share.terms.qos not in (None, BEST_EFFORT)
     )
-
-
-def _amounts(share: CardShare) -> tuple[int, int]:
-    return share.memory, share.compute

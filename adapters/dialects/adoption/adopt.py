@@ -65,7 +65,9 @@ def adopt(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | Non
         why, cards = str(error), _cards_of(error)
     if found is None and allocation_record.KEY not in annotations(pod):
         try:
-            found = _adopted(pod, node, dialect)
+            adopted = dialect.read_adopted(pod, node)
+            if adopted is not None:
+                found = adopted_allocation(pod, node, dialect.name, adopted)
         except DialectError as error:
             why, cards = str(error), _cards_of(error)
     if found is None and request is not None and request.plugin is not None and not why:
@@ -95,11 +97,6 @@ def unclear_cards(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> frozense
     except DialectError as error:
         return _cards_of(error) or frozenset()
     return frozenset()
-
-
-def _adopted(pod: Pod, node: Node, dialect: Dialect) -> Allocation | None:
-    adopted = dialect.read_adopted(pod, node)
-    return None if adopted is None else adopted_allocation(pod, node, dialect.name, adopted)
 
 
 def _possible(part: Grant | Slice) -> bool:
@@ -171,7 +168,12 @@ def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[st
         if dialect is None or not dialect.has_result(pod):
             return ()
         request = dialect.read_request(pod)
-        recorded = _recorded(pod, request, node, dialect)
+        text = annotations(pod).get(allocation_record.KEY)
+        recorded = (
+            dialect.read_result(pod, request, node)
+            if text is None
+            else allocation_record.decode(text)
+        )
     except DialectError:
         return ()
     present = {card.uuid for card in node.cards}
@@ -188,13 +190,6 @@ def disagreements(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> tuple[st
         for have, want in zip(_ordered(recorded), _ordered(expected), strict=True)
         if have.compute != want.compute
         or not _same_memory(have, want, containers[want.container], cards[want.card])
-    )
-
-
-def _recorded(pod: Pod, request: Request, node: Node, dialect: Dialect) -> tuple[Grant, ...]:
-    text = annotations(pod).get(allocation_record.KEY)
-    return (
-        dialect.read_result(pod, request, node) if text is None else allocation_record.decode(text)
     )
 
 

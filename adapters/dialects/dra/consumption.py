@@ -65,8 +65,9 @@ def with_shares(
     results: list[DeviceResult] = []
     for number, result in enumerate(claim.all_results):
         slices = pools.get((result.driver, result.pool), ())
-        device = None if result.admin_access else _device(result.device, slices)
-        if device is None:
+        devices = (device for each in slices for device in each.spec.devices or ())
+        device = next((each for each in devices if each.name == result.device), None)
+        if device is None or result.admin_access:
             results.append(result)
             continue
         if result.share_id is not None:
@@ -79,11 +80,6 @@ def with_shares(
             )
         results.append(result)
     return replace(claim, all_results=tuple(results))
-
-
-def _device(name: str, slices: Sequence[ResourceSlice]) -> SliceDevice | None:
-    devices = (device for each in slices for device in each.spec.devices or ())
-    return next((each for each in devices if each.name == name), None)
 
 
 def check_share(claim: RequestedClaim, result: DeviceResult, device: SliceDevice) -> None:

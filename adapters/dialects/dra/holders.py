@@ -120,12 +120,16 @@ def _by_slices(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
             grants += () if grant is None else (grant,)
     if blocked:
         return _unclear(claim, node, "; ".join(problems), blocked | {g.card for g in grants})
-    return _allocation(claim, node, tuple(grants)) if grants else None
-
-
-def _allocation(claim: Claim, node: Node, grants: tuple[Grant, ...]) -> Allocation:
+    if not grants:
+        return None
     return Allocation(
-        claim.uid, claim.name, DRA, node.name, grants, priority=PRIORITY, devices=claim.devices
+        claim.uid,
+        claim.name,
+        DRA,
+        node.name,
+        tuple(grants),
+        priority=PRIORITY,
+        devices=claim.devices,
     )
 
 

@@ -23,7 +23,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL, bytes_of_percent, percent
 from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
-from core.requests.request import ContainerRequest, Request
+from core.requests.request import Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +203,11 @@ def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -
         placement: the cards that it gets.
         node: the node of the placement.
     """
-    entries = _allocated_cards(request, placement.grants, node)
+    cards = {card.uuid: card for card in node.cards}
+    entries = [
+        _allocated_card(request, cards[uuid], here)
+        for uuid, here in _by_card(placement.grants).items()
+    ]
     written = {words.ALLOCATED: encode_allocated(entries, read_beside(annotations(pod)))}
     if len(request.containers) > 1:
         written[allocation_record.KEY] = allocation_record.encode(placement.grants)
@@ -254,7 +258,9 @@ def read_record(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     own = annotations(pod).get(allocation_record.KEY)
     if own is not None:
         grants = allocation_record.read(own, request, node)
-        if _peaks(request, grants) != {e.uuid: (e.memory, e.compute) for e in entries}:
+        shares = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
+        peaks = {uuid: (share.memory, share.compute) for uuid, share in shares.items()}
+        if peaks != {e.uuid: (e.memory, e.compute) for e in entries}:
             raise DialectError(
                 annotation_path(allocation_record.KEY), own, f"must agree with {words.ALLOCATED}"
             )
@@ -271,19 +277,9 @@ def read_record(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     )
 
 
-def _allocated_cards(request: Request, grants: Sequence[Grant], node: Node) -> list[AllocatedCard]:
-    cards = {card.uuid: card for card in node.cards}
-    by_container = {wanted.name: wanted for wanted in request.containers}
-    return [
-        _allocated_card(request, by_container, cards[uuid], here)
-        for uuid, here in _by_card(grants).items()
-    ]
-
-
-def _allocated_card(
-    request: Request, by_container: dict[str, ContainerRequest], card: Card, grants: Sequence[Grant]
-) -> AllocatedCard:
+def _allocated_card(request: Request, card: Card, grants: Sequence[Grant]) -> AllocatedCard:
     """Return the entry of a card; a share requested in percent keeps its percentage."""
+    by_container = {wanted.name: wanted for wanted in request.containers}
     share = shares_by_card(request, grants)
     ratio = percent(share.memory, card.memory)
     percents = [
@@ -301,8 +297,3 @@ def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:
     for grant in grants:
         cards.setdefault(grant.card, []).append(grant)
     return cards
-
-
-def _peaks(request: Request, grants: Sequence[Grant]) -> dict[str, tuple[int, int]]:
-    shares = {uuid: shares_by_card(request, here) for uuid, here in _by_card(grants).items()}
-    return {uuid: (share.memory, share.compute) for uuid, share in shares.items()}

@@ -36,7 +36,7 @@ from adapters.dialects.request_writer import (
     needs_exclusive_policy,
     words,
 )
-from adapters.wire.kube import Pod, Text, annotations, full_name
+from adapters.wire.kube import Pod, annotations, full_name
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest, Request, TopologyConstraint
@@ -119,8 +119,9 @@ def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None
         DialectError: an amount is invalid, or contradicts another.
     """
     count = _amount(member, config.count, MAX_CARDS, "it counts cards")
+    units = "MiB" if config.unit == 1 else f"units of {config.unit} MiB"
     memory = _amount(
-        member, config.memory, MAX_MIB // config.unit, f"it counts {_units(config)} of each card"
+        member, config.memory, MAX_MIB // config.unit, f"it counts {units} of each card"
     )
     percent = _amount(member, config.percent, FULL, "it is percent of each card's memory")
     cores = _amount(member, config.cores, FULL, "it is percent of each card's compute")
@@ -139,8 +140,10 @@ def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None
     if count is None and (stated == [config.priority] or not config.default_count):
         problem = f"needs {config.count} too, the number of cards"
         raise DialectError(f"{member.path}.resources", stated[0], problem)
+    default = config.default_memory
+    instead = f"{default} MiB" if default else "all memory of the card"
     notes = [
-        f"{member.path}: {name}: 0 is as if it were omitted: {_instead(config)}"
+        f"{member.path}: {name}: 0 is as if it were omitted: {instead}"
         for name, amount in ((config.memory, memory), (config.percent, percent))
         if amount == 0 and not memory and not percent
     ]
@@ -162,14 +165,6 @@ def _amount(member: PodContainer, resource: str, high: int, meaning: str) -> int
         raise DialectError(error.field, error.value, f"{error.problem}; {meaning}") from None
 
 
-def _units(config: HamiConfig) -> str:
-    return "MiB" if config.unit == 1 else f"units of {config.unit} MiB"
-
-
-def _instead(config: HamiConfig) -> str:
-    return f"{config.default_memory} MiB" if config.default_memory else "all memory of the card"
-
-
 def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
     """Read what a pod that ``matches`` requests.
 
@@ -182,6 +177,9 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
     amounts = [one for one in found if one is not None]
     if not amounts:
         raise DialectError("spec.containers[*].resources", "", f"requests no {config.count}")
+    # All modes where the pod names none: nvidia/device.go:486-497, checkType.
+    stated_modes = several_words(texts, keys.MODE, *_MODES)
+    notes = (_NO_DAEMON,) if keys.MPS in stated_modes else ()
     bound = boolean(texts, NUMA_BIND) or False
     linked = policies.linked or defaults.topology_aware or False
     return Request(
@@ -191,7 +189,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
         containers=tuple(
             one.request(config, alone=policies.mutex, linked=linked or bound) for one in amounts
         ),
-        modes=_modes(texts),
+        modes=frozenset(_MODES[mode] for mode in stated_modes) or frozenset(_MODES.values()),
         vendor=keys.VENDOR,
         allow_uuids=names(texts, keys.USE_UUID) or None,
         deny_uuids=names(texts, keys.AVOID_UUID),
@@ -205,21 +203,8 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
         ),
         priority=pod.spec.priority or 0,
         several_slices=True,
-        notes=(*(note for one in amounts for note in one.notes), *_notes(texts)),
+        notes=(*(note for one in amounts for note in one.notes), *notes),
     )
-
-
-def _modes(texts: Text) -> frozenset[Mode]:
-    """Return the modes of cards that a pod allows: those that it names, or else each.
-
-    Source: nvidia/device.go:486-497, checkType.
-    """
-    words = several_words(texts, keys.MODE, *_MODES)
-    return frozenset(_MODES[word] for word in words) or frozenset(_MODES.values())
-
-
-def _notes(texts: Text) -> tuple[str, ...]:
-    return (_NO_DAEMON,) if keys.MPS in several_words(texts, keys.MODE, *_MODES) else ()
 
 
 def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:

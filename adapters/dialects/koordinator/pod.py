@@ -205,12 +205,14 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
     vendor = _only({path: vendor for path, vendor in vendors if vendor is not None})
     hints = read_hints(pod, requests)
     whole = all(amounts.vendor for _, amounts in found if amounts is not None)
+    # Whole NVIDIA cards alone: by the name that HAMi has too.
+    by_hamis_name = {each.vendor for _, each in found if each is not None} == {keys.NVIDIA}
     divided = any(request.memory_percent != FULL for request in requests)
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        alternatives=frozenset({HAMI}) if _means_hami_too(found) else frozenset(),
+        alternatives=frozenset({HAMI}) if by_hamis_name else frozenset(),
         containers=tuple(
             replace(request, exclusive=request.exclusive or hints.exclusive) for request in requests
         ),
@@ -235,11 +237,6 @@ def _beside(pod: Pod) -> Iterator[str]:
                     f"{member.path}.resources[{name}]: only koord-scheduler with its plugin"
                     " DeviceShare allocates it; Dragoman allocates the cards"
                 )
-
-
-def _means_hami_too(found: Sequence[tuple[PodContainer, ContainerAmounts | None]]) -> bool:
-    """Return whether a pod requests only whole NVIDIA cards, by the name that HAMi has too."""
-    return {amounts.vendor for _, amounts in found if amounts is not None} == {keys.NVIDIA}
 
 
 def _vendor(member: PodContainer, amounts: ContainerAmounts | None) -> str | None:

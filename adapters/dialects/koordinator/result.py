@@ -115,13 +115,17 @@ def write_mirror(pod: Pod, shares: Sequence[HeldShare]) -> dict[str, str]:
         pod: bound, or about to be.
         shares: of cards of one node, each once.
     """
-    cards = [_card(share) for share in shares if keys.NAME in share.card.dialects]
+    cards = [
+        AllocatedCard(
+            share.card.index,
+            share.card.uuid,
+            share.memory,
+            ratio=min(-(-share.memory * FULL // max(share.card.memory, 1)), FULL),
+            compute=min(share.compute, FULL),
+        )
+        for share in shares
+        if keys.NAME in share.card.dialects
+    ]
     if not cards:
         return {}
     return {keys.ALLOCATED: encode_allocated(cards, read_beside(annotations(pod)))}
-
-
-def _card(share: HeldShare) -> AllocatedCard:
-    ratio = min(-(-share.memory * FULL // max(share.card.memory, 1)), FULL)
-    compute = min(share.compute, FULL)
-    return AllocatedCard(share.card.index, share.card.uuid, share.memory, ratio, compute)

@@ -28,7 +28,6 @@ from adapters.dialects.formats.hami_record import (
     METAX_ALLOCATED,
     QOS_POLICIES,
     ContainerShares,
-    HamiShare,
     bind_annotations,
     bind_labels,
     check_node,
@@ -41,11 +40,11 @@ from adapters.dialects.metax import keys
 from adapters.dialects.metax.keys import MetaxConfig
 from adapters.dialects.metax.pod import TASK_CLASSES
 from adapters.wire.kube import Pod, Text, annotations
-from core.hardware.card import Card, Mode
+from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
-from core.requests.request import ContainerRequest, Phase, Request
+from core.requests.request import Phase, Request
 from core.requests.sharing import SharingTerms, TaskClass
 
 
@@ -108,7 +107,8 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     texts = annotations(pod)
     record = _record(request)
     check_node(texts, node)
-    if record is _CARDS and any(_counted_as_shares(card) for card in node.cards):
+    own = (card for card in node.cards if keys.NAME in card.dialects)
+    if record is _CARDS and any(card.mode is not Mode.WHOLE for card in own):
         problem = "does not say which of the node's cards the pod has"
         raise DialectError(annotation_path(record.allocated), texts.get(record.allocated), problem)
     containers = _decode(texts, record)
@@ -126,14 +126,10 @@ def read_result(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
                 annotation_path(record.allocated), texts.get(record.allocated), problem
             )
     return tuple(
-        _grant(wanted, share)
+        Grant(wanted.name, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase)
         for wanted in request.containers
         for share in by_container[wanted.name]
     )
-
-
-def _counted_as_shares(card: Card) -> bool:
-    return keys.NAME in card.dialects and card.mode is not Mode.WHOLE
 
 
 def _decode(texts: Text, record: _RecordFormat) -> ContainerShares:
@@ -149,12 +145,6 @@ def _decode(texts: Text, record: _RecordFormat) -> ContainerShares:
     if listed is None:
         raise DialectError(field, text, "must list the cards of the pod")
     return listed
-
-
-def _grant(wanted: ContainerRequest, share: HamiShare) -> Grant:
-    return Grant(
-        wanted.name, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
-    )
 
 
 def read_adopted(pod: Pod, node: Node, config: MetaxConfig) -> AdoptedAllocation | None:

@@ -78,9 +78,10 @@ class VolcanoPodReader:
             by_configured_size=True,
             notes=(
                 *(
-                    self._implied(member)
+                    f"container {member.container.name} names {self.config.memory} without "
+                    f"{self.config.count}: it gets one card"
                     for member, request in requests
-                    if request and self._implies(member)
+                    if request and stated_amount(member, self.config.count) is None
                 ),
                 *_ineffective(pod),
                 *(self._smaller(request for _, request in requests) if modes == _MIG else ()),
@@ -168,15 +169,6 @@ class VolcanoPodReader:
             else:
                 problem = f"must be one of {', '.join(sorted(self.config.resources))}"
             raise DialectError(f"{member.path}.resources[{resource}]", named[resource], problem)
-
-    def _implies(self, member: PodContainer) -> bool:
-        return stated_amount(member, self.config.count) is None
-
-    def _implied(self, member: PodContainer) -> str:
-        return (
-            f"container {member.container.name} names {self.config.memory} without "
-            f"{self.config.count}: it gets one card"
-        )
 
     def _smaller(self, requests: Iterable[ContainerRequest | None]) -> Iterator[str]:
         """Yield notes where a slice has less memory than a container requests.

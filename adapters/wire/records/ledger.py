@@ -218,13 +218,17 @@ def _record(ledger: NodeLedger) -> LedgerRecord:
         allocations=tuple(allocation_record(allocation) for allocation in committed),
         fences=dict(sorted(ledger.fences.items())),
         meter=_meter_record(ledger.meter) if ledger.meter.until else None,
-        holds=tuple(map(_hold_record, ledger.holds)),
+        holds=tuple(
+            KeptPlaceRecord(
+                hold.plan,
+                allocation_record(hold.allocation),
+                hold.recipient,
+                hold.by_name,
+                hold.taken_by,
+            )
+            for hold in ledger.holds
+        ),
     )
-
-
-def _hold_record(hold: Hold) -> KeptPlaceRecord:
-    kept = allocation_record(hold.allocation)
-    return KeptPlaceRecord(hold.plan, kept, hold.recipient, hold.by_name, hold.taken_by)
 
 
 def _meter_record(meter: Meter) -> MeterRecord:
