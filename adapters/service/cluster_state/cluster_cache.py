@@ -5,12 +5,14 @@ resource it keeps only name, namespace, uid, node, claims and status.
 """
 
 from collections.abc import Callable, Collection
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
 from adapters.accounting.claim_cache import ClaimCache
+from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.movable import controller
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import names_extended_resource
@@ -36,39 +38,11 @@ ObjectT = TypeVar("ObjectT")
 Key = tuple[str, str]
 """Namespace and name."""
 
+ObjectKey = Identity | Metadata
+"""Names an object; one made again under its name has another uid."""
+
 NodeChanged = Callable[[str], None]
 """Called with the name of a node whose ledger may need a repair."""
-
-
-class ObjectKey(Protocol):
-    """Identity of an object; an object made again under its name has another uid."""
-
-    @property
-    def uid(self) -> str:
-        """The object's uid."""
-        ...
-
-    @property
-    def namespace(self) -> str:
-        """The object's namespace; empty where its kind has none."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The object's name."""
-        ...
-
-
-class PodFollower(Protocol):
-    """Gets each pod as it was reported, one that cannot be decoded as ``UnreadPod``."""
-
-    def put(self, pod: Pod) -> None:
-        """Add or replace a pod."""
-        ...
-
-    def drop(self, uid: str) -> None:
-        """Remove a deleted pod."""
-        ...
 
 
 class ClusterCache:
@@ -96,7 +70,7 @@ class ClusterCache:
         self._pods_of_node: dict[str, set[Key]] = {}
         self._unbound: dict[Key, None] = {}
         self._unread: set[Key] = set()
-        self._followers: list[PodFollower] = []
+        self._followers: list[GangCache] = []
 
     def subscribe(self, subscriber: NodeChanged) -> None:
         """Call a function for each node that changes from now on."""
@@ -106,7 +80,7 @@ class ClusterCache:
         """Call a function for the node of each pod that ends or is deleted from now on."""
         self._end_subscribers.append(subscriber)
 
-    def follow_pods(self, pods: PodFollower) -> None:
+    def follow_pods(self, pods: GangCache) -> None:
         """Hand each pod that is reported from now on to these pods, as it was reported."""
         self._followers.append(pods)
 
@@ -293,7 +267,12 @@ def _trimmed(pod: Pod) -> Pod:
     about a waiting pod reads stays of a pod that waits.
     """
     if names_extended_resource(pod):
-        return _with_marks_only(pod if _waits(pod) else _placed(pod))
+        if pod.spec.node_name or pod.status.phase not in (None, "Pending"):
+            # It has its node: what decided about that is not needed any more.
+            spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)
+            status = _without_conditions(pod.status)
+            pod = msgspec.structs.replace(pod, spec=spec, status=status)
+        return _with_marks_only(pod)
     meta, records = pod.metadata, dict[str, str]()
     if _names_claims(pod):
         has = annotations(pod)
@@ -303,16 +282,6 @@ def _trimmed(pod: Pod) -> Pod:
     )
     spec = PodSpec(node_name=pod.spec.node_name, resource_claims=pod.spec.resource_claims)
     return Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
-
-
-def _waits(pod: Pod) -> bool:
-    return not pod.spec.node_name and pod.status.phase in (None, "Pending")
-
-
-def _placed(pod: Pod) -> Pod:
-    """Return a pod without what decided about its node."""
-    spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)
-    return msgspec.structs.replace(pod, spec=spec, status=_without_conditions(pod.status))
 
 
 def _without_conditions(status: PodStatus) -> PodStatus:

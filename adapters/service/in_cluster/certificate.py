@@ -14,7 +14,7 @@ from adapters.cluster.watch.selection import Selection
 from adapters.service.certificates.rotation import RotationPolicy
 from adapters.service.certificates.secret import CertificateRotator, ServedCertificate
 from adapters.service.certificates.tls_context import CertificateText
-from adapters.service.in_cluster.readiness import Sync
+from adapters.service.in_cluster.watches import Sync
 from adapters.service.observe.decision_log import Logger
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.sections import Managed

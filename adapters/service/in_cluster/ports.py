@@ -1,16 +1,27 @@
-"""The ports in a cluster: from the cluster cache if it has the answer, else the API server."""
+"""The ports in a cluster: from the cluster cache if it has the answer, else the API server.
+
+The credentials of the API server are here too, and the check that it serves what is needed.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
+from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.credentials import KubeCredentials, own_credentials
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
+from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.nodes import LockedError, NodeLockClient
 from adapters.cluster.objects.pods import BindingClient, PodClient
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.observe.decision_log import Logger
+from adapters.service.settings.settings import SettingsError
 from adapters.wire.kube import KubeNode, Pod, full_name, pod_ref
 from core.requests.pod_ref import PodRef
+
+RETRIED_AT = "dragoman.dev/retry"
+"""Annotation of a rejected pod that may fit now; its value must be new each time."""
 
 
 class ClusterBinder:
@@ -153,12 +164,8 @@ class ClusterView:
         ]
 
 
-RETRIED_AT = "dragoman.dev/retry"
-"""Annotation of a rejected pod that may fit now; its value must be new each time."""
-
-
 class PodWaker:
-    """Writes the annotation."""
+    """Writes the annotation ``RETRIED_AT``, so that schedulers look at a rejected pod again."""
 
     def __init__(self, pods: PodClient, log: Logger) -> None:
         self._pods = pods
@@ -176,3 +183,45 @@ class PodWaker:
         """Log an error; return whether to try again, which is false for a pod that is gone."""
         self._log.info("retry.failed", pod=full_name(pod), text=str(error))
         return not isinstance(error, ClusterError) or error.status not in (NOT_FOUND, CONFLICT)
+
+
+def credentials(kubeconfig: Path | None) -> KubeCredentials:
+    """Return credentials of the settings' file, else of our pod, else of those that kubectl reads.
+
+    Raises:
+        SettingsError: there are none, or they cannot be used.
+    """
+    try:
+        return own_credentials(kubeconfig)
+    except ClusterError as error:
+        problem = error.message.replace("--kubeconfig", "the setting kubeconfig")
+        raise SettingsError(f"store: 'kubernetes': {problem.partition('; pass one')[0]}") from error
+
+
+async def check_served(client: KubeClient, log: Logger, *, claims: bool) -> None:
+    """Check that the API server serves NodeLedgers; if it does not answer, log that.
+
+    Args:
+        client: of the API server.
+        log: of this process.
+        claims: whether ResourceClaims count. Where the API server does not serve them, that is
+            logged too: there are none to see.
+
+    Raises:
+        SettingsError: the custom resource definition is not installed.
+    """
+    try:
+        await client.get(NODE_LEDGERS.collection(), {"limit": "1"})
+        if claims and await client.find(DEVICE_CLASSES.collection(), {"limit": "1"}) is None:
+            log.warning(
+                "dra.unavailable",
+                text="dra.claims: the API server does not serve resource.k8s.io/v1, so that no"
+                " ResourceClaim is seen: use Kubernetes 1.34 or later, with this API on",
+            )
+    except ClusterError as error:
+        if error.status == NOT_FOUND:
+            raise SettingsError(
+                "store: 'kubernetes': the cluster does not know NodeLedgers;"
+                " install configs/crd/nodeledgers.yaml"
+            ) from error
+        log.warning("cluster.unreachable", text=str(error))

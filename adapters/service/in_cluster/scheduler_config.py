@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document, Documents
 from adapters.wire.decode import yaml_decoding
 from adapters.wire.decode.decoder import UnreadableError
-from adapters.wire.kube import ConfigMap
+from adapters.wire.kube import ConfigMap, Unreadable
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 """All config maps have their usual names."""
@@ -24,20 +24,6 @@ def config_map_names(renamed: Mapping[str, str] = NO_NAMES) -> frozenset[str]:
         renamed: by its usual name, the one that a config map has in this cluster.
     """
     return frozenset(renamed.get(name, name) for name, _ in registry.documents())
-
-
-class NamespacedObject(Protocol):
-    """Identity of a config map."""
-
-    @property
-    def namespace(self) -> str:
-        """The config map's namespace."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The config map's name."""
-        ...
 
 
 class SchedulerConfig:
@@ -78,12 +64,15 @@ class SchedulerConfig:
         """Add or replace a config map."""
         key = (config_map.metadata.namespace, config_map.metadata.name)
         if key[0] not in self._namespaces:
-            self._ignore(key)
+            if key not in self._foreign:  # reported once, however often it is written
+                self._foreign.add(key)
+                problem = "ignored, because schedulerNamespaces does not name its namespace"
+                self._reject(f"ConfigMap {'/'.join(key)}: {problem}")
             return
         self._maps[key] = dict(config_map.data or {})
         self._apply_if_changed()
 
-    def drop(self, what: NamespacedObject) -> None:
+    def drop(self, what: Identity) -> None:
         """Remove a deleted config map."""
         self._foreign.discard((what.namespace, what.name))
         self._maps.pop((what.namespace, what.name), None)
@@ -93,13 +82,6 @@ class SchedulerConfig:
         """Note that all config maps of this name were listed."""
         self._unlisted.discard(name)
         self._apply_if_changed()
-
-    def _ignore(self, key: Key) -> None:
-        """Report a config map that is not used, once however often it is written."""
-        if key not in self._foreign:
-            self._foreign.add(key)
-            problem = "ignored, because schedulerNamespaces does not name its namespace"
-            self._reject(f"ConfigMap {'/'.join(key)}: {problem}")
 
     def _apply_if_changed(self) -> None:
         if self._unlisted or self._applied == self._maps:
@@ -115,7 +97,9 @@ class SchedulerConfig:
         documents: dict[Document, object] = {}
         places: dict[Document, str] = {}
         read = registry.documents()
-        for namespace, name in sorted(self._maps, key=self._order):
+        for namespace, name in sorted(
+            self._maps, key=lambda key: (self._namespaces.index(key[0]), key[1])
+        ):
             data = self._maps[namespace, name]
             place = f"ConfigMap {namespace}/{name}"
             usual = self._usual.get(name, name)
@@ -134,9 +118,6 @@ class SchedulerConfig:
         self._parsed = documents
         return documents
 
-    def _order(self, key: Key) -> tuple[int, str]:
-        return self._namespaces.index(key[0]), key[1]
-
 
 class SchedulerConfigHandler:
     """Hands the config maps of one name from a reflector to the settings."""
@@ -149,11 +130,11 @@ class SchedulerConfigHandler:
         """Add or replace a config map."""
         self._settings.put(thing)
 
-    def on_delete(self, what: NamespacedObject) -> None:
+    def on_delete(self, what: Identity) -> None:
         """Remove a deleted config map."""
         self._settings.drop(what)
 
-    def on_unreadable(self, what: NamespacedObject, problem: str) -> None:
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
         """Keep the earlier state of a config map that cannot be decoded."""
 
     def on_synced(self) -> None:

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from time import monotonic
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.cluster.api.client import KubeClient
@@ -22,12 +22,10 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
-from adapters.service.cluster_state.agent_status import AgentStatusFeed
+from adapters.service.cluster_state.agents import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.decide.ports import NodeLocks
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
-from adapters.service.in_cluster.access import check_served, credentials
 from adapters.service.in_cluster.agent_metrics import AgentQuestions
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
@@ -36,11 +34,12 @@ from adapters.service.in_cluster.ports import (
     ClusterPods,
     ClusterView,
     PodWaker,
+    check_served,
+    credentials,
 )
-from adapters.service.in_cluster.readiness import CLAIMS, WATCHED, Sync
-from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
+from adapters.service.in_cluster.quota_handlers import ResourceQuotaHandler
 from adapters.service.in_cluster.scheduler_config import SchedulerConfig
-from adapters.service.in_cluster.watches import ClusterLedgerWatch, Watches
+from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.gangs import GangWatch
@@ -66,32 +65,6 @@ from adapters.wire.records.move_plan import API_VERSION, KIND, MovePlanObject
 LEASE = "dragoman-reconciler"
 
 Task = Coroutine[Any, Any, Any]
-
-Subscribe = Callable[[Callable[[str], None]], None]
-"""Lets a function be called with the name of each node that an event concerns."""
-
-
-class Runs(Protocol):
-    """Something that runs until it is cancelled."""
-
-    def run(self) -> Task:
-        """Run."""
-        ...
-
-
-class LooksAtNodes(Runs, Protocol):
-    """Something that runs and looks at nodes that may have changed."""
-
-    def look_at(self, node: str, /) -> None:
-        """Note that a node may have changed."""
-        ...
-
-
-class Controller(NamedTuple):
-    """What the elected leader runs if the settings ask for it."""
-
-    build: Callable[[], Runs]
-    enabled: bool = True
 
 
 class InCluster:
@@ -128,11 +101,21 @@ class InCluster:
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
+        locks = ClusterNodeLocks(
+            NodeLockClient(self._nodes, self._pods),
+            self._cache,
+            self._warning("node_lock.release_failed"),
+        )
+        # A published dialect has no device plugin on the nodes that could release the lock.
+        published = filter(None, map(registry.named, self._settings.publish))
+        is_locked = self._settings.node_lock != "never" and not any(
+            info.uses_node_lock for info in published
+        )
         return Cluster(
             binder=ClusterBinder(BindingClient(self._client)),
             pods=ClusterPods(self._pods, self._cache),
             events=ClusterEvents(self._events),
-            locks=self._node_locks(),
+            locks=locks if is_locked else None,
             budgets=BudgetClient(self._client),
             quotas=self._quotas,
             unbound=self._cache.unbound,
@@ -158,8 +141,7 @@ class InCluster:
         runtime.ledger_written.subscribe(unbound.changed)
         waker = PodWaker(self._pods, self._log)
         requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
-        controllers = self._controllers(runtime, reconciler, reporter)
-        leading = [each.build().run for each in controllers if each.enabled]
+        leading = self._controllers(runtime, reconciler, reporter)
 
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
@@ -170,7 +152,7 @@ class InCluster:
         config = SchedulerConfig(
             self._settings.scheduler_namespaces,
             partial(self._apply_scheduler_config, runtime, host_quotas),
-            self._scheduler_config_problem,
+            lambda problem: self._log.warning("scheduler_config.invalid", text=problem),
             renamed,
         )
         election = self._election()
@@ -234,31 +216,50 @@ class InCluster:
         await self.store.close()
         await self._client.close()
 
-    def _node_locks(self) -> NodeLocks | None:
-        # A published dialect has no device plugin on the nodes that could release the lock.
-        published = filter(None, map(registry.named, self._settings.publish))
-        if self._settings.node_lock == "never" or any(info.uses_node_lock for info in published):
-            return None
-        locks = NodeLockClient(self._nodes, self._pods)
-        return ClusterNodeLocks(locks, self._cache, self._warning("node_lock.release_failed"))
-
     def _controllers(
         self, runtime: ServiceRuntime, reconciler: Reconciler, reporter: RepairReporter
-    ) -> tuple[Controller, ...]:
-        """Return what the leader runs, and by which events each looks at a node."""
+    ) -> Sequence[Callable[[], Task]]:
+        """Return what the leader runs, each with the events by which it looks at a node."""
         service, changed = runtime.service, self._cache.subscribe
         written, deleted = runtime.ledger_written.subscribe, runtime.ledger_deleted.subscribe
-        return (
-            Controller(lambda: _looking(reconciler, changed, deleted)),
-            Controller(lambda: _looking(self._publisher(service), changed)),
-            Controller(lambda: QuotaReconciler(service, self._quotas)),
-            Controller(lambda: self._gang_watch(runtime, reporter)),
-            Controller(lambda: self._move_coordinator(service)),
-            Controller(
-                lambda: _looking(self._shadows(service), changed, written, deleted),
-                self._settings.dra.shadows,
-            ),
+        changed(reconciler.look_at)
+        deleted(reconciler.look_at)
+        publisher = NodeResourcePublisher(
+            self._cache,
+            self._nodes,
+            lambda: service.pod_requests.dialects,
+            self._settings.publish,
+            monotonic,
+            self._warning("node_resources.write_failed"),
         )
+        changed(publisher.look_at)
+
+        def requests_share(pod: Pod) -> bool:
+            return any(dialect.matches(pod) for dialect in service.pod_requests.dialects)
+
+        gangs = GangWatch(self._gangs, requests_share, reporter)
+        runtime.metrics.gauge(
+            "dragoman_gangs_bound_in_part",
+            "Gangs of which fewer pods are bound than are bound together; 0 where it does not"
+            " lead.",
+            lambda: gangs.count,
+        )
+        quotas, moves = QuotaReconciler(service, self._quotas), self._move_coordinator(service)
+        running = [reconciler.run, publisher.run, quotas.run, gangs.run, moves.run]
+        if self._settings.dra.shadows:
+            namespace = self._settings.namespace
+            shadows = ShadowPublisher(
+                service.ledgers,
+                self._cache.claims,
+                ShadowClaimClient(self._client, namespace),
+                namespace,
+                monotonic,
+                self._warning("shadow_claims.write_failed"),
+            )
+            for subscribe in (changed, written, deleted):
+                subscribe(shadows.look_at)
+            running.append(shadows.run)
+        return running
 
     def _reconciler(self, runtime: ServiceRuntime, reporter: RepairReporter) -> Reconciler:
         made = Reconciler(
@@ -272,32 +273,6 @@ class InCluster:
             live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
         )
         self._cache.subscribe_to_ends(made.look_at_once)
-        return made
-
-    def _shadows(self, service: Service) -> ShadowPublisher:
-        namespace = self._settings.namespace
-        return ShadowPublisher(
-            service.ledgers,
-            self._cache.claims,
-            ShadowClaimClient(self._client, namespace),
-            namespace,
-            monotonic,
-            self._warning("shadow_claims.write_failed"),
-        )
-
-    def _gang_watch(self, runtime: ServiceRuntime, reporter: RepairReporter) -> GangWatch:
-        requests = runtime.service.pod_requests
-
-        def requests_share(pod: Pod) -> bool:
-            return any(dialect.matches(pod) for dialect in requests.dialects)
-
-        made = GangWatch(self._gangs, requests_share, reporter)
-        runtime.metrics.gauge(
-            "dragoman_gangs_bound_in_part",
-            "Gangs of which fewer pods are bound than are bound together; 0 where it does not"
-            " lead.",
-            lambda: made.count,
-        )
         return made
 
     def _move_coordinator(self, service: Service) -> MoveCoordinator:
@@ -323,16 +298,6 @@ class InCluster:
             lambda: made.waiting,
         )
         return made
-
-    def _publisher(self, service: Service) -> NodeResourcePublisher:
-        return NodeResourcePublisher(
-            self._cache,
-            self._nodes,
-            lambda: service.pod_requests.dialects,
-            self._settings.publish,
-            monotonic,
-            self._warning("node_resources.write_failed"),
-        )
 
     def _election(self) -> Election:
         last = ""
@@ -397,19 +362,9 @@ class InCluster:
         self._log.info("scheduler_config.applied", files=files)
         self._cache.notify_all()
 
-    def _scheduler_config_problem(self, problem: str) -> None:
-        self._log.warning("scheduler_config.invalid", text=problem)
-
     def _warning(self, event: str) -> Callable[[str, str], None]:
         """Return a function that logs an event of a node, with a sentence about it."""
         return lambda node, text: self._log.warning(event, node=node, text=text)
-
-
-def _looking(controller: LooksAtNodes, *subscribe: Subscribe) -> LooksAtNodes:
-    """Let a controller look at the nodes of some events; the controller."""
-    for each in subscribe:
-        each(controller.look_at)
-    return controller
 
 
 async def _until_adopted(service: Service, cache: ClusterCache) -> None:

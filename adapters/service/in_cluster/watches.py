@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from enum import StrEnum
 from functools import partial
 from typing import Any
 
@@ -28,8 +29,7 @@ from adapters.cluster.watch.object_tracker import EventHandler, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection
 from adapters.dialects.allocation_record import MARK
-from adapters.service.cluster_state.agent_pods import AgentPods
-from adapters.service.cluster_state.agent_status import AgentStatusFeed
+from adapters.service.cluster_state.agents import AgentPods, AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
@@ -38,9 +38,7 @@ from adapters.service.cluster_state.cluster_cache import (
     Update,
 )
 from adapters.service.decide.service import Service
-from adapters.service.in_cluster.quota_handler import QuotaHandler
-from adapters.service.in_cluster.readiness import Sync
-from adapters.service.in_cluster.resource_quota_handler import ResourceQuotaHandler
+from adapters.service.in_cluster.quota_handlers import QuotaHandler, ResourceQuotaHandler
 from adapters.service.in_cluster.scheduler_config import (
     SchedulerConfig,
     SchedulerConfigHandler,
@@ -56,6 +54,42 @@ from adapters.wire.pod_group import PodGroupObject
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangApi, GangRef
+
+
+class Sync(StrEnum):
+    """One thing to wait for; ``/readyz`` shows the value."""
+
+    PODS = "pods"
+    NODES = "nodes"
+    DEVICES = "devices"
+    CLAIMS = "resourceclaims"
+    SLICES = "resourceslices"
+    CLASSES = "deviceclasses"
+    QUOTAS = "quotas"
+    RESOURCE_QUOTAS = "resourcequotas"
+    POD_GROUPS = "podgroups"
+    KOORDINATOR_POD_GROUPS = "podgroups of koord-scheduler"
+    PLUGINS_POD_GROUPS = "podgroups of scheduler-plugins"
+    SCHEDULER_CONFIG = "the schedulers' settings"
+    ADOPTION = "adoption of bound pods"
+    CERTIFICATE = "the certificate"
+
+
+GANGS = frozenset((Sync.POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS, Sync.PLUGINS_POD_GROUPS))
+"""A pod whose gang is not known yet would be bound alone."""
+
+WATCHED = GANGS | {
+    Sync.PODS,
+    Sync.NODES,
+    Sync.DEVICES,
+    Sync.QUOTAS,
+    Sync.RESOURCE_QUOTAS,
+    Sync.SCHEDULER_CONFIG,
+}
+"""Complete after the first list of each watch; the reconciler starts then."""
+
+CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES))
+"""What completes after the first list of each watch that ResourceClaims need, if they count."""
 
 GANG_APIS = {
     GangApi.KUBERNETES: (POD_GROUPS, Sync.POD_GROUPS),

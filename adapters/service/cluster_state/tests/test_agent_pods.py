@@ -4,8 +4,9 @@ import msgspec
 import pytest
 
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.service.cluster_state.agent_pods import AgentPods
+from adapters.service.cluster_state.agents import AgentPods
 from adapters.wire.agent_report import AgentPod
+from adapters.wire.kube import Unreadable
 
 GONE = "2026-01-01T00:00:00Z"
 
@@ -55,7 +56,7 @@ def test_a_new_address_replaces_the_old_one_and_an_unreadable_pod_has_none() -> 
     agents = put(agent_pod("a"), agent_pod("a", "10.0.0.9"))
     assert agents.address("n1") == "10.0.0.9"
 
-    agents.on_unreadable(Identity("system", "a", "uid"), "no object")
+    agents.on_unreadable(Unreadable("system", "a", "uid"), "no object")
     agents.on_synced()
     assert agents.address("n1") is None
 

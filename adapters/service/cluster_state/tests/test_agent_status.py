@@ -1,7 +1,7 @@
 import msgspec
 
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.service.cluster_state.agent_status import AgentStatusFeed
+from adapters.service.cluster_state.agents import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.records.hardware import NodeHardware, encode

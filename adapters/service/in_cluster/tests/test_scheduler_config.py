@@ -1,7 +1,6 @@
-from typing import NamedTuple
-
 import pytest
 
+from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Documents
 from adapters.dialects.volcano.keys import DEVICE_CONFIG, SCHEDULER_CONFIG
 from adapters.service.in_cluster.scheduler_config import (
@@ -10,14 +9,9 @@ from adapters.service.in_cluster.scheduler_config import (
     config_map_names,
 )
 from adapters.tests.hostile_texts import TEXTS
-from adapters.wire.kube import ConfigMap, Metadata
+from adapters.wire.kube import ConfigMap, Metadata, Unreadable
 
 NAME, KEY = DEVICE_CONFIG
-
-
-class Key(NamedTuple):
-    namespace: str
-    name: str
 
 
 class Service:
@@ -73,7 +67,7 @@ def test_every_change_is_applied_once(service: Service) -> None:
         sink.on_update(config_map("a: 1"))
         sink.on_synced()
     sink.on_update(config_map("a: 2"))
-    sink.on_delete(Key("kube-system", NAME))
+    sink.on_delete(Identity("kube-system", NAME, "uid"))
 
     assert [documents.get((NAME, KEY)) for documents in service.applied] == [
         None,
@@ -142,7 +136,7 @@ def test_a_tenants_config_map_of_that_name_neither_replaces_nor_disturbs_the_set
 
     service.settings.put(config_map(text + " ", "a-tenant"))
     service.settings.put(config_map(text, "a-tenant", "unknown"))
-    service.settings.drop(Key("a-tenant", NAME))
+    service.settings.drop(Identity("a-tenant", NAME, "uid"))
 
     assert service.applied == [{(NAME, KEY): {"from": "system"}}]
     assert service.problems == [
@@ -162,7 +156,9 @@ def test_an_unreadable_config_map_changes_nothing(service: Service) -> None:
     service.sync()
     service.settings.put(config_map("a: 1"))
 
-    SchedulerConfigHandler(NAME, service.settings).on_unreadable(Key("kube-system", NAME), "odd")
+    SchedulerConfigHandler(NAME, service.settings).on_unreadable(
+        Unreadable("kube-system", NAME, "uid"), "odd"
+    )
 
     assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
 

@@ -14,8 +14,8 @@ from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, Step, ok, refusal, serving
 from adapters.dialects.allocation_record import MARK
 from adapters.service.endpoints.kube_extender import KubeExtender
-from adapters.service.in_cluster.readiness import WATCHED, Sync
 from adapters.service.in_cluster.tasks import InCluster
+from adapters.service.in_cluster.watches import WATCHED, Sync
 from adapters.service.observe.decision_log import logger
 from adapters.service.reconcile.preemptor import DELAY
 from adapters.service.runtime import ServiceRuntime

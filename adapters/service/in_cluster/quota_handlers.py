@@ -1,4 +1,4 @@
-"""Hands the limits of ResourceQuotas from a reflector to the service."""
+"""Handlers that hand ShareQuotas and the limits of ResourceQuotas to the service."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -6,8 +6,10 @@ from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
 from adapters.service.decide.state.quotas import Quotas
+from adapters.stores.quotas import stored_quota
 from adapters.wire.kube import Unreadable
 from adapters.wire.kube_policy import ResourceQuotaObject, limits_of_extended_resources
+from adapters.wire.records.quota import NAME, QuotaRecordError, ShareQuotaObject
 from core.quota.amounts import NO_LIMITS
 
 
@@ -50,7 +52,7 @@ class ResourceQuotaHandler:
         self._put(what.namespace, what.name, None)
 
     def on_synced(self) -> None:
-        """All objects were listed."""
+        """Report that all objects were listed."""
         self._synced()
 
     def read_again(self) -> None:
@@ -85,3 +87,44 @@ class ResourceQuotaHandler:
         if not objects:
             del self._hard[namespace]
         self._quotas.restrict(namespace, limits)
+
+
+class QuotaHandler:
+    """An ``EventHandler``."""
+
+    def __init__(
+        self, quotas: Quotas, synced: Callable[[], None], report: Callable[[str, str], None]
+    ) -> None:
+        """Take no object yet.
+
+        Args:
+            quotas: of the service.
+            synced: called after each full list.
+            report: called with an object's namespace and name, and why it cannot be used.
+        """
+        self._quotas = quotas
+        self._synced = synced
+        self._report = report
+
+    def on_update(self, thing: ShareQuotaObject) -> None:
+        """Add or replace a quota."""
+        try:
+            self._quotas.apply(stored_quota(thing))
+        except QuotaRecordError as error:
+            meta = thing.metadata
+            self.on_unreadable(Unreadable(meta.namespace, meta.name, meta.uid), str(error))
+
+    def on_delete(self, what: Identity) -> None:
+        """Remove a deleted quota."""
+        if what.name == NAME:
+            self._quotas.drop(what.namespace)
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Refuse the pods of a namespace whose quota cannot be used."""
+        self._report(f"{what.namespace}/{what.name}", problem)
+        if what.name == NAME:
+            self._quotas.reject(what.namespace, problem)
+
+    def on_synced(self) -> None:
+        """Report that all quotas were listed."""
+        self._synced()
