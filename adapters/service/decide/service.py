@@ -236,8 +236,10 @@ class Service:
     def mirrors(self, pod_request: PodRequest, committed: Committed) -> dict[str, str]:
         """Return the records by which schedulers of other dialects count what a pod has."""
         held = Allocation.of(pod_request.request, committed.placement)
+        if not held.cards or not self._mirrored:
+            return {}
         pod, own = pod_request.pod, pod_request.dialect
-        return mirrors(pod, own, (held,), committed.node, self.mirrored) if held.cards else {}
+        return mirrors(pod, own, (held,), committed.node, self.mirrored)
 
     async def commit(
         self, pod_request: PodRequest, node: str, choice: Sequence[Grant] = ()

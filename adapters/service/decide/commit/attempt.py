@@ -128,7 +128,7 @@ class PodAttempt:
     def decide(self, view: LedgerView) -> Decided[Committed | Reason]:
         """Decide as ``Attempt``."""
         request, stored = self.pod_request.request, view.stored
-        hold = kept_for(self.pod_request.pod, request, stored)
+        hold = kept_for(self.pod_request.pod, request, stored) if stored.holds else None
         answer = choose_cards(request, view, self.choice, hold)
         if isinstance(answer, Reason) or answer.is_untouched:
             return Decided(view, answer, stored)

@@ -76,7 +76,7 @@ def kept_for(pod: Pod, request: Request, ledger: NodeLedger) -> Hold | None:
         request: of the pod.
         ledger: of the node; an allocation of the pod there ends the search.
     """
-    if not ledger.holds or request.uid in ledger.allocations:
+    if request.uid in ledger.allocations:
         return None
     owner = controller(pod)
     uid, name = "" if owner is None else owner.uid, full_name(pod)
