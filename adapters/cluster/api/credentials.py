@@ -88,7 +88,7 @@ class KubeCredentials:
         if self._source is None:
             return
         async with self._asking:
-            configuration = await asyncio.to_thread(_configuration, self._source)
+            configuration = await asyncio.to_thread(configuration_of, self._source)
             if self.context is not None:
                 await asyncio.to_thread(_trust, self.context, configuration)
             self._configuration = configuration
@@ -101,7 +101,7 @@ def load(source: KubeconfigSource) -> KubeCredentials:
     Raises:
         ClusterError: there are none, or they cannot be used.
     """
-    configuration = _configuration(source)
+    configuration = configuration_of(source)
     secure = str(configuration.host).startswith("https:")
     return KubeCredentials(
         server=str(configuration.host).rstrip("/"),
@@ -113,7 +113,12 @@ def load(source: KubeconfigSource) -> KubeCredentials:
     )
 
 
-def _configuration(source: KubeconfigSource) -> Any:
+def configuration_of(source: KubeconfigSource) -> Any:
+    """Return the library's ``Configuration`` of a source; files are read, a helper may run.
+
+    Raises:
+        ClusterError: there are no credentials, or they cannot be used.
+    """
     from kubernetes import client, config  # here: it takes 0.3 s and 50 MiB
 
     loader: Any = config

@@ -1,4 +1,4 @@
-"""The API server and the user of a kubeconfig, as the official client library reads them."""
+"""The API server and the user of a kubeconfig, as the product reads them."""
 
 import ssl
 from collections.abc import Mapping
@@ -7,12 +7,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from kubernetes import client, config
-
+from adapters.cluster.api.credentials import KubeconfigSource, configuration_of
+from adapters.cluster.api.error import ClusterError
 from e2e.harness.cluster.api import Api
-
-# What the library raises, besides its own, at a file that is not as it expects.
-_INVALID = (config.ConfigException, OSError, ValueError, TypeError, KeyError, AttributeError)
 
 
 class CredentialsError(ValueError):
@@ -77,13 +74,10 @@ def entry(kubeconfig: Path, folder: Path) -> Entry:
 
 def _read(kubeconfig: Path) -> Any:
     """The library's configuration, with paths of files."""
-    read = client.Configuration()
-    loader: Any = config  # it has no types
     try:
-        kubeconfig.stat()  # the library says of a missing file that it is invalid
-        loader.load_kube_config(str(kubeconfig), client_configuration=read)
-    except _INVALID as error:
-        raise CredentialsError(f"{kubeconfig}: {error}") from error
+        read = configuration_of(KubeconfigSource(kubeconfig))
+    except ClusterError as error:
+        raise CredentialsError(error.message) from error
     if not _token(read) and not (read.cert_file and read.key_file):
         raise CredentialsError(f"{kubeconfig}: the user has neither certificate nor token")
     return read
