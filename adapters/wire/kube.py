@@ -82,7 +82,6 @@ class PodClaim(Wire, frozen=True, gc=False):
 
     name: str = ""
     resource_claim_name: str | None = None
-    resource_claim_template_name: str | None = None
 
 
 class GeneratedClaim(Wire, frozen=True, gc=False):
@@ -92,18 +91,10 @@ class GeneratedClaim(Wire, frozen=True, gc=False):
     resource_claim_name: str | None = None
 
 
-class RequestMapping(Wire, frozen=True, gc=False):
-    """The container whose extended resource a request of a claim stands for."""
-
-    container_name: str = ""
-    request_name: str = ""
-
-
 class ExtendedClaim(Wire, frozen=True, gc=False):
     """The claim that kube-scheduler made for the extended resources of a pod."""
 
     resource_claim_name: str = ""
-    request_mappings: tuple[RequestMapping, ...] | None = None
 
 
 class Toleration(Wire, frozen=True, gc=False):

@@ -1,1 +1,0 @@
-"""Translates requests to another dialect or to ResourceClaims: written, read again, compared."""
