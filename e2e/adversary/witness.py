@@ -159,7 +159,7 @@ class Witness:
         self._problems += over(self.known, self.held.values(), {one.card for one in held})
 
     def _allocate(self, uid: str, claim: Object) -> None:
-        """A claim has devices from now on: those of our driver, each a card with its uuid."""
+        """A claim has devices from now on: those of one driver, each a card with its uuid."""
         (result,) = claim["status"]["allocation"]["devices"]["results"]
         node = self.claims[uid] = result["pool"]
         place = self.places.get(node)

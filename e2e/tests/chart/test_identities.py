@@ -36,7 +36,6 @@ POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 FIRST = {
     "a result by a merge patch",
     "a marked ephemeral container",
-    "a slice of our driver in another node's pool",
     "a ledger with fences",
     "an image",
 }
@@ -61,7 +60,7 @@ def a_role(api: Api, name: str, resources: list[str], *verbs: str) -> None:
 def identities(plane: ControlPlane) -> dict[str, Api]:
     """The server as each identity sees it, with the objects that they try to change."""
     api = plane.api
-    chart.apply(plane, rendered({"dra": {"enabled": True, "driver": {"enabled": True}}}))
+    chart.apply(plane, rendered({"dra": {"enabled": True}}))
     api.create("/api/v1/namespaces", {"metadata": {"name": "tenant"}})
     for node in ("n21", "n22"):
         api.create(NODES, {"metadata": {"name": node}})

@@ -26,7 +26,6 @@ pytestmark = [pytest.mark.local, pytest.mark.refusals]
 
 GOLDEN = Path(__file__).parent / "golden"
 SETS = sorted(path.name.removesuffix(".values.yaml") for path in GOLDEN.glob("*.values.yaml"))
-SLICES = "/apis/resource.k8s.io/v1/resourceslices"
 RIGHTS = "/apis/rbac.authorization.k8s.io/v1"
 ALIEN = "a node agent may write the ledger of its own node only"
 SHARE = {"volcano.sh/vgpu-number": "1"}

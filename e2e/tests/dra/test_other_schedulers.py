@@ -133,7 +133,7 @@ def test_vc_scheduler_and_kube_scheduler_never_over_allocate_with_the_arbiter(
 def test_a_rejection_is_an_event_and_the_pod_is_bound_when_there_is_room(
     service: Service, scheduler: str
 ) -> None:
-    """A claim of another driver has both cards, and our driver's devices say nothing of it."""
+    """A claim of another driver has both cards, and HAMi's devices say nothing of it."""
     plane, api = service.plane, service.plane.api
     with started(plane, scheduler), stranger_on(plane, 0, 1):
         add(api, "waits", scheduler, 4 * GIB)
