@@ -34,7 +34,7 @@ from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.placement.rank import shares
-from core.requests.request import ContainerRequest, Request, Weights, required_memory
+from core.requests.request import Request, Weights, required_memory
 from core.requests.sharing import TaskClass
 
 FreeCapacity = tuple[int, int, int]
@@ -111,6 +111,8 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
     stacks = request.several_slices and any(
         suits and card.mode is Mode.MIG for card, suits in zip(models, suitable, strict=True)
     )
+    is_online = request.terms.task_class is TaskClass.ONLINE
+    rejecting = _REJECTING[request.terms.task_class]
     return [
         CardDemand(
             1 if stacks else container.count,
@@ -120,26 +122,15 @@ def card_demands(request: Request, models: Sequence[Card]) -> list[CardDemand] |
                 else None
                 for card, suits in zip(models, suitable, strict=True)
             ),
-            _compute(request, container),
-            tuple(_forbidden(request, container, card) for card in models),
+            # One that reserves none needs a card with 1 % free, unless its task is online.
+            container.compute if is_online else max(container.compute, 1),
+            tuple(
+                NORMAL | ONLINE | OFFLINE if container.exclusive_on(card) else rejecting
+                for card in models
+            ),
         )
         for container in request.containers
     ]
-
-
-def _compute(request: Request, container: ContainerRequest) -> int:
-    """Return the percent that must be free: 1 for none reserved, unless the task is online."""
-    return (
-        container.compute
-        if request.terms.task_class is TaskClass.ONLINE
-        else max(container.compute, 1)
-    )
-
-
-def _forbidden(request: Request, container: ContainerRequest, card: Card) -> int:
-    if container.exclusive_on(card):
-        return NORMAL | ONLINE | OFFLINE
-    return _REJECTING[request.terms.task_class]
 
 
 Mask = NDArray[np.bool_]

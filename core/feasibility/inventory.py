@@ -22,7 +22,6 @@ from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
-from core.requests.grant import Allocation
 from core.requests.request import NodeKey, Request, Weights
 
 NO_CLASS = -1
@@ -116,7 +115,8 @@ class Inventory:
         uids = ledger.allocations.keys()
         for uid in uids if earlier is None else uids ^ earlier.allocations.keys():
             _toggle(self._of_pod, uid, name)
-        self._put_groups(name, frozenset(filter(None, map(_group, ledger.allocations.values()))))
+        groups = (one.terms.member_of for one in ledger.allocations.values())
+        self._put_groups(name, frozenset(filter(None, groups)))
 
     def remove(self, node: str) -> None:
         """Remove a node; nothing happens where it is not known."""
@@ -279,10 +279,6 @@ class Inventory:
             for name in self._of_card.get(uuid, ()):
                 mask[self._row_of[name]] = True
         return mask
-
-
-def _group(allocation: Allocation) -> str | None:
-    return allocation.terms.member_of
 
 
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:

@@ -112,15 +112,11 @@ def _pool(
         known |= {one.uid for one in members}
         unit = _Unit(members, priority, pods, any(one.uid in protected for one in members))
         may_go = candidates is None or all(one.uid in candidates for one in members)
-        if may_go and unit.priority < request.priority and not suitable.isdisjoint(_cards(unit)):
+        cards = {uuid for one in members for uuid in one.blocked}
+        cards |= {grant.card for one in members for grant in one.grants}
+        if may_go and unit.priority < request.priority and not suitable.isdisjoint(cards):
             units.append(unit)
     return tuple(sorted(units, key=lambda unit: (unit.priority, unit.pods)))
-
-
-def _cards(unit: _Unit) -> Iterator[str]:
-    for allocation in unit.allocations:
-        yield from allocation.blocked
-        yield from (grant.card for grant in allocation.grants)
 
 
 class _Search:
@@ -133,7 +129,8 @@ class _Search:
 
     def run(self) -> tuple[Allocation, ...]:
         """Return the victims, in the order of the pool."""
-        needed = self._needed()
+        # Every set of victims has these: without one, all others do not suffice.
+        needed = [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
         optional = [one for one in self.pool if one not in needed]
         evicted = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
         return tuple(
@@ -147,14 +144,12 @@ class _Search:
     def _fits(self, evicted: Collection[_Unit]) -> bool:
         return isinstance(fit(self.request, self.without(evicted)), Placement)
 
-    def _needed(self) -> list[_Unit]:
-        """Units that every set of victims has: without one, all others do not suffice."""
-        return [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
-
     def _least(self, needed: Sequence[_Unit], optional: Sequence[_Unit]) -> Sequence[_Unit]:
         """Return the needed ones, and the least of the optional ones that make the request fit."""
+        floor = [one.priority for one in needed]
+        highest_ones = sorted({max([*floor, one.priority]) for one in optional})
         for count in range(len(optional) + 1):
-            for highest in _highest_priorities(needed, optional):
+            for highest in highest_ones:
                 low = [one for one in optional if one.priority <= highest]
                 unprotected = [one for one in low if not one.protected]
                 helpful = self._protected_sets(needed, low, unprotected, count)
@@ -212,12 +207,6 @@ class _Search:
             if self._fits(rest):
                 evicted = rest
         return evicted
-
-
-def _highest_priorities(needed: Sequence[_Unit], optional: Sequence[_Unit]) -> list[int]:
-    """Return the highest priority that a set of victims can have, ascending."""
-    floor = [one.priority for one in needed]
-    return sorted({max([*floor, one.priority]) for one in optional})
 
 
 def _pods(units: Sequence[_Unit]) -> int:

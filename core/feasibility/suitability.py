@@ -10,7 +10,7 @@ from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardShare, first_conflict, shares_by_card
+from core.ledger.usage import first_conflict, shares_by_card
 from core.requests.grant import KUBELET, Allocation, Placement
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 from core.requests.request import PluginShare, Request
@@ -128,7 +128,7 @@ def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reaso
     reachable = reachable_cards(request, ledger.node.cards)
     blocked = frozenset(card.uuid for card in reachable)
     placement = Placement(ledger.node.name, (), blocked)
-    share = _share(request, placement)
+    share = shares_by_card(Allocation.of(request, placement), (), blocked=True)
     obstacles = [
         obstacle
         for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
@@ -161,7 +161,3 @@ def reachable_cards(request: Request, cards: tuple[Card, ...]) -> tuple[Card, ..
 
 def _of_vendor(request: Request, card: Card) -> bool:
     return request.vendor in (None, card.vendor)
-
-
-def _share(request: Request, placement: Placement) -> CardShare:
-    return shares_by_card(Allocation.of(request, placement), (), blocked=True)

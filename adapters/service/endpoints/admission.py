@@ -6,6 +6,7 @@ rejected if nothing fits there.
 """
 
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -195,8 +196,12 @@ class Admission:
         else:
             outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
-        patch = self._mirrored(facts, committed) if is_complete else self._patch(facts, committed)
-        return admission.allowed(review.uid, patch)
+        if not is_complete:
+            return admission.allowed(review.uid, self._patch(facts, committed))
+        mirrored = self._service.mirrors(facts.pod_request, committed)
+        brought = facts.binding.metadata.annotations
+        patch = admission.add_entries("annotations", brought, mirrored)
+        return admission.allowed(review.uid, patch if mirrored else None)
 
     def _dry_run(
         self,
@@ -298,18 +303,12 @@ class Admission:
                 brought = {key: value for key, value in brought.items() if key not in keys}
         merged = with_annotations(pod_request.pod, {**annotations(pod_request.pod), **brought})
         has_choice = pod_request.dialect.has_result(merged)
-        choice = self._choice(pod_request, merged, node) if has_choice else ()
+        ledger = service.ledgers.ledger(node) if has_choice else None
+        choice: tuple[Grant, ...] = ()
+        if ledger is not None:
+            with suppress(DialectError):  # a record that cannot be read is no choice
+                choice = pod_request.dialect.read_result(merged, pod_request.request, ledger.node)
         return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
-
-    def _choice(self, pod_request: PodRequest, merged: Pod, node: str) -> tuple[Grant, ...]:
-        """Return the cards that a scheduler chose; none where its record cannot be read."""
-        ledger = self._service.ledgers.ledger(node)
-        if ledger is None:
-            return ()
-        try:
-            return pod_request.dialect.read_result(merged, pod_request.request, ledger.node)
-        except DialectError:
-            return ()
 
     def _pod_facts(self, review: AdmissionRequest) -> PodFacts:
         """Gather what the answer to the review of a new pod depends on."""
@@ -344,15 +343,6 @@ class Admission:
             too_large=self._service.quotas.too_large(found.request),
             advice=advice(pod, dialects),
         )
-
-    def _mirrored(self, facts: _BindingFacts, committed: Committed) -> Patch | None:
-        """Return the mirrored records that a Binding with the right result lacks.
-
-        None without one.
-        """
-        mirrored = self._service.mirrors(facts.pod_request, committed)
-        brought = facts.binding.metadata.annotations
-        return admission.add_entries("annotations", brought, mirrored) if mirrored else None
 
     def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
         """Return what the Binding lacks of the result, without what is no longer true."""

@@ -98,7 +98,7 @@ class KubeExtender:
         if (
             args.whole is not None
             and pod_request.request.plugin is None
-            and self._has_no_ledger(names)
+            and not any(map(self._service.ledgers.has_record, names.names))
         ):
             problem = f"none of the {len(names)} nodes has a ledger here"
             unknown = DecisionRecord("filter", Outcome.ERROR, full_name(pod), text=problem)
@@ -273,10 +273,6 @@ class KubeExtender:
         resolvable = rejections.where(unresolvable=False).names
         self._service.rejected_pods.rejected(pod_request, resolvable, now)
         return rejections
-
-    def _has_no_ledger(self, names: NodeNames) -> bool:
-        """Return whether the store has no record of any of the nodes."""
-        return not any(map(self._service.ledgers.has_record, names.names))
 
 
 def _decision(verb: str, pod_request: PodRequest, outcome: Outcome) -> DecisionRecord:

@@ -1,6 +1,5 @@
 """What each error of a decision means to the scheduler that asked: one table for all endpoints."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -76,7 +75,10 @@ ERRORS: tuple[type[Exception], ...] = (BindError, *(kind for kind, _ in _FAILURE
 
 def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, int]:
     """Return the decision as one of ``ERRORS`` ends it, and the HTTP status for the API server."""
-    failure = _failure(error)
+    if isinstance(error, BindError):
+        failure = _REFUSED_BINDING if error.definite else _UNCERTAIN_BINDING
+    else:
+        failure = next(failure for kind, failure in _FAILURES if isinstance(error, kind))
     text = failure.text.format(error)
     changed = replace(decision, outcome=failure.outcome, cause=failure.cause, text=text)
     return changed, failure.status
@@ -98,27 +100,10 @@ def deny(
     return admission.denied(review, status, f"{prefix}{decision.text}")
 
 
-def unless_invalid(
-    decision_log: DecisionLog, verb: str, pod: Pod, read: Callable[[], T]
-) -> T | DialectError:
-    """Return what ``read`` returns.
-
-    An invalid request of the pod is recorded, and its error returned.
-    """
-    try:
-        return read()
-    except DialectError as error:
-        decision_log.record(invalid(verb, pod, error))
-        return error
-
-
 def read_request(service: Service, verb: str, pod: Pod) -> PodRequest | DialectError | None:
     """Return what a pod requests, None where that is no share; an invalid request is recorded."""
-    log = service.ports.decision_log
-    return unless_invalid(log, verb, pod, lambda: service.pod_requests.read(pod))
-
-
-def _failure(error: Exception) -> Failure:
-    if isinstance(error, BindError):
-        return _REFUSED_BINDING if error.definite else _UNCERTAIN_BINDING
-    return next(failure for kind, failure in _FAILURES if isinstance(error, kind))
+    try:
+        return service.pod_requests.read(pod)
+    except DialectError as error:
+        service.ports.decision_log.record(invalid(verb, pod, error))
+        return error

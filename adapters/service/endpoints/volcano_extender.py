@@ -5,7 +5,7 @@ followed by a commit. So it makes a reservation that expires, and the Binding co
 (``admission``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import msgspec
@@ -137,7 +137,13 @@ class VolcanoExtender:
                 return self._refuse(pod_request, task, "kept", text)
             return volcano.event_result()  # the Binding gets the place that is kept
         if task.status == PredicateStatus.PIPELINED:
-            return self._pipeline(pod_request, task, ledger)
+            # Cards are still in use: no bind follows in this cycle, so there is no reservation.
+            now = self._service.ports.clock.now()
+            leaving = (uid for uid in ledger.allocations if self._releasing.get(uid, 0) > now)
+            placement = fit(pod_request.request, ledger.release(*leaving))
+            if not isinstance(placement, Reason):
+                return volcano.event_result()
+            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
         return self._reserve(pod_request, task, ledger)
 
     async def deallocate(self, content: bytes) -> bytes:
@@ -189,15 +195,6 @@ class VolcanoExtender:
         self._decision_log.record(_allocate_decision(Outcome.HELD, pod_request, task))
         return volcano.event_result()
 
-    def _pipeline(self, pod_request: PodRequest, task: Task, ledger: NodeLedger) -> bytes:
-        """Answer a plan with cards still in use: no bind follows now, so no reservation."""
-        now = self._service.ports.clock.now()
-        leaving = (uid for uid in ledger.allocations if self._releasing.get(uid, 0) > now)
-        placement = fit(pod_request.request, ledger.release(*leaving))
-        if isinstance(placement, Reason):
-            return self._refuse(pod_request, task, main_cause((placement, 1)), placement.text())
-        return volcano.event_result()
-
     def _evict(self, verb: str, content: bytes) -> bytes:
         self._service.check_ready()
         evictor, evictees = volcano.read_eviction(content)
@@ -237,7 +234,10 @@ class VolcanoExtender:
         request = replace(pod_request.request, priority=ABOVE_ALL)
         chosen: set[str] = set()
         lacks_cards = False
-        for node, uids in _by_node(evictees).items():
+        by_node: dict[str, list[str]] = {}
+        for task, _ in evictees:
+            by_node.setdefault(task.node_name, []).append(volcano.uid_of(task))
+        for node, uids in by_node.items():
             if self._service.feasibility.evaluate(pod_request).is_untouched(node):
                 continue
             ledger = self._service.ledgers.ledger(node)
@@ -264,10 +264,3 @@ class VolcanoExtender:
 def _allocate_decision(outcome: Outcome, pod_request: PodRequest, task: Task) -> DecisionRecord:
     request, dialect = pod_request.request, pod_request.dialect.name
     return DecisionRecord("allocate", outcome, request.pod, request.uid, dialect, task.node_name)
-
-
-def _by_node(evictees: Evictees) -> Mapping[str, list[str]]:
-    nodes: dict[str, list[str]] = {}
-    for task, _ in evictees:
-        nodes.setdefault(task.node_name, []).append(volcano.uid_of(task))
-    return nodes

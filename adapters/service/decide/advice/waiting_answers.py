@@ -125,18 +125,20 @@ class WaitingAnswers:
             began = self._clock.now()
             template = template_of(pod)
             # A pod with cards, which count as free for it, is like no other.
-            key = template + pod.metadata.uid.encode() if self._has_cards(pod) else template
+            has_cards = self._facts.inventory.nodes_of(pod.metadata.uid)
+            key = template + pod.metadata.uid.encode() if has_cards else template
             known = seen.get(key) or self._alike.get(key)
             self._busy += self._clock.now() - began
             if known is None or (key not in seen and not self._holds(known)):
                 known = await self._evaluated(judge, pod)
             seen[key] = known
-            self._note(pod, known)
+            message = scheduler_message(pod) if known.waits else ""
+            text, best = known.of(pod.metadata.uid)
+            self._by_uid[pod.metadata.uid] = WaitingAnswer(
+                joined(text, message), best, known.fitting, known.groups, self._clock.wall()
+            )
             await self._pause()
         self._alike = seen
-
-    def _has_cards(self, pod: Pod) -> bool:
-        return bool(self._facts.inventory.nodes_of(pod.metadata.uid))
 
     def _holds(self, known: _Known) -> bool:
         """Return whether nothing has changed; devices of plugins change without a revision."""
@@ -154,13 +156,6 @@ class WaitingAnswers:
             revision,
             answer.devices is not None,
             answer.gang if answer.gang is not None and answer.gang.decides else None,
-        )
-
-    def _note(self, pod: Pod, known: _Known) -> None:
-        message = scheduler_message(pod) if known.waits else ""
-        text, best = known.of(pod.metadata.uid)
-        self._by_uid[pod.metadata.uid] = WaitingAnswer(
-            joined(text, message), best, known.fitting, known.groups, self._clock.wall()
         )
 
     async def _slowly(self, steps: Generator[None, None, PodAnswer]) -> PodAnswer:

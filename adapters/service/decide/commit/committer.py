@@ -176,9 +176,11 @@ class Committer:
         uid = attempt.holder.uid
         allocation = None if planned is None else planned.allocation
         earlier = self._ledgers.reservation(uid)
+        answer = None if planned is None else planned.answer
+        is_kept = isinstance(answer, Committed) and answer.hold is not None
         is_new = (
             allocation is not None
-            and not _is_kept(planned)
+            and not is_kept
             and (
                 earlier is None
                 or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
@@ -412,9 +414,3 @@ def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
 def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
     allocation = ledger.allocations.get(uid)
     return NOTHING if allocation is None else amounts_of(allocation, ledger.node)
-
-
-def _is_kept(planned: Decided[Committed | Reason] | None) -> bool:
-    """Return whether a pod gets the place that is kept for it."""
-    answer = None if planned is None else planned.answer
-    return isinstance(answer, Committed) and answer.hold is not None

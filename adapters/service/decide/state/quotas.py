@@ -107,7 +107,8 @@ class Quotas:
         """
         namespace = PodRef.parse(request.pod).namespace
         stored = self.get(namespace)
-        quota = self._uncounted(namespace) if stored is None else stored.quota
+        host = self._host.get(namespace, NO_LIMITS)
+        quota = Quota(namespace, host_limits=host) if stored is None else stored.quota
         if quota.bounds == NO_LIMITS:
             return None
         amounts = least(request, self._ledgers.cards.values())
@@ -176,10 +177,6 @@ class Quotas:
         if quota.host_limits == host:
             return stored
         return replace(stored, quota=replace(quota, host_limits=host))
-
-    def _uncounted(self, namespace: str) -> Quota:
-        """Return the quota of a namespace that has no object for holds."""
-        return Quota(namespace, host_limits=self._host.get(namespace, NO_LIMITS))
 
     def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
         """Return what this process reserved for others of the namespace without a hold yet."""

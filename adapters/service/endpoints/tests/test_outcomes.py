@@ -2,12 +2,13 @@
 
 import pytest
 
+from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import BindError, DecisionRecord, NodeLocked, Outcome
 from adapters.service.decide.service import UnknownPod
-from adapters.service.endpoints.outcomes import ERRORS, failed, unless_invalid
-from adapters.service.tests.builders import RecordingDecisionLog, a_pod, read_pod
+from adapters.service.endpoints.outcomes import ERRORS, failed, read_request
+from adapters.service.tests.builders import a_pod, a_service, read_pod, run
 from adapters.stores.store import StoreError
 
 DECISION = DecisionRecord("bind", Outcome.ERROR, "default/p", "uid-p", "volcano", "n1")
@@ -42,21 +43,20 @@ def test_a_fault_of_the_service_is_none_of_these_errors() -> None:
 
 
 def test_an_invalid_request_is_recorded_once_and_its_error_returned() -> None:
-    log, error = RecordingDecisionLog(), DialectError("a", "1", "must be 2")
+    bench, pod = run(a_service()), read_pod(a_pod(memory="x"))
 
-    def read() -> None:
-        raise error
+    found = read_request(bench.service, "filter", pod)
 
-    found = unless_invalid(log, "filter", read_pod(a_pod()), read)
-
-    assert found is error
-    assert [(each.verb, each.outcome, each.text) for each in log.decisions] == [
-        ("filter", Outcome.INVALID, str(error))
+    assert isinstance(found, DialectError)
+    assert [(each.verb, each.outcome, each.text) for each in bench.decision_log.decisions] == [
+        ("filter", Outcome.INVALID, str(found))
     ]
 
 
 def test_a_valid_request_is_returned_and_not_recorded() -> None:
-    log = RecordingDecisionLog()
+    bench = run(a_service())
 
-    assert unless_invalid(log, "filter", read_pod(a_pod()), lambda: 1) == 1
-    assert log.decisions == []
+    found = read_request(bench.service, "filter", read_pod(a_pod()))
+
+    assert isinstance(found, PodRequest)
+    assert bench.decision_log.decisions == []
