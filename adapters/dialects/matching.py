@@ -34,14 +34,15 @@ def dialect_of(pod: Pod, dialects: Sequence[Dialect]) -> Dialect | None:
             containers, longer names or longer annotations than a pod can have.
     """
     matching = [dialect for dialect in dialects if dialect.matches(pod)]
-    if matching:
-        _check_size(pod)
+    if not matching:
+        return None
+    _check_size(pod)
+    if len(matching) == 1:
+        return matching[0]
     for dialect in reversed(matching):  # where two claim what the pod has, the later one has it
         plain = _without(pod, dialect)
         if not any(other.matches(plain) for other in matching if other is not dialect):
             return dialect
-    if not matching:
-        return None
     raise DialectError(
         "spec.containers[*].resources",
         ", ".join(sorted(name for name in resource_names(pod) if "/" in name)),
