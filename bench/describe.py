@@ -19,7 +19,7 @@ from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile import work_queue
 from adapters.service.reconcile.nodes.controller import Reconciler
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import Stored
 from adapters.wire.kube import KubeNode

@@ -17,7 +17,7 @@ import served
 import service
 
 from adapters.service.endpoints.kube_extender import KubeExtender
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.stores.store import Change, Stored
 from core.ledger.node_ledger import NodeLedger
 

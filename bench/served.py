@@ -22,14 +22,14 @@ import uvloop
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.service.certificates.tls_context import CertificateFiles
-from adapters.service.clock import SystemClock
 from adapters.service.decide.ports import Ports
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
+from adapters.service.process import SystemClock
 from adapters.service.runtime import Cluster, ServiceRuntime, settle
 from adapters.service.settings.settings import Log, Settings
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.service.web import server
 from adapters.service.web.app import Answer, Call, Route
 from adapters.stores.memory import MemoryStore

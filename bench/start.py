@@ -24,7 +24,7 @@ from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.service.observe.decision_log import logger
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import Log, Settings
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.wire.records.ledger import LedgerObject, encode
 from core.hardware.quantity import GIB

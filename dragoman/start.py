@@ -77,7 +77,7 @@ def prefer_our_packages() -> None:
 
 
 def _origin(name: str) -> str:
-    """The file from which Python has loaded, or would load, a package; does not import it."""
+    """Return the file from which Python has loaded, or would load, a package."""
     try:
         spec = importlib.util.find_spec(name)
     except ValueError:  # it is loaded and states no spec

@@ -15,7 +15,7 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dialect import Defaults
 from adapters.service.main import StartError, StartOptions, TaskFailedError
 from adapters.service.main import serve as run
-from adapters.service.standalone.seed import StaticInventory
+from adapters.service.standalone import StaticInventory
 from core.quota.quota import Quota
 
 FAILED = 1

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from adapters.dialects.dialect import Documents
+from adapters.service import standalone
 from adapters.service.certificates.tls_context import CertificateText, ServingCertificate
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import Logger
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import Settings, SettingsError
-from adapters.service.standalone import cluster as standalone
-from adapters.service.standalone.seed import StaticInventory, seed
+from adapters.service.standalone import StaticInventory, seed
 from adapters.service.web.app import Route
 from adapters.stores.memory import MemoryStore
 from adapters.stores.quotas import MemoryQuotas

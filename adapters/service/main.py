@@ -21,17 +21,23 @@ from adapters.service.certificates.tls_context import (
     ServingCertificate,
     serving,
 )
-from adapters.service.compose import Composition, Task, in_cluster, without_cluster
+from adapters.service.compose import Task, in_cluster, without_cluster
 from adapters.service.decide.state.readiness import RESTART
 from adapters.service.observe.decision_log import Logger, logger
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.settings import UNIX, Settings, SettingsError, read
-from adapters.service.standalone.seed import StaticInventory
+from adapters.service.standalone import StaticInventory
 from adapters.service.web import server
 from adapters.service.web.app import App
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
 from adapters.wire.records.ledger import LedgerRecordError
+
+POLL = 1.0
+"""Seconds between two looks at files that may change."""
+
+OPEN_FILES = 1 << 18
+"""Open files for two ports with the most connections that can be set."""
 
 
 @dataclass(slots=True)
@@ -70,13 +76,6 @@ class Tasks:
         await asyncio.gather(*self.running, return_exceptions=True)
 
 
-POLL = 1.0
-"""Seconds between two looks at files that may change."""
-
-OPEN_FILES = 1 << 18
-"""Open files for two ports with the most connections that can be set."""
-
-
 class StartError(RuntimeError):
     """The service cannot start; the text says why."""
 
@@ -85,7 +84,7 @@ class TaskFailedError(RuntimeError):
     """A task of the service failed, so that the service stopped."""
 
     def __init__(self) -> None:
-        """The log has the task's own error."""
+        """Refer to the log, which has the task's own error."""
         super().__init__("a task failed, and the service stopped: see task.failed in its log")
 
 
@@ -124,7 +123,11 @@ def serve(options: StartOptions) -> None:
         TaskFailedError: a task failed.
     """
     sys.setswitchinterval(0.0005)
-    _allow_open_files()
+    # Each connection is an open file: as many as there may be.
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
     try:
         settings = options.settings()
         log = logger(settings.log.level, settings.log.format)
@@ -140,11 +143,20 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
         for port in ports:
             stack.callback(port.listener.close)
         certificates = [port.certificate for port in ports if port.certificate is not None]
-        composition = await _compose(options, settings, certificates, log, stack)
+        if settings.store == "kubernetes":
+            composition = await in_cluster(settings, options.documents, certificates, log, stack)
+        else:
+            composition = await without_cluster(
+                settings, options.documents, options.inventory, log, stack
+            )
         runtime = composition.runtime
         stack.callback(runtime.service.committer.close)
         servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
-        stop = partial(_stop, servers)
+
+        def stop() -> None:
+            for each in servers:
+                each.should_exit = True
+
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, stop)
 
@@ -210,18 +222,6 @@ def _open_ports(settings: Settings) -> list[Port]:
     return [plaintext, secure]
 
 
-async def _compose(
-    options: StartOptions,
-    settings: Settings,
-    certificates: Sequence[ServingCertificate],
-    log: Logger,
-    stack: AsyncExitStack,
-) -> Composition:
-    if settings.store == "kubernetes":
-        return await in_cluster(settings, options.documents, certificates, log, stack)
-    return await without_cluster(settings, options.documents, options.inventory, log, stack)
-
-
 def _http_servers(
     ports: Sequence[Port], app: App, options: StartOptions, settings: Settings, log: Logger
 ) -> list[uvicorn.Server]:
@@ -242,11 +242,6 @@ def _http_servers(
     ]
 
 
-def _stop(servers: Sequence[uvicorn.Server]) -> None:
-    for each in servers:
-        each.should_exit = True
-
-
 async def _start_grpc(
     settings: Settings, runtime: ServiceRuntime, stack: AsyncExitStack, log: Logger
 ) -> Sequence[Task]:
@@ -258,8 +253,7 @@ async def _start_grpc(
     if settings.grpc == "off":
         return ()
     try:
-        from adapters.service.grpc import credentials  # slow to import, and an optional extra
-        from adapters.service.grpc import server as grpc_server
+        from adapters.service.grpc import server as grpc_server  # slow, and an optional extra
     except ModuleNotFoundError as missing:
         text = f"{missing.name} is not installed: pip install 'dragoman[grpc]', or set grpc: off"
         if settings.grpc != "auto":
@@ -267,7 +261,7 @@ async def _start_grpc(
         log.info("grpc.off", text=text)
         return ()
     tls = settings.grpc_tls
-    proof = None if tls is None else credentials.credentials(tls, _unusable(log))
+    proof = None if tls is None else grpc_server.credentials(tls, _unusable(log))
     listen = settings.grpc
     try:
         if listen == "auto":
@@ -313,14 +307,6 @@ def _modified(file: Path | None) -> int | None:
         return None if file is None else file.stat().st_mtime_ns
     except OSError:
         return None
-
-
-def _allow_open_files() -> None:
-    """Raise the limit of open files, of which each connection is one, as far as it may be."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
-    if soft != resource.RLIM_INFINITY and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:

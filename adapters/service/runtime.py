@@ -11,7 +11,6 @@ from typing import NoReturn
 from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
-from adapters.service.clock import SystemClock
 from adapters.service.decide.ports import (
     Binder,
     BudgetReader,
@@ -26,10 +25,10 @@ from adapters.service.decide.ports import (
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.exported_metrics import ExportedMetrics
-from adapters.service.memory import FreedMemory
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.metrics import Metrics
+from adapters.service.process import FreedMemory, SystemClock
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.dashboard.moves import PlanSource

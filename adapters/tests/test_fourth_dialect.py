@@ -31,8 +31,7 @@ from adapters.service.observe.decision_log import logger
 from adapters.service.reconcile.nodes.node_resources import amounts
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings import settings as service_settings
-from adapters.service.standalone.cluster import LocalCluster, routes
-from adapters.service.standalone.seed import seed
+from adapters.service.standalone import LocalCluster, routes, seed
 from adapters.service.tests.builders import Json, a_pod, body, read_pod, review
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import call

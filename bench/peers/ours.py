@@ -26,7 +26,7 @@ import served
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.service.web.app import Call
 from adapters.service.web.routes import people
 from adapters.stores.store import Change, Stored

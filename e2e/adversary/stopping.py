@@ -19,10 +19,10 @@ from types import FrameType
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.cli.main import main as command
-from adapters.service.clock import SystemClock
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.admission import Admission
+from adapters.service.process import SystemClock
 from adapters.service.reconcile.nodes import controller, unbound
 from core.requests.reason import Reason
 from e2e.adversary.mutants import MUTANTS

@@ -26,7 +26,7 @@ from adapters.cli.tests.builders import (
 from adapters.service.compose import Composition, without_cluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.settings import settings as service_settings
-from adapters.service.standalone.seed import StaticInventory
+from adapters.service.standalone import StaticInventory
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import call
 from adapters.tests.waiting import until

@@ -53,7 +53,7 @@ class CallLimits(grpc.aio.ServerInterceptor):
         continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
         handler_call_details: grpc.HandlerCallDetails,
     ) -> Handler:
-        """The handler of a call, with limits."""
+        """Return the handler of a call, with limits."""
         handler = await continuation(handler_call_details)
         if handler is None:
             return None
@@ -88,7 +88,7 @@ class CallLimits(grpc.aio.ServerInterceptor):
             await self._write(response, context)
 
     async def _message(self, handler: Handler, context: "Context[Any, Any]") -> Any:
-        """The message of a call; the call ends here where it does not arrive or is malformed."""
+        """Return a message; the call ends here where it does not arrive or is malformed."""
         if len(self._arriving) >= ARRIVING:
             oldest = next(iter(self._arriving))
             del self._arriving[oldest]

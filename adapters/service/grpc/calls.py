@@ -1,7 +1,7 @@
 """What each call does. Errors are exceptions here and status codes in ``server``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from itertools import islice
 
 from adapters.accounting.pod_requests import PodRequest
@@ -12,15 +12,14 @@ from adapters.service.decide.decisions import refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.grpc import dragoman_pb2 as pb
-from adapters.service.grpc import messages
 from adapters.wire import body
 from adapters.wire.body import MOST_ITEMS, BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Grant
 from core.requests.pod_ref import PodRef
-from core.requests.reason import Reason
 
 ATTEMPTS = 5
 """Nodes that are tried when other pods take the cards between the decision and the commit."""
@@ -72,13 +71,26 @@ class Calls:
         names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
         for _ in range(ATTEMPTS):
             node = self._node(pod_request, names)
-            committed = await self._commit(pod_request, node, bind=request.bind)
+            committed = (
+                await service.bind(pod_request, node)
+                if request.bind
+                else await service.committer.commit(pod_request, node)
+            )
             if isinstance(committed, Committed):
-                self._record(pod_request, node, bound=request.bind)
+                service.ports.decision_log.record(
+                    DecisionRecord(
+                        "grpc_allocate",
+                        Outcome.BOUND if request.bind else Outcome.HELD,
+                        pod_request.request.pod,
+                        pod_request.request.uid,
+                        pod_request.dialect.name,
+                        node,
+                    )
+                )
                 result = service.result(pod_request, committed)
                 return pb.AllocateResponse(
                     node=node,
-                    grants=messages.grants(committed.placement.grants),
+                    grants=grant_messages(committed.placement.grants),
                     annotations=dict(result.annotations),
                     labels=dict(result.labels),
                     attempt=committed.attempt,
@@ -117,7 +129,7 @@ class Calls:
         return pb.ReleaseResponse(released=True)
 
     async def explain(self, request: pb.ExplainRequest) -> pb.ExplainResponse:
-        """Where a pod fits, and why it does not fit the other nodes.
+        """Return where a pod fits, and why it does not fit the other nodes.
 
         Raises:
             NotReady, UnknownPod, DialectError, BodyError, OSError: see their classes.
@@ -146,7 +158,7 @@ class Calls:
         )
 
     async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:
-        """The cards, page by page.
+        """Return the cards, page by page.
 
         Raises:
             NotReady: see its class.
@@ -155,20 +167,20 @@ class Calls:
         inventory = self._service.ledgers.inventory
         if request.node:
             ledger = inventory.get(request.node)
-            return pb.ListCardsResponse(cards=messages.cards(ledger) if ledger else ())
+            return pb.ListCardsResponse(cards=card_messages(ledger) if ledger else ())
         size = min(request.page_size or PAGE, PAGE)
         names = sorted(name for name in inventory.names() if name > request.page_token)
         return pb.ListCardsResponse(
             cards=[
                 card
                 for name in islice(names, size)
-                for card in messages.cards(inventory.ledger(name))
+                for card in card_messages(inventory.ledger(name))
             ],
             next_page_token=names[size - 1] if len(names) > size else "",
         )
 
     async def watch_ledger(self, request: pb.WatchLedgerRequest) -> AsyncIterator[pb.LedgerChange]:
-        """Every node as it is, then each that changes, until the client cancels.
+        """Yield every node as it is, then each that changes, until the client cancels.
 
         Raises:
             NotReady: see its class.
@@ -187,7 +199,14 @@ class Calls:
                 for name in sorted({*now, *sent}):
                     if now.get(name) is sent.get(name) or (wanted and name not in wanted):
                         continue
-                    yield _change(name, now.get(name))
+                    match now.get(name):
+                        case None:
+                            yield pb.LedgerChange(node=name, gone=True)
+                        case str(problem):
+                            yield pb.LedgerChange(node=name, problem=problem)
+                        case ledger:
+                            cards = card_messages(ledger)
+                            yield pb.LedgerChange(node=name, version=ledger.version, cards=cards)
                 sent = now
                 if first:
                     yield pb.LedgerChange(synced=True)
@@ -197,7 +216,7 @@ class Calls:
         return await self._service.find(PodRef(pod.namespace or "default", pod.name, pod.uid))
 
     def _node(self, pod_request: PodRequest, names: Sequence[str]) -> str:
-        """The node for a pod: where it has cards already, else where it fits best.
+        """Return the node for a pod: where it has cards already, else where it fits best.
 
         Raises:
             ElsewhereError: it has cards of a node that is no candidate.
@@ -218,33 +237,59 @@ class Calls:
         service.ports.decision_log.record(decision)
         raise NothingFitsError(decision.text)
 
-    async def _commit(
-        self, pod_request: PodRequest, node: str, *, bind: bool
-    ) -> Committed | Reason:
-        if bind:
-            return await self._service.bind(pod_request, node)
-        return await self._service.committer.commit(pod_request, node)
-
-    def _record(self, pod_request: PodRequest, node: str, *, bound: bool) -> None:
-        outcome = Outcome.BOUND if bound else Outcome.HELD
-        self._service.ports.decision_log.record(
-            DecisionRecord(
-                "grpc_allocate",
-                outcome,
-                pod_request.request.pod,
-                pod_request.request.uid,
-                pod_request.dialect.name,
-                node,
-            )
-        )
-
 
 def may_be_bound(pod: Pod) -> bool:
-    """Whether a pod can be bound at all: it has not finished and is not being deleted."""
+    """Return whether a pod can be bound at all: it has not finished and is not being deleted."""
     return pod.status.phase in (None, "Pending") and pod.metadata.deletion_timestamp is None
 
 
-def _change(name: str, now: NodeLedger | str | None) -> pb.LedgerChange:
-    if isinstance(now, str):
-        return messages.change(name, None, now)
-    return messages.change(name, now, None)
+def card_messages(ledger: NodeLedger) -> list[pb.Card]:
+    """Return a node's cards with their sharers."""
+    return [
+        pb.Card(
+            node=ledger.node.name,
+            uuid=card.uuid,
+            index=card.index,
+            vendor=card.vendor,
+            model=card.model,
+            mode=card.mode.value,
+            healthy=card.healthy,
+            dialects=sorted(card.dialects),
+            memory=card.memory,
+            used_memory=use.memory,
+            compute=card.compute,
+            used_compute=use.compute,
+            slots=card.slots,
+            used_slots=use.slots,
+            sharers=[
+                pb.Sharer(
+                    pod=allocation.pod,
+                    uid=allocation.uid,
+                    dialect=allocation.dialect,
+                    memory=holder.memory,
+                    compute=holder.compute,
+                    state=allocation.state.value,
+                    blocking=holder.blocked,
+                )
+                for holder in use.shares
+                for allocation in (ledger.allocations[holder.uid],)
+            ],
+        )
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+    ]
+
+
+def grant_messages(allocated: Iterable[Grant]) -> list[pb.Grant]:
+    """Return the grants of a pod."""
+    return [
+        pb.Grant(
+            container=grant.container,
+            card=grant.card,
+            memory=grant.memory,
+            compute=grant.compute,
+            exclusive=grant.exclusive,
+            mig_profile=grant.slice.profile if grant.slice else "",
+            mig_start=grant.slice.start if grant.slice else 0,
+        )
+        for grant in allocated
+    ]

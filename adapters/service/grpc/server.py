@@ -3,7 +3,9 @@
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import NoReturn, TypeVar
 
@@ -21,7 +23,8 @@ from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.service.grpc.call_limits import CallLimits
 from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
-from adapters.service.settings.settings import UNIX, is_local
+from adapters.service.settings.sections import GrpcTls
+from adapters.service.settings.settings import UNIX, SettingsError, is_local
 from adapters.wire.body import BodyError
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
@@ -97,19 +100,19 @@ class Servicer(pb_grpc.DragomanServicer):
     async def Explain(  # noqa: N802
         self, request: pb.ExplainRequest, context: "Context[object, object]"
     ) -> pb.ExplainResponse:
-        """Where a pod fits."""
+        """Return where a pod fits."""
         return await self._answer(self._calls.explain, request, context)
 
     async def ListCards(  # noqa: N802
         self, request: pb.ListCardsRequest, context: "Context[object, object]"
     ) -> pb.ListCardsResponse:
-        """The cards, page by page."""
+        """Return the cards, page by page."""
         return await self._answer(self._calls.list_cards, request, context)
 
     async def WatchLedger(  # noqa: N802
         self, request: pb.WatchLedgerRequest, context: "Context[object, object]"
     ) -> AsyncIterator[pb.LedgerChange]:
-        """Every node as it is, then each that changes."""
+        """Yield every node as it is, then each that changes."""
         try:
             async for change in self._calls.watch_ledger(request):
                 yield change
@@ -130,24 +133,17 @@ class Servicer(pb_grpc.DragomanServicer):
     async def _abort(
         self, call: str, error: Exception, context: "Context[object, object]"
     ) -> NoReturn:
-        code = _code(error)
+        code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
+        if isinstance(error, BindError):
+            missing = error.status == HTTPStatus.NOT_FOUND
+            code = grpc.StatusCode.NOT_FOUND if missing else grpc.StatusCode.ABORTED
+            if not error.definite:
+                code = grpc.StatusCode.UNAVAILABLE
         if code is None:
             number = self._failed(f"{SERVICE}/{call}", error)
             text = f"unexpected error; it is in the log with decision {number}"
             await context.abort(grpc.StatusCode.INTERNAL, text)
         await context.abort(code, str(error)[:LONGEST])
-
-
-def _code(error: Exception) -> grpc.StatusCode | None:
-    if isinstance(error, BindError):
-        return _binding(error)
-    return next((code for kind, code in _CODES if isinstance(error, kind)), None)
-
-
-def _binding(error: BindError) -> grpc.StatusCode:
-    if not error.definite:
-        return grpc.StatusCode.UNAVAILABLE
-    return grpc.StatusCode.NOT_FOUND if error.status == 404 else grpc.StatusCode.ABORTED
 
 
 class GrpcServer:
@@ -260,7 +256,7 @@ def _check_free(path: Path) -> None:
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:
-    """The default path of the socket; its directory is created.
+    """Return the default path of the socket; its directory is created.
 
     Source: XDG Base Directory Specification 0.8, XDG_RUNTIME_DIR; for daemons, Filesystem
     Hierarchy Standard 3.0, section 3.15.
@@ -271,3 +267,73 @@ def default_socket(environment: Mapping[str, str]) -> Path:
     folder = Path(environment.get("XDG_RUNTIME_DIR") or "/run") / "dragoman"
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder / "grpc.sock"
+
+
+def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCredentials:
+    """Return credentials that check their files at every connection.
+
+    Args:
+        tls: the files.
+        unusable: called with why changed files cannot be used; the earlier ones stay.
+
+    Raises:
+        SettingsError: the files cannot be used.
+    """
+    files = _Files(tls, unusable)
+    return grpc.dynamic_ssl_server_credentials(
+        files.latest, files.now, require_client_authentication=True
+    )
+
+
+class _Files:
+    """The three files.
+
+    Attributes:
+        latest: their last usable content.
+    """
+
+    def __init__(self, tls: GrpcTls, unusable: Callable[[str], None]) -> None:
+        self._tls = tls
+        self._unusable = unusable
+        self._seen = self._stamp()
+        self.latest = self._read()
+
+    def now(self) -> grpc.ServerCertificateConfiguration:
+        """Return the content of the files, or their last usable content."""
+        stamp = self._stamp()
+        if stamp != self._seen:
+            self._seen = stamp
+            try:
+                self.latest = self._read()
+            except SettingsError as error:
+                self._unusable(str(error))
+        return self.latest
+
+    def _read(self) -> grpc.ServerCertificateConfiguration:
+        tls = self._tls
+        probe = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            probe.load_cert_chain(tls.certificate, tls.key)
+        except OSError as error:
+            raise SettingsError(f"grpcTls: the certificate cannot be read: {error}") from error
+        try:
+            probe.load_verify_locations(tls.client_authorities)
+        except OSError as error:
+            raise SettingsError(f"grpcTls.clientAuthorities: {error}") from error
+        return grpc.ssl_server_certificate_configuration(
+            [(tls.key.read_bytes(), tls.certificate.read_bytes())],
+            root_certificates=tls.client_authorities.read_bytes(),
+        )
+
+    def _stamp(self) -> object:
+        return tuple(
+            map(_stamp, (self._tls.certificate, self._tls.key, self._tls.client_authorities))
+        )
+
+
+def _stamp(path: Path) -> object:
+    try:
+        stat = path.stat()
+    except OSError:
+        return None
+    return stat.st_mtime_ns, stat.st_ino, stat.st_size

@@ -23,7 +23,7 @@ from adapters.service.decide.ports import (
 )
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.standalone.cluster import LocalCluster
+from adapters.service.standalone import LocalCluster
 from adapters.stores.memory import MemoryStore, MemoryTable
 from adapters.stores.quotas import MemoryQuotas
 from adapters.stores.store import Conflict, Stored

@@ -11,8 +11,7 @@ import pytest
 
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
-from adapters.service.grpc.credentials import credentials
-from adapters.service.grpc.server import GrpcServer
+from adapters.service.grpc.server import GrpcServer, credentials
 from adapters.service.settings.sections import GrpcTls
 from adapters.service.settings.settings import SettingsError, read
 from adapters.service.tests.builders import (

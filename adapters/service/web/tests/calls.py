@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.standalone.cluster import routes as local_routes
+from adapters.service.standalone import routes as local_routes
 from adapters.service.tests.builders import (
     Bench,
     Json,

@@ -3,7 +3,7 @@
 import json
 
 from adapters.dialects.tests.extremes import EXTREMES, Json, places, replaced
-from adapters.service.grpc import messages
+from adapters.service.grpc.calls import card_messages, grant_messages
 from adapters.service.observe.card_metrics import CardLines
 from adapters.service.tests.builders import a_pod, a_service, body, run
 from adapters.service.web.app import App
@@ -93,9 +93,9 @@ async def check(app: App, ledger: NodeLedger, what: object) -> None:
     """All that is shown of a ledger, and what is decided beside it."""
     again = decode(encode(ledger))
     assert (again.node, again.allocations) == (ledger.node, ledger.allocations), what
-    assert messages.cards(ledger), what
+    assert card_messages(ledger), what
     for allocation in ledger.allocations.values():
-        messages.grants(allocation.grants)
+        grant_messages(allocation.grants)
         assert all(each.memory or each.exclusive or each.slice for each in allocation.grants), what
     CardLines(peers=True).of(ledger)
     for route in ROUTES:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from adapters.service.standalone.cluster import routes as local_routes
+from adapters.service.standalone import routes as local_routes
 from adapters.service.tests.builders import a_binding, a_pod, a_service, body, run
 from adapters.service.web.routes import people, schedulers
 from adapters.service.web.tests.calls import GOOD, Got, app_of, call, mutated

@@ -1,12 +1,13 @@
-"""Returns freed memory to the system, where the process has grown."""
+"""What the service has of its process: the clock, and memory that it returns when it is free."""
 
 import asyncio
 import ctypes
 import gc
 import os
+import random
+import time
 from collections.abc import Callable
 from pathlib import Path
-from time import monotonic
 
 EVERY = 10.0
 """Seconds between two looks at the size of the process."""
@@ -14,12 +15,18 @@ EVERY = 10.0
 GROWTH = 64 << 20
 """Bytes by which it must have grown."""
 
+FIRST = 0.002
+"""Seconds: upper bound of the first pause."""
+
+LONGEST = 0.25
+"""Seconds: upper bound of every pause."""
+
 _STATM = Path("/proc/self/statm")
 """Source: proc_pid_statm(5); its second number is the resident pages."""
 
 
 def resident() -> int:
-    """Bytes that this process occupies; 0 where the system does not say."""
+    """Return bytes that this process occupies; 0 where the system does not say."""
     try:
         return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:
@@ -39,7 +46,7 @@ class FreedMemory:
     """
 
     def __init__(
-        self, size: Callable[[], int] = resident, clock: Callable[[], float] = monotonic
+        self, size: Callable[[], int] = resident, clock: Callable[[], float] = time.monotonic
     ) -> None:
         """Begin now.
 
@@ -69,3 +76,24 @@ class FreedMemory:
         if self._trim is not None:
             await asyncio.to_thread(self._trim, 0)
         self._least = self._size()
+
+
+class SystemClock:
+    """The clock of the system; implements ``ports.Clock``."""
+
+    def now(self) -> int:
+        """Return monotonic nanoseconds."""
+        return time.monotonic_ns()
+
+    def wall(self) -> int:
+        """Return nanoseconds since 1970."""
+        return time.time_ns()
+
+    async def pause(self, attempt: int) -> None:
+        """Wait a random time, up to a bound that doubles with each attempt."""
+        longest = min(FIRST * 2**attempt, LONGEST)
+        await asyncio.sleep(random.uniform(0, longest))  # noqa: S311 - only spreads the writers
+
+    async def sleep(self, nanoseconds: int) -> None:
+        """Wait for some nanoseconds."""
+        await asyncio.sleep(nanoseconds / 1e9)

@@ -1,4 +1,4 @@
-"""A cluster for one process without Kubernetes: a table of pods in its memory.
+"""A cluster for one process without Kubernetes: a table of pods in its memory, and its inventory.
 
 It replaces the API server for ``dragoman serve`` with an inventory from files: Bindings write into
 the table, and clients create and delete pods over HTTP.
@@ -6,6 +6,8 @@ the table, and clients create and delete pods over HTTP.
 
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import time_ns
 
 import msgspec
 import orjson
@@ -15,24 +17,55 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import Service
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
+from adapters.stores.store import Conflict, Store
 from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
 from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.records.ledger import LedgerRecordError
+from core.durations import MILLISECOND
+from core.ledger.node_ledger import NodeLedger, metered
+from core.quota.quota import Quota
 from core.requests.gang import GangRef
 from core.requests.pod_ref import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """A pod without a uid gets one in this namespace: the same for the same namespace and name."""
 
+ATTEMPTS = 20
+"""Writes of one ledger that may lose to another writer."""
+
 _POD = Decoder(Pod)
 _BINDING = Decoder(Binding)
 
 
+@dataclass(frozen=True, slots=True)
+class StaticInventory:
+    """The content of the files.
+
+    Attributes:
+        ledgers: of all nodes, with everything that is allocated.
+        nodes: the objects, by name.
+        pods: bound ones have their cards, the others wait to be scheduled.
+        claims: by uid of a pod, uids of the claims that are reserved for it.
+        quotas: of namespaces; what their pods have is counted by the ledgers.
+        problems: what could not be read or is inconsistent, as sentences.
+        groups: the objects of gangs.
+    """
+
+    ledgers: Sequence[NodeLedger] = ()
+    nodes: Mapping[str, KubeNode] = field(default_factory=dict)
+    pods: Sequence[Pod] = ()
+    claims: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    quotas: Sequence[Quota] = ()
+    problems: Sequence[str] = ()
+    groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
+
+
 def with_uid(pod: Pod) -> Pod:
-    """The pod with a uid and a namespace, those that it lacks added."""
+    """Return the pod with a uid and a namespace, those that it lacks added."""
     metadata = msgspec.structs.replace(
         pod.metadata,
         namespace=pod.metadata.namespace or "default",
@@ -71,24 +104,24 @@ class LocalCluster:
         self.events: list[tuple[str, str, str]] = []
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes of the inventory, in its order."""
+        """Return the nodes of the inventory, in its order."""
         return self._nodes
 
     def pods_on(self, node: str) -> list[Pod]:
-        """The pods that are bound to a node and may use cards."""
+        """Return the pods that are bound to a node and may use cards."""
         pods = self._pods.values()
         return [pod for pod in pods if pod.spec.node_name == node and may_use_cards(pod)]
 
     def claims_of(self, uid: str) -> Sequence[str]:
-        """The claims of the inventory that are reserved for a pod."""
+        """Return the claims of the inventory that are reserved for a pod."""
         return self._claims.get(uid, ())
 
     def pods(self) -> list[Pod]:
-        """All pods."""
+        """Return all pods."""
         return list(self._pods.values())
 
     def unbound(self) -> list[Pod]:
-        """The pods that no scheduler has bound."""
+        """Return the pods that no scheduler has bound."""
         return [pod for pod in self._pods.values() if not pod.spec.node_name]
 
     def put(self, pod: Pod) -> Pod:
@@ -109,7 +142,7 @@ class LocalCluster:
         return removed
 
     async def get(self, pod: PodRef) -> Pod | None:
-        """A pod of the table, by namespace and name."""
+        """Return a pod of the table, by namespace and name."""
         return self._pods.get(str(pod))
 
     async def newest(self, pod: PodRef) -> Pod | None:
@@ -149,7 +182,7 @@ class LocalCluster:
 
 
 def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Route]:
-    """Routes in place of the API server: create, bind, show and delete pods."""
+    """Return routes in place of the API server: create, bind, show and delete pods."""
 
     async def create(call: Call) -> Answer:
         pod = body.read(call.body, _POD)
@@ -218,7 +251,7 @@ def _shown(pod: Pod) -> object:
 
 
 def _present(value: object) -> object:
-    """A value without the fields that are not set."""
+    """Return a value without the fields that are not set."""
     match value:
         case dict():
             return {key: _present(each) for key, each in value.items() if each is not None}
@@ -226,3 +259,35 @@ def _present(value: object) -> object:
             return [_present(each) for each in value]
         case _:
             return value
+
+
+async def seed(ledgers: Sequence[NodeLedger], store: Store) -> None:
+    """Write ledgers; allocations that the store already has stay.
+
+    Raises:
+        LedgerRecordError: a record of the store cannot be read.
+        OSError: the store did not answer.
+    """
+    for ledger in ledgers:
+        await _write(ledger, store)
+
+
+async def _write(given: NodeLedger, store: Store) -> None:
+    for _ in range(ATTEMPTS):
+        stored = await store.read(given.node.name)
+        before = None if stored is None else stored.ledger
+        ledger = given
+        if before is not None:
+            ledger = before if before.node == given.node else before.with_node(given.node)
+            for uid, allocation in given.allocations.items():
+                if uid not in ledger.allocations:
+                    ledger = ledger.adopt(allocation)
+            if ledger is before:
+                return
+        ledger = metered(ledger, before, time_ns() // MILLISECOND)
+        try:
+            await store.write(ledger, stored.version if stored else None)
+        except Conflict:
+            continue
+        return
+    raise LedgerRecordError(f"the ledger of node {given.node.name} changes all the time")

@@ -1,1 +1,0 @@
-"""The service without a cluster: nodes and pods from files."""
