@@ -155,14 +155,8 @@ class _Sorter:
             return IN_GANG
         if self._fleet.claims.get(pod.metadata.uid):
             return "a ResourceClaim has the cards"
-        return self._budget(pod)
-
-    def _budget(self, pod: Pod) -> str:
-        """Return why budgets keep a pod; empty where they do not.
-
-        Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create: of a pod that several
-        budgets select, the eviction ends with status 500.
-        """
+        # Of a pod that several budgets select, the eviction ends with status 500.
+        # Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create.
         found = [budget for budget in self._budgets if selects(budget, pod)]
         if len(found) > 1:
             return "several PodDisruptionBudgets select it, so that it cannot be evicted"

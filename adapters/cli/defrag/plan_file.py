@@ -23,7 +23,6 @@ from adapters.wire.records.move_plan import (
     MovePlanStatus,
     MoveStep,
     Name,
-    PlannedTarget,
     TargetKind,
     read_spec,
 )
@@ -77,7 +76,13 @@ def read_plan(file: str) -> PlanFile:
         if value != right:
             raise InputError(document.location, f"{field} must be {right}, but is {value!r}")
     plan = _read(document)
-    _check(document, plan)
+    for field in _unknown(document.read(dict[str, Any])["spec"], plan.spec, "spec"):
+        raise InputError(document.location, f"{field}: there is no such field")
+    raw = msgspec.Raw(msgspec.json.encode(plan.spec))
+    try:
+        read_spec(MovePlanObject(MovePlanMetadata(name=plan.metadata.name), raw))
+    except MovePlanRecordError as error:
+        raise InputError(document.location, str(error)) from error
     manifest: dict[str, object] = {
         "apiVersion": API_VERSION,
         "kind": KIND,
@@ -98,18 +103,6 @@ def _read(document: Document) -> _PlanManifest:
             raise
         known = ", ".join(str(each.value) for each in choices)
         raise InputError(error.location, f"{error.problem}; it is one of {known}") from error
-
-
-def _check(document: Document, plan: _PlanManifest) -> None:
-    """Check what no type says."""
-    spec = document.read(dict[str, Any])["spec"]
-    for field in _unknown(spec, plan.spec, "spec"):
-        raise InputError(document.location, f"{field}: there is no such field")
-    raw = msgspec.Raw(msgspec.json.encode(plan.spec))
-    try:
-        read_spec(MovePlanObject(MovePlanMetadata(name=plan.metadata.name), raw))
-    except MovePlanRecordError as error:
-        raise InputError(document.location, str(error)) from error
 
 
 def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
@@ -149,8 +142,16 @@ def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> 
 
 
 def target_lines(spec: MovePlanSpec) -> Iterator[str]:
-    """Return what the moves were for, once it is reached."""
-    return (_target_line(target) for target in spec.targets)
+    """Yield what the moves were for, once it is reached."""
+    for target in spec.targets:
+        at = "" if target.place is None else f" on {target.place.node}"
+        match target.kind:
+            case TargetKind.POD:
+                yield f"{target.namespace}/{target.name} has its cards{at}"
+            case TargetKind.NODE:
+                yield f"node {target.name} is empty"
+            case TargetKind.SHARE:
+                yield f"{target.name} is free{at}"
 
 
 def phase_text(spec: MovePlanSpec, status: MovePlanStatus) -> str:
@@ -176,14 +177,3 @@ def phase_text(spec: MovePlanSpec, status: MovePlanStatus) -> str:
 
 def _step(spec: MovePlanSpec, number: int) -> str:
     return f"step {number} of {len(spec.moves)}"
-
-
-def _target_line(target: PlannedTarget) -> str:
-    at = "" if target.place is None else f" on {target.place.node}"
-    match target.kind:
-        case TargetKind.POD:
-            return f"{target.namespace}/{target.name} has its cards{at}"
-        case TargetKind.NODE:
-            return f"node {target.name} is empty"
-        case TargetKind.SHARE:
-            return f"{target.name} is free{at}"

@@ -50,19 +50,16 @@ PRIORITY = 1000
 def demo(inventory: str | None) -> None:
     """Run the demonstration with a file, or with the example; exit status 2 for a bad file."""
     with as_file(EXAMPLE) as example:
-        _demonstrate(inventory or str(example))
-
-
-def _demonstrate(inventory: str) -> None:
-    try:
-        found = read_files([inventory])
-    except InputError as error:
-        message("dragoman", error)
-        raise typer.Exit(2) from None
-    nodes = NodeChooser({name: node for name, (node, _) in found.nodes.items()})
-    waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
-    with _service(inventory) as address:
-        _Demonstration(address, nodes, waiting).run()
+        file = inventory or str(example)
+        try:
+            found = read_files([file])
+        except InputError as error:
+            message("dragoman", error)
+            raise typer.Exit(2) from None
+        nodes = NodeChooser({name: node for name, (node, _) in found.nodes.items()})
+        waiting = [pod for pod, _ in found.pods.values() if not pod.spec.node_name]
+        with _service(file) as address:
+            _Demonstration(address, nodes, waiting).run()
 
 
 @contextmanager
@@ -101,7 +98,12 @@ class _Demonstration:
     def run(self) -> None:
         self._print(f"A service with a SQLite ledger listens on {self.address}.")
         self._print("The API server creates pods; admission validates each one:", "bold")
-        created = [pod for pod in map(self._create, self.waiting) if pod is not None]
+        created: list[Pod] = []
+        for pod in self.waiting:
+            try:
+                created.append(self.client.create(pod))
+            except RejectionError as rejection:
+                self._line("✗", "red", name_of(pod), "admission", str(rejection))
         self._print("\nTwo schedulers work at the same time, each with its own protocol:", "bold")
         self._schedule(created)
         self._show()
@@ -114,14 +116,14 @@ class _Demonstration:
         for pod in self.rejected:
             self._place(self.client, pod)
         self._show()
-        self._count()
-
-    def _create(self, pod: Pod) -> Pod | None:
-        try:
-            return self.client.create(pod)
-        except RejectionError as rejection:
-            self._line("✗", "red", name_of(pod), "admission", str(rejection))
-            return None
+        pods = self._get("/api/pods")
+        over = [
+            one["uuid"]
+            for one in self._get("/api/cards")
+            if one["usedMemoryMiB"] > one["memoryMiB"] or one["usedCompute"] > 100
+        ]
+        summary = f"\n{len(pods)} pods have cards, {len(over)} cards are over-allocated"
+        self._print(f"{summary}; the service stops.", "green" if not over else "red")
 
     def _schedule(self, pods: Sequence[Pod]) -> None:
         """Schedule the pods of each scheduler in their order, both schedulers at the same time.
@@ -175,16 +177,6 @@ class _Demonstration:
         self._print("")
         cards = [_card(one) for one in self._get("/api/cards")]
         write_cards(cards, terminal_page(self.console))
-
-    def _count(self) -> None:
-        pods = self._get("/api/pods")
-        over = [
-            one["uuid"]
-            for one in self._get("/api/cards")
-            if one["usedMemoryMiB"] > one["memoryMiB"] or one["usedCompute"] > 100
-        ]
-        summary = f"\n{len(pods)} pods have cards, {len(over)} cards are over-allocated"
-        self._print(f"{summary}; the service stops.", "green" if not over else "red")
 
     def _get(self, path: str) -> Json:
         return self.client.call("GET", path)

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from adapters.answer.answer import EXAMPLES
 from adapters.answer.device_plugins import devices_text
-from adapters.answer.eviction import NodeEviction
 from adapters.cli.explain.explanation import PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
@@ -188,8 +187,20 @@ def _smaller_slices(found: PodExplanation) -> Iterator[str]:
 def _remedies(found: PodExplanation) -> Iterator[str]:
     yield ""
     yield "What would make it fit"
-    lines = [f"  {_change(change)}" for change in found.changes]
-    lines += [f"  {_evicted(eviction)}" for eviction in found.evictions[:SHOWN]]
+    lines: list[str] = []
+    for change in found.changes:
+        less = f"less for {change.container}" if change.container else "without"
+        amount = f", {_to(change)}" if change.container else ""
+        lines.append(f"  request {less}: {change.kind.value}{amount}")
+    for eviction in found.evictions[:SHOWN]:
+        pods = ", ".join(
+            f"{pod.pod} ({pod.dialect}, priority {pod.priority})" for pod in eviction.pods
+        )
+        verb, then = "end", ""
+        if eviction.preemption:
+            verb = "evict"
+            then = "; of lower priority, so the service does it with preemption.enabled"
+        lines.append(f"  {verb} on {eviction.node}: {pods}{then}")
     lines += [
         f"  end on {node}: {', '.join(map(full_name, pods))}"
         for node, pods in found.releases[:SHOWN]
@@ -223,12 +234,6 @@ def _named(names: Sequence[str], count: int) -> str:
     return f"{', '.join(names[:NAMED])} and {count - NAMED} more"
 
 
-def _change(change: RequestChange) -> str:
-    if not change.container:
-        return f"request without: {change.kind.value}"
-    return f"request less for {change.container}: {change.kind.value}, {_to(change)}"
-
-
 def _to(change: RequestChange) -> str | None:
     for container in change.request.containers:
         if container.name == change.container:
@@ -248,15 +253,3 @@ def _amount(kind: ChangeKind, container: ContainerRequest) -> str:
             return f"at most {container.count}"
         case _:
             return "share the card"
-
-
-def _evicted(eviction: NodeEviction) -> str:
-    pods = ", ".join(
-        f"{victim.pod} ({victim.dialect}, priority {victim.priority})" for victim in eviction.pods
-    )
-    if not eviction.preemption:
-        return f"end on {eviction.node}: {pods}"
-    return (
-        f"evict on {eviction.node}: {pods}; of lower priority, so the service does it with"
-        " preemption.enabled"
-    )

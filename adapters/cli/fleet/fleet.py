@@ -265,11 +265,10 @@ class _Reader:
             if item is not None:
                 agent = hardware.decode(item.status, name)
                 stored = _decoded(name, item)
-                # An allocation that was committed while the pods were read counts too.
-                after = stored if newer is None else _decoded(name, newer)
-                for allocation in after.allocations.values():
-                    if allocation.uid not in stored.allocations:
-                        stored = stored.adopt(allocation)
+                if newer is not None:  # what was committed while the pods were read counts too
+                    for uid, allocation in _decoded(name, newer).allocations.items():
+                        if uid not in stored.allocations:
+                            stored = stored.adopt(allocation)
         except (LedgerRecordError, HardwareRecordError) as error:
             unreadable = str(error)
         return stored, agent, unreadable

@@ -324,7 +324,13 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
     for node, answer in zip(agents, answers, strict=True):
         if isinstance(answer, str):
             problems.setdefault(answer, []).append(node)
-    return AgentReports(found, tuple(_unread_agents(text, at) for text, at in problems.items()))
+    unread: list[str] = []
+    for problem, nodes in problems.items():
+        named = ", ".join(sorted(nodes)[:_NAMED])
+        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        plural = "s" if len(nodes) > 1 else ""
+        unread.append(f"cannot read the agent{plural} of node{plural} {named}{more}: {problem}")
+    return AgentReports(found, tuple(unread))
 
 
 async def _read_agent(client: KubeClient, pod: Pod) -> NodeReport | str:
@@ -337,13 +343,6 @@ async def _read_agent(client: KubeClient, pod: Pod) -> NodeReport | str:
         return f"{error.status or error.reason}: {error.message.replace(pod.metadata.name, 'POD')}"
     except ValueError as error:
         return f"its metrics cannot be read: {error}"
-
-
-def _unread_agents(problem: str, nodes: list[str]) -> str:
-    named = ", ".join(sorted(nodes)[:_NAMED])
-    more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
-    plural = "s" if len(nodes) > 1 else ""
-    return f"cannot read the agent{plural} of node{plural} {named}{more}: {problem}"
 
 
 async def pod_events(client: KubeClient, namespace: str, uid: str) -> Sequence[PodEvent]:

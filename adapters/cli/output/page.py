@@ -126,7 +126,10 @@ def column_widths(
     """
     widths = [column.least for column in columns]
     for row in rows:
-        widths = list(map(max, widths, map(_longest, row)))
+        for at, cell in enumerate(row):
+            text = "".join([part for part, _ in cell])
+            longest = max(map(len, text.split("\n"))) if "\n" in text else len(text)
+            widths[at] = max(widths[at], longest)
     if room is None:
         return widths
     floors = [max(column.least, 1) if column.folds else room for column in columns]
@@ -171,11 +174,6 @@ def _between(spans: Spans, start: int, end: int) -> Spans:
             found.append((part, style))
         at += len(text)
     return tuple(found)
-
-
-def _longest(cell: Spans) -> int:
-    text = "".join([part for part, _ in cell])
-    return max(map(len, text.split("\n"))) if "\n" in text else len(text)
 
 
 def _joined(

@@ -15,7 +15,6 @@ from adapters.cli.output.report import (
     PodLine,
     PodResult,
     ReportPart,
-    ShareLine,
     named,
     short,
 )
@@ -85,7 +84,12 @@ def write_report(
             continue
         rows.add(pod)
         if pod.result in NOT_PLACED:
-            not_placed.append((short(pod.full_name), _reasons(pod)))
+            shown = pod.groups[:MAX_REASONS]
+            reasons = [f"{named(each.examples, each.nodes)}: {each.text}" for each in shown]
+            if len(pod.groups) > MAX_REASONS:
+                more = len(pod.groups) - MAX_REASONS
+                reasons.append(f"and {more} more reasons; -o json has all")
+            not_placed.append((short(pod.full_name), reasons or [pod.summary]))
     if rows:
         page.table(_COLUMNS, rows)
     if not_placed:
@@ -147,29 +151,14 @@ def _shares(pod: PodLine) -> tuple[str, ...]:
     if pod.result is PodResult.INVALID:
         return ("is not valid",)
     several = len(pod.containers) > 1
-    found = [
-        f"{f'{name}: ' if several else ''}{_share(share)}"
-        for name, shares in pod.containers.items()
-        for share in shares
-    ]
-    return tuple(found or [pod.summary])
-
-
-def _share(share: ShareLine) -> str:
-    card = "?" if share.index is None else f"#{share.index}"
-    part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
-    return f"{card + part:3}{format_bytes(share.memory):>10}{share.compute:>5}%"
-
-
-def _reasons(pod: PodLine) -> list[str]:
-    if not pod.groups:
-        return [pod.summary]
-    lines = [
-        f"{named(each.examples, each.nodes)}: {each.text}" for each in pod.groups[:MAX_REASONS]
-    ]
-    if len(pod.groups) > MAX_REASONS:
-        lines.append(f"and {len(pod.groups) - MAX_REASONS} more reasons; -o json has all")
-    return lines
+    texts: list[str] = []
+    for name, shares in pod.containers.items():
+        for share in shares:
+            card = "?" if share.index is None else f"#{share.index}"
+            part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
+            text = f"{card + part:3}{format_bytes(share.memory):>10}{share.compute:>5}%"
+            texts.append(f"{name}: {text}" if several else text)
+    return tuple(texts or [pod.summary])
 
 
 def _sum(counts: Counter[PodResult], *, complete: bool) -> Spans:

@@ -1,7 +1,7 @@
 """Translates the pods of a text to a dialect, finds what is lost, and prints it."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -130,7 +130,11 @@ class _Translator:
         found = [
             each
             for number, (path, pod) in enumerate(_pods(content))
-            if (each := self._found(pod, number, path, _place(content, path, place)))
+            if (
+                each := self._found(
+                    pod, number, path, f"{place}: {f'{_document(content)} {path}'.rstrip()}"
+                )
+            )
         ]
         if not found:
             return None
@@ -183,7 +187,10 @@ class _Translator:
     ) -> tuple[Loss, ...]:
         before = found.request
         try:
-            after = registry.with_vendor(self._written(as_pod(content, found.place)))
+            written = as_pod(content, found.place)
+            dialect_of(written, self.dialects)  # also has no words of its former dialect
+            target = next(each for each in self.dialects if each.name == self.target)
+            after = registry.with_vendor(target.read_request(written))
             lost = [*losses(before, after, self.cards)]
             lost += unread_amounts(found.pod, writer_of(found.dialect.name))
             lost += removed(found.pod, gone, found.dialect, before, after)
@@ -191,16 +198,6 @@ class _Translator:
             problem = f"cannot be written for {self.target}: {error}"
             raise InputError(found.place, problem) from error
         return tuple(lost)
-
-    def _written(self, pod: Pod) -> Request:
-        """Return what the translated pod requests.
-
-        Raises:
-            DialectError: it is invalid, or has words of its former dialect too.
-        """
-        dialect_of(pod, self.dialects)
-        target = next(each for each in self.dialects if each.name == self.target)
-        return target.read_request(pod)
 
 
 def _pods(content: Any) -> list[tuple[str, dict[str, Any]]]:
@@ -210,10 +207,6 @@ def _pods(content: Any) -> list[tuple[str, dict[str, Any]]]:
         for prefix, owner in objects(content)
         for path, pod in pods_in(owner)
     ]
-
-
-def _place(content: Any, path: str, place: str) -> str:
-    return f"{place}: {f'{_document(content)} {path}'.rstrip()}"
 
 
 def _document(content: Any) -> str:
@@ -278,25 +271,21 @@ def as_table(translation: Translation) -> str:
     ]
     lossy = sum(bool(pod.losses) for pod in translation.pods)
     total = len(translation.pods)
+    notes: list[str] = []
+    for pod in translation.pods:
+        if pod.foreign_scheduler is not None:
+            name = " ".join(filter(None, (pod.document, pod.path)))
+            note = (
+                f"note: {name}: schedulerName stays {pod.foreign_scheduler}; no scheduler of"
+                f" {translation.target} has this name, so it must be one that asks Dragoman"
+            )
+            notes.append(f"{visible(note)}\n")
     return (
         f"{table(_COLUMNS, rows) if rows else ''}"
         f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
         f"{lossy} with a loss\n"
-        f"{''.join(_schedulers(translation))}"
+        f"{''.join(notes)}"
     )
-
-
-def _schedulers(translation: Translation) -> Iterator[str]:
-    for pod in translation.pods:
-        if pod.foreign_scheduler is not None:
-            name = " ".join(filter(None, (pod.document, pod.path)))
-            yield (
-                visible(
-                    f"note: {name}: schedulerName stays {pod.foreign_scheduler}; no scheduler of"
-                    f" {translation.target} has this name, so it must be one that asks Dragoman"
-                )
-                + "\n"
-            )
 
 
 def as_report(translation: Translation) -> str:
@@ -306,19 +295,19 @@ def as_report(translation: Translation) -> str:
             "apiVersion": "dragoman.dev/v1alpha1",
             "kind": "Translation",
             "target": translation.target,
-            "pods": [_plain(pod) for pod in translation.pods],
+            "pods": [
+                {
+                    "document": pod.document,
+                    "path": pod.path,
+                    "dialect": pod.source,
+                    "foreignScheduler": pod.foreign_scheduler,
+                    "losses": [
+                        {"field": loss.field, "before": loss.before, "after": loss.after}
+                        for loss in pod.losses
+                    ],
+                }
+                for pod in translation.pods
+            ],
             "text": translation.text,
         }
     )
-
-
-def _plain(pod: TranslatedPod) -> dict[str, object]:
-    return {
-        "document": pod.document,
-        "path": pod.path,
-        "dialect": pod.source,
-        "foreignScheduler": pod.foreign_scheduler,
-        "losses": [
-            {"field": loss.field, "before": loss.before, "after": loss.after} for loss in pod.losses
-        ],
-    }

@@ -1,7 +1,6 @@
 """``top pods``, ``top namespaces`` and ``who``: which pods have which cards."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain
 
@@ -144,7 +143,12 @@ def who(fleet: Fleet, place: str) -> Listing:
     if wanted and not cards:
         known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
-    rows = [row for card in cards for row in _share_rows(state, card)]
+    rows = [
+        _share_row(card, share, state.ledger.allocations[share.uid])
+        for card, use in zip(state.node.cards, state.ledger.usages, strict=True)
+        if card in cards
+        for share in use.shares
+    ]
     further = None if wanted else device_users(fleet, name)
     notes = uncounted_nodes(fleet, name)
     return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further, notes)
@@ -212,12 +216,6 @@ def _quota_text(quota: Quota | None) -> str:
         for name, limit, amount in quota.bounds.with_amounts(quota.used())
         if limit is not None
     )
-
-
-def _share_rows(state: NodeState, card: Card) -> Iterator[Row]:
-    position = state.node.cards.index(card)
-    for share in state.ledger.usages[position].shares:
-        yield _share_row(card, share, state.ledger.allocations[share.uid])
 
 
 def _share_row(card: Card, share: CardShare, owner: Allocation) -> Row:

@@ -56,7 +56,11 @@ def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
     moved = {
         full_name(pod): _unbound(pod, keys) for name in names for pod in fleet.nodes[name].pods
     }
-    ended = {name for name, pod in moved.items() if _is_of_daemon_set(pod)}
+    ended = {
+        name
+        for name, pod in moved.items()
+        if any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
+    }
     return replace(
         fleet,
         nodes={name: state for name, state in fleet.nodes.items() if name not in names},
@@ -127,10 +131,6 @@ def _copy(model: NodeState, name: str) -> NodeState:
         pods=(),
         problems=(),
     )
-
-
-def _is_of_daemon_set(pod: Pod) -> bool:
-    return any(owner.kind == "DaemonSet" for owner in pod.metadata.owner_references or ())
 
 
 def _unbound(pod: Pod, keys: frozenset[str]) -> Pod:
