@@ -41,7 +41,7 @@ class GangRefusal:
 
 
 @dataclass(slots=True)
-class Hold:
+class GangHold:
     """Cards that this process has committed for a gang.
 
     Attributes:
@@ -111,14 +111,14 @@ class GangState:
     users: int = 0
     binding: int = 0
     committing: frozenset[str] = frozenset()
-    hold: Hold | None = None
+    hold: GangHold | None = None
     given_back_at: int | None = None
     refusal: tuple[object, GangRefusal] | None = None
     fitting: Fitting | None = None
 
-    def hold_from(self, since: int) -> Hold:
+    def hold_from(self, since: int) -> GangHold:
         """Return what the gang holds; where it holds nothing yet, from a time on."""
-        self.hold = self.hold or Hold(since)
+        self.hold = self.hold or GangHold(since)
         return self.hold
 
 
@@ -182,7 +182,7 @@ def rest(
     return resting(gang) if (is_marked or gave_back) and not is_begun(gang) else None
 
 
-def gives_back(gang: Gang, state: GangState, hold: Hold, uid: str) -> bool:
+def gives_back(gang: Gang, state: GangState, hold: GangHold, uid: str) -> bool:
     """Return whether a gang is to release its cards: its scheduler does not bind it with them.
 
     Args:
