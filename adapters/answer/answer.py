@@ -1,6 +1,6 @@
 """The answer about one pod, and about its gang, as values."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from adapters.accounting.gang_cache import Gang
@@ -190,7 +190,10 @@ class PodAnswer:
 
     def texts(self) -> dict[str, str]:
         """Why it does not fit, by name of the node."""
-        return dict(self._texts())
+        texts = self.distinct_texts()
+        return dict(
+            zip(self.rejected.names, map(texts.__getitem__, self.rejected.ids), strict=True)
+        )
 
     def distinct_texts(self) -> list[str]:
         """The text of each distinct reason of ``rejected``."""
@@ -198,10 +201,6 @@ class PodAnswer:
         if request is None:
             return []
         return [rejection_text(request, reason) for reason in self.rejected.distinct]
-
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        texts = self.distinct_texts()
-        return zip(self.rejected.names, map(texts.__getitem__, self.rejected.ids), strict=True)
 
     def _groups(self) -> tuple[CauseGroup, ...]:
         return grouped(self.rejected.counted())

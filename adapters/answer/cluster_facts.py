@@ -119,7 +119,9 @@ def _bound(facts: ClusterFacts, pod: Pod, node: str, uncounted: str) -> str:
         return _unknown("it has", facts.unreadable()[node])
     claims = [held for uid in facts.claims_of(pod.metadata.uid) for held in committed(facts, uid)]
     if claims:
-        return _of_claims(claims)
+        unread = next((each.unread for each in claims if each.unread), None)
+        known = " and has the cards of its claims"
+        return known if unread is None else _unknown("its claims have", unread)
     is_known = node in facts.nodes()
     devices = held_devices(facts, pod)
     if devices and is_known:
@@ -128,15 +130,6 @@ def _bound(facts: ClusterFacts, pod: Pod, node: str, uncounted: str) -> str:
         return f": {uncounted}"
     missing = "" if is_known else ", which does not exist,"
     return f"{missing} and uses no cards"
-
-
-def _of_claims(claims: Sequence[Allocation]) -> str:
-    unread = next((each.unread for each in claims if each.unread), None)
-    return (
-        " and has the cards of its claims"
-        if unread is None
-        else _unknown("its claims have", unread)
-    )
 
 
 def _unknown(what: str, unread: str) -> str:

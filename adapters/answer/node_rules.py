@@ -244,28 +244,21 @@ class NodeLabels:
 
 def label_advice(pod: Pod, known: NodeLabels) -> tuple[str, ...]:
     """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none."""
-    found = dict.fromkeys((*_selector(pod, known), *_affinity(pod, known), *_taints(pod, known)))
+    found = dict.fromkeys((*_labels(pod, known), *_taints(pod, known)))
     return tuple(found)[:MOST]
 
 
-def _selector(pod: Pod, known: NodeLabels) -> Iterator[str]:
+def _labels(pod: Pod, known: NodeLabels) -> Iterator[str]:
+    """Advice about labels of nodes that the pod's selector and its required affinity ask for."""
     for key, value in sorted((pod.spec.node_selector or {}).items()):
         yield from _label("spec.nodeSelector", key, (value,), known)
-
-
-def _affinity(pod: Pod, known: NodeLabels) -> Iterator[str]:
-    required = required_affinity(pod)
+    required, where = required_affinity(pod), "spec.affinity.nodeAffinity"
     for term in (required.node_selector_terms or ()) if required else ():
         for each in term.match_expressions or ():
-            yield from _expression(each, known)
-
-
-def _expression(each: SelectorRequirement, known: NodeLabels) -> Iterator[str]:
-    where = "spec.affinity.nodeAffinity"
-    if each.operator == "In":
-        yield from _label(where, each.key, each.values or (), known)
-    elif each.operator in ("Exists", "Gt", "Lt"):
-        yield from _label(where, each.key, (), known)
+            if each.operator == "In":
+                yield from _label(where, each.key, each.values or (), known)
+            elif each.operator in ("Exists", "Gt", "Lt"):
+                yield from _label(where, each.key, (), known)
 
 
 def _label(where: str, key: str, wanted: tuple[str, ...], known: NodeLabels) -> Iterator[str]:

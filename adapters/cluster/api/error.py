@@ -81,8 +81,10 @@ def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None)
         retry_after: the header of that name. Only seconds are read, as client-go does.
     """
     status = _read(body)
-    seconds = _seconds(retry_after)
-    if seconds is None and status.details is not None:
+    seconds: float | None = None
+    if retry_after is not None and retry_after.isascii() and retry_after.isdigit():
+        seconds = float(retry_after)
+    elif status.details is not None:
         seconds = status.details.retry_after_seconds
     return ClusterError(
         code,
@@ -116,7 +118,3 @@ def _read(body: bytes | msgspec.Raw) -> ApiStatus:
 def _causes(status: ApiStatus) -> tuple[str, ...]:
     causes = None if status.details is None else status.details.causes
     return tuple(cause.reason for cause in causes or ())
-
-
-def _seconds(text: str | None) -> float | None:
-    return float(text) if text is not None and text.isascii() and text.isdigit() else None

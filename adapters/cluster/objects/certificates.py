@@ -71,7 +71,10 @@ class SecretClient:
         Raises:
             ClusterError: status 409 where the version has changed.
         """
-        encoded = {key: None if value is None else _encoded(value) for key, value in data.items()}
+        encoded = {
+            key: None if value is None else b64encode(value.encode()).decode()
+            for key, value in data.items()
+        }
         metadata = {"resourceVersion": version, "annotations": dict(annotations)}
         body = {"metadata": metadata, "data": encoded}
         await self._client.patch(SECRETS.path(name, namespace), body)
@@ -86,10 +89,6 @@ def texts(secret: Secret) -> dict[str, str]:
         except (binascii.Error, UnicodeDecodeError):
             continue
     return entries
-
-
-def _encoded(text: str) -> str:
-    return b64encode(text.encode()).decode()
 
 
 _CONFIGURATION = Decoder(dict[str, Any])

@@ -50,12 +50,8 @@ class EvictionClient:
         try:
             await self._client.create(path, body, query, repeat_refused=False)
         except ClusterError as error:
-            if error.status == NOT_FOUND or _is_another(error):
+            has_another_uid = error.status == CONFLICT and "UID in" in error.message
+            if error.status == NOT_FOUND or has_another_uid:
                 return False
             raise
         return True
-
-
-def _is_another(error: ClusterError) -> bool:
-    """Whether the pod of that name has another uid."""
-    return error.status == CONFLICT and "UID in" in error.message

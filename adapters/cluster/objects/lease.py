@@ -113,7 +113,8 @@ class Election:
         when the work ends or raises, this does too. The lease is released in any case.
         """
         while True:
-            await self._acquire()
+            while not await self._attempt():
+                await asyncio.sleep(jitter(self._term.retry))
             self.leading = True
             self._led_from = self._renewed = time.monotonic()
             try:
@@ -122,10 +123,6 @@ class Election:
             finally:
                 self.leading = False
                 await self._release()
-
-    async def _acquire(self) -> None:
-        while not await self._attempt():
-            await asyncio.sleep(jitter(self._term.retry))
 
     async def _lead(self, work: Callable[[], Awaitable[None]]) -> bool:
         """Work and renew concurrently; return whether the work ended first."""
@@ -171,7 +168,8 @@ class Election:
         try:
             lease = await self._read()
             if lease is None:
-                await self._create()
+                path = LEASES.collection(self._namespace)
+                await self._client.create(path, self._body(self._spec(None)))
                 self.took_over = False
                 return True
             if not self._is_free(lease):
@@ -216,9 +214,6 @@ class Election:
             renew_time=now,
             lease_transitions=changes if renewed or earlier is None else changes + 1,
         )
-
-    async def _create(self) -> None:
-        await self._client.create(LEASES.collection(self._namespace), self._body(self._spec(None)))
 
     async def _write(self, lease: LeaseObject, spec: LeaseSpec) -> None:
         body = self._body(spec, lease.metadata.resource_version)
