@@ -69,10 +69,19 @@ class NvmlInventory:
             self.health.clear(uuid)
         problems = {uuid: self.health.problem(uuid, actions[uuid]) for uuid in actions}
         present = {
-            card.uuid: replace(
-                self._card(card, mig=card.uuid in gpu_instances),
+            card.uuid: Card(
+                uuid=card.uuid,
+                node=self.node,
+                index=card.index,
+                vendor="nvidia",
+                model=card.name,
+                memory=card.memory,
+                slots=1,
+                mode=Mode.MIG if card.uuid in gpu_instances else Mode.SHARED,
                 healthy=not problems[card.uuid],
+                numa=self._numa(card.bus_id),
                 links=linked.get(card.uuid, ()),
+                names=(card.name,),
             )
             for card in found
         }
@@ -138,20 +147,6 @@ class NvmlInventory:
             self._links = key, found
         return self._links[1]
 
-    def _card(self, card: NvidiaCard, *, mig: bool) -> Card:
-        return Card(
-            uuid=card.uuid,
-            node=self.node,
-            index=card.index,
-            vendor="nvidia",
-            model=card.name,
-            memory=card.memory,
-            slots=1,
-            mode=Mode.MIG if mig else Mode.SHARED,
-            numa=self._numa(card.bus_id),
-            names=(card.name,),
-        )
-
     def _numa(self, bus_id: str) -> int | None:
         try:
             node = int((self.bus / bus_id / "numa_node").read_text())
@@ -182,7 +177,7 @@ def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ..
     for group in groups(list(found), _below_one_tree(nvml, cards)):
         for uuid in group:
             found[uuid].append(Scope(Level.PCIE, f"pcie-{index[group[0]]}"))
-    for group in groups(list(found), _linked(nvml, cards)):
+    for group in groups(list(found), _linked_pairs(nvml, cards)):
         if len(group) > 1:
             for uuid in group:
                 found[uuid].append(Scope(Level.LINK, f"nvlink-{index[group[0]]}"))
@@ -218,7 +213,7 @@ def _below_one_tree(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
     return pairs
 
 
-def _linked(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
+def _linked_pairs(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
     at = {card.bus_id: card.uuid for card in cards}
     switched: list[str] = []
     pairs: set[Pair] = set()

@@ -162,17 +162,19 @@ class Session:
             if frame.connection == mux.PLUGIN:
                 for message in self._calls.feed(frame.payload):
                     if message.kind == ttrpc.REQUEST:
-                        self._called(message, out, events)
+                        answer, happened = self._answer_call(message)
+                        out.append(answer)
+                        events += happened
             elif frame.connection == mux.RUNTIME:
                 for message in self._answers.feed(frame.payload):
                     if message.kind == ttrpc.RESPONSE and message.stream == _REGISTER_STREAM:
                         try:
-                            answer = ttrpc.decode_response(message.data)
+                            registered = ttrpc.decode_response(message.data)
                         except ProtobufError as error:
                             events.append(RegistrationRejected(str(error)))
                             continue
-                        if answer.code:
-                            reason = answer.message or f"code {answer.code}"
+                        if registered.code:
+                            reason = registered.message or f"code {registered.code}"
                             events.append(RegistrationRejected(reason))
         return FeedResult(b"".join(out), tuple(events))
 
@@ -196,28 +198,25 @@ class Session:
         self._unanswered.discard(stream)
         return _answer(stream, response)
 
-    def _called(
-        self, message: ttrpc.RpcMessage, out: list[bytes], events: list[SessionEvent]
-    ) -> None:
+    def _answer_call(self, message: ttrpc.RpcMessage) -> tuple[bytes, tuple[SessionEvent, ...]]:
+        """Return the answer to a call of the runtime, and what the call reports.
+
+        ``Creating`` is answered later: its answer is empty here.
+        """
         stream = message.stream
         try:
             found = self._call(stream, ttrpc.decode_request(message.data))
         except ProtobufError as error:
-            out.append(_error(stream, ttrpc.INVALID_ARGUMENT, str(error)))
-            return
+            return _error(stream, ttrpc.INVALID_ARGUMENT, str(error)), ()
         except _UnknownCallError as error:
-            out.append(_error(stream, ttrpc.UNIMPLEMENTED, f"not implemented: {error}"))
-            return
+            return _error(stream, ttrpc.UNIMPLEMENTED, f"not implemented: {error}"), ()
         except OutOfOrderError as error:
-            out.append(_error(stream, ttrpc.FAILED_PRECONDITION, str(error)))
-            return
+            return _error(stream, ttrpc.FAILED_PRECONDITION, str(error)), ()
         if isinstance(found, Creating):
             self._unanswered.add(stream)
-            events.append(found)
-            return
+            return b"", (found,)
         payload, happened = found
-        out.append(_answer(stream, ttrpc.RpcResponse(payload)))
-        events += happened
+        return _answer(stream, ttrpc.RpcResponse(payload)), happened
 
     def _call(
         self, stream: int, request: ttrpc.RpcRequest
