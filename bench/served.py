@@ -36,7 +36,7 @@ from adapters.stores.memory import MemoryStore
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 EVENTS = 500
 """Ledger changes per second."""

@@ -17,7 +17,7 @@ from adapters.wire.kube import Metadata, Unreadable
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 REMEMBERED = 20_000
 """Claims whose consumers are remembered."""

@@ -13,8 +13,7 @@ from core.feasibility.gang_plan import Candidate, GangPlan, place_together
 from core.feasibility.inventory import NodeNames
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Placement
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 NONE: frozenset[str] = frozenset()
 

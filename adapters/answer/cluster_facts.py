@@ -14,8 +14,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.quota.amounts import QuotaAmounts
 from core.requests.grant import Allocation, AllocationState
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 
 class ClusterFacts(Protocol):

@@ -48,7 +48,7 @@ from adapters.mover.decision import (
 )
 from adapters.mover.plans import KnownPlan, PastEviction, PlanCache
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 Logger = structlog.typing.FilteringBoundLogger
 

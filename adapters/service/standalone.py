@@ -29,7 +29,7 @@ from core.durations import MILLISECOND
 from core.ledger.node_ledger import NodeLedger, metered
 from core.quota.quota import Quota
 from core.requests.gang import GangRef
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """A pod without a uid gets one in this namespace: the same for the same namespace and name."""

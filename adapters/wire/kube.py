@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from adapters.wire.decode.decoder import Int64
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 Amount = str | int | float
 """A quantity in a manifest: Kubernetes accepts a number in place of text."""

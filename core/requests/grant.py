@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.hardware.mig import Slice
-from core.requests.pod_ref import PodRef
-from core.requests.request import Phase, Request
+from core.requests.request import Phase, PodRef, Request
 from core.requests.sharing import ANY_TERMS, SharingTerms
 from core.value import value
 

@@ -1,4 +1,4 @@
-"""What a pod asks for, container by container, in terms of no vendor."""
+"""What a pod asks for, container by container, in terms of no vendor; and which pod it is."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,6 +8,32 @@ from core.hardware import mig
 from core.hardware.card import Card, Level, Mode
 from core.hardware.quantity import FULL, bytes_of_percent
 from core.requests.sharing import ANY_TERMS, SharingTerms
+
+
+@dataclass(frozen=True, slots=True)
+class PodRef:
+    """A pod, by its name and by its identity.
+
+    ``str()`` gives ``namespace/name``.
+
+    Attributes:
+        namespace: as the API server has it, never empty there.
+        name: unique in the namespace at one time; a pod that is created again has it too.
+        uid: unique for ever; empty where the caller does not know it.
+    """
+
+    namespace: str
+    name: str
+    uid: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @classmethod
+    def parse(cls, full_name: str, uid: str = "") -> "PodRef":
+        """Read ``namespace/name``; text without a slash is a namespace without a name."""
+        namespace, _, name = full_name.partition("/")
+        return cls(namespace, name, uid)
 
 
 class Phase(Enum):

@@ -15,8 +15,7 @@ from core.feasibility.inventory import Inventory, NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts
 from core.requests.gang import GangApi, GangRef
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 LARGE = 5000
 """MiB, more than half of a card."""

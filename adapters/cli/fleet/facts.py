@@ -20,8 +20,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaAmounts, amounts_of, least
 from core.quota.quota import Quota, QuotaHold, holds_of
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 
 class FleetFacts:

@@ -18,7 +18,7 @@ from adapters.wire.dra import (
     TaintSelector,
 )
 from adapters.wire.kube import Metadata, Wire
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 _CLAIM = PartialDecoder(ResourceClaim)
 _RULES = PartialDecoder(DeviceTaintRules)

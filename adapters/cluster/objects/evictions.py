@@ -6,7 +6,7 @@ Source: kubernetes 1.37.1 pkg/registry/core/pod/storage/eviction.go.
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, UNANSWERED, ClusterError
 from adapters.cluster.api.paths import PODS
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 class EvictionClient:

@@ -19,7 +19,7 @@ from adapters.cluster.api.transport import delay
 from adapters.cluster.objects.pods import PodClient
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import KubeNode
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 _NODE = PartialDecoder(KubeNode)
 

@@ -17,7 +17,7 @@ from adapters.wire.api import Page
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
 from adapters.wire.kube_policy import Budget
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 _POD = PartialDecoder(Pod)
 

@@ -26,7 +26,7 @@ from adapters.cluster.watch.reflector import Reflector
 from adapters.cluster.watch.selection import Selection, WatchSettings
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 SETTINGS = WatchSettings(initial=0.05, maximum=0.5)
 TERM = LeaseTiming(duration=3.0, renew=2.0, retry=0.2)

@@ -17,7 +17,7 @@ from adapters.wire.dra import (
     ResourceClaim,
 )
 from adapters.wire.kube import Metadata, Pod, Wire
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 NAME_FIELD = "metadata.name"
 """The only field of a node that a selector can match."""

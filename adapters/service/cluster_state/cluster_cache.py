@@ -31,7 +31,7 @@ from adapters.wire.kube import (
 )
 from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
 from adapters.wire.records.hardware import NodeHardware
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 ObjectT = TypeVar("ObjectT")
 

@@ -13,7 +13,7 @@ from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.kube_policy import Budget
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 _REQUEST_TIMEOUT = 408
 

@@ -34,8 +34,8 @@ from adapters.service.decide.state.rejected_pods import RejectedPods, WaitingPod
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
+from core.requests.request import PodRef
 
 MAX_AGE = 30
 """Seconds after a commit in which its Binding may be sent; a reconciler waits for longer."""

@@ -41,8 +41,8 @@ from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
+from core.requests.request import PodRef
 
 _POD = Decoder(Pod)
 

@@ -23,8 +23,8 @@ from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
 from core.feasibility.columns import Mask
 from core.feasibility.inventory import NodeNames
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
+from core.requests.request import PodRef
 
 CONCURRENT_BINDS = 48
 """Maximum concurrent binds. At the limit, a filter call waits until a bind ends.

@@ -19,7 +19,7 @@ from adapters.wire.kube import Pod, full_name
 from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 ATTEMPTS = 5
 """Nodes that are tried when other pods take the cards between the decision and the commit."""

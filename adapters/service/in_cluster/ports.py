@@ -18,7 +18,7 @@ from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.observe.decision_log import Logger
 from adapters.service.settings.settings import SettingsError
 from adapters.wire.kube import KubeNode, Pod, full_name, pod_ref
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 RETRIED_AT = "dragoman.dev/retry"
 """Annotation of a rejected pod that may fit now; its value must be new each time."""

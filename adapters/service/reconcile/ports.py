@@ -5,7 +5,7 @@ from typing import Protocol
 
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import Pod
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 class LivePods(Protocol):

@@ -45,7 +45,7 @@ from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import LedgerError
 from core.requests.grant import Allocation, Placement
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 MARK = "dragoman.dev/preemption"
 """Annotation of a pod for which pods were evicted: attempts, and time and node of the last one."""

@@ -32,7 +32,7 @@ from core.durations import SECOND
 from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 from core.tests.builders import empty, like_cards
 
 T = TypeVar("T")

@@ -21,7 +21,7 @@ from adapters.wire.dra import (
 )
 from adapters.wire.kube import Metadata
 from core.ledger.node_ledger import NodeLedger
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 CLASS = DeviceClass(
     Metadata(name="cards"),

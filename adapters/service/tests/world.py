@@ -42,8 +42,8 @@ from core.hardware.quantity import GIB
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, QuotaLimits, total
 from core.quota.quota import Quota, holds_of
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
+from core.requests.request import PodRef
 
 NODES = ("n0", "n1")
 LIVES = 2

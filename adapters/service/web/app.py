@@ -27,7 +27,7 @@ from adapters.service.decide.state.readiness import NotReady
 from adapters.service.observe.decision_log import RequestTimer, StructuredDecisionLog
 from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody, PortLimits
 from adapters.wire.body import BodyError
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 Scope = Mapping[str, object]
 Receive = Callable[[], Awaitable[Mapping[str, object]]]

@@ -13,7 +13,7 @@ from adapters.wire.kube import (
     labels,
     pod_ref,
 )
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 POD = {
     "apiVersion": "v1",

@@ -1,6 +1,6 @@
 import pytest
 
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 from core.tests.builders import a_grant, held
 
 

@@ -7,7 +7,7 @@ import pytest
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 def evict(*steps: Step, dry_run: bool = False) -> tuple[bool | ClusterError, Server]:

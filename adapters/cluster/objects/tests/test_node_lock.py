@@ -14,7 +14,7 @@ from adapters.cluster.objects.nodes import KEY, LockedError, NodeClient, NodeLoc
 from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.objects import Objects
 from adapters.cluster.tests.server import Reply, Request, client, serving
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 NAMES = st.from_regex(r"[a-z]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 

@@ -12,7 +12,7 @@ from adapters.wire.kube import (
     PodSpec,
     PodStatus,
 )
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 def test_an_allocated_claim_has_its_devices_its_nodes_and_its_pods() -> None:

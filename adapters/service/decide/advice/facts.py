@@ -11,8 +11,7 @@ from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
 from core.quota.amounts import QuotaAmounts
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 
 class ServiceFacts:

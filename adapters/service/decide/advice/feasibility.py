@@ -22,8 +22,7 @@ from core.feasibility.columns import Mask, Numbers
 from core.feasibility.evaluation import NodeEvaluation, Rejection
 from core.feasibility.inventory import NodeNames
 from core.quota.amounts import QuotaAmounts
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 T = TypeVar("T")
 

@@ -18,9 +18,8 @@ from core.hardware.node import Node
 from core.ledger.hold import Hold
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.requests.grant import KUBELET, Allocation, Grant, Placement
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 AnswerT = TypeVar("AnswerT")
 

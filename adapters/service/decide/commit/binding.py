@@ -2,7 +2,7 @@
 
 from adapters.dialects.dialect import Result
 from adapters.service.decide.ports import Binder, BindError, PodChangedError, PodReader
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 CONFLICT = 409
 NOT_FOUND = 404

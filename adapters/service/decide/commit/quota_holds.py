@@ -19,8 +19,8 @@ from adapters.stores.store import Conflict
 from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import NOTHING, QuotaAmounts
 from core.quota.quota import QuotaHold, Shortage
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Cause, Reason
+from core.requests.request import PodRef
 
 ATTEMPTS = 12
 """Times that a hold is made again because another writer was first."""

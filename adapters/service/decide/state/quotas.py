@@ -14,9 +14,8 @@ from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, amounts_of, least
 from core.quota.quota import Quota, Shortage
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
 from core.requests.reason import Reason
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 
 class Quotas:

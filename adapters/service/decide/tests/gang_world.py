@@ -54,7 +54,7 @@ from adapters.wire.kube import (
 from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 GANG = "gang.scheduling.koordinator.sh"
 SHARES: tuple[Json, ...] = (

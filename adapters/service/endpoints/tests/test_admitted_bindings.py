@@ -24,7 +24,7 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.wire.body import BodyError
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 def test_a_binding_commits_and_gets_the_annotations() -> None:

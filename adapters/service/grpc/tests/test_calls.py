@@ -19,7 +19,7 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.store import StoreError
 from core.hardware.quantity import MIB
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 def test_a_repeated_allocate_gives_the_same_committed_cards(folder: Path) -> None:

@@ -10,7 +10,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError
 from adapters.service.in_cluster.ports import ClusterBinder, ClusterPods
 from adapters.wire.kube import Metadata, Pod, PodSpec
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 POD = {"metadata": {"name": "a", "namespace": "default", "uid": "u1"}, "spec": {}}
 

@@ -13,8 +13,7 @@ from adapters.wire.records.move_plan import MovePlace, PlannedMove, PlannedTarge
 from core.feasibility.suitability import kubelet_chooses
 from core.quota.amounts import amounts_of
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
-from core.requests.request import Request
+from core.requests.request import PodRef, Request
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from adapters.service.decide.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 ANYWHERE = "?"
 """Stands in place of a node's name: the claim has devices elsewhere."""

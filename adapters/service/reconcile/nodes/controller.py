@@ -47,7 +47,7 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, metered
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""

@@ -11,7 +11,7 @@ from adapters.repairs.repairs import NodeView
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import Clock
 from adapters.wire.kube import Pod, pod_ref
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 class InvalidatedPods:

@@ -26,7 +26,7 @@ from adapters.wire.kube_policy import Budget, violations
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 REJECTED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 

@@ -24,7 +24,7 @@ from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangApi
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 
 def put_group(rig: Rig, **spec: object) -> None:

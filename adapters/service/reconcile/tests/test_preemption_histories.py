@@ -38,7 +38,7 @@ from adapters.wire.kube import Pod, labels
 from adapters.wire.kube_policy import Budget
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 NODES = (a_node("n0"), a_node("n1", cards=1))
 NAMES = [node.metadata.name for node in NODES]

@@ -6,7 +6,7 @@ from adapters.dialects.dialect import Result
 from adapters.service.decide.commit.binding import bind
 from adapters.service.decide.ports import BindError
 from adapters.service.tests.builders import CountingCluster, a_pod, read_pod, run
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 POD = PodRef("default", "p", "uid-p")
 OTHER = PodRef("default", "p", "uid-other")

@@ -26,7 +26,7 @@ from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.requests.grant import Allocation
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 
 FIRST = NODE.cards[0].uuid
 

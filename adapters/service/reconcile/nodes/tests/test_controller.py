@@ -48,7 +48,7 @@ from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Placement
-from core.requests.pod_ref import PodRef
+from core.requests.request import PodRef
 from core.tests.builders import a_grant, held
 
 
