@@ -46,13 +46,13 @@ def end_when_stopped() -> None:
     The kernel ignores the default action of the first process of a container: a service that was
     stopped while it started led until it was killed, and left the Lease to a leader that had gone.
     """
-    signal.signal(signal.SIGTERM, _end)
 
+    def end(number: int, _frame: object) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+        os._exit(128 + number)  # the first process is still there
 
-def _end(number: int, _frame: object) -> None:
-    signal.signal(number, signal.SIG_DFL)
-    os.kill(os.getpid(), number)
-    os._exit(128 + number)  # the first process is still there
+    signal.signal(signal.SIGTERM, end)
 
 
 def prefer_our_packages() -> None:
@@ -67,19 +67,14 @@ def prefer_our_packages() -> None:
     ours = lib if os.path.isdir(lib) else os.path.dirname(here)  # noqa: PTH112, PTH120
     sys.path.insert(0, ours)
     for name in NAMES:
-        origin = _origin(name)
+        try:  # the file from which Python has loaded the package, or would load it
+            spec = importlib.util.find_spec(name)
+            origin = (spec and spec.origin) or "a folder without __init__.py"
+        except ValueError:  # it is loaded and states no spec
+            origin = "an unknown place"
         if origin != os.path.join(ours, name, "__init__.py"):  # noqa: PTH118
             sys.stderr.write(
                 f"dragoman: Python has the package {name} from {origin}, not from {ours}; "
                 "install dragoman in an environment of its own, for instance with pipx\n"
             )
             raise SystemExit(BAD_INPUT)
-
-
-def _origin(name: str) -> str:
-    """Return the file from which Python has loaded, or would load, a package."""
-    try:
-        spec = importlib.util.find_spec(name)
-    except ValueError:  # it is loaded and states no spec
-        return "an unknown place"
-    return (spec and spec.origin) or "a folder without __init__.py"

@@ -268,26 +268,23 @@ async def seed(ledgers: Sequence[NodeLedger], store: Store) -> None:
         LedgerRecordError: a record of the store cannot be read.
         OSError: the store did not answer.
     """
-    for ledger in ledgers:
-        await _write(ledger, store)
-
-
-async def _write(given: NodeLedger, store: Store) -> None:
-    for _ in range(ATTEMPTS):
-        stored = await store.read(given.node.name)
-        before = None if stored is None else stored.ledger
-        ledger = given
-        if before is not None:
-            ledger = before if before.node == given.node else before.with_node(given.node)
-            for uid, allocation in given.allocations.items():
-                if uid not in ledger.allocations:
-                    ledger = ledger.adopt(allocation)
-            if ledger is before:
-                return
-        ledger = metered(ledger, before, time_ns() // MILLISECOND)
-        try:
-            await store.write(ledger, stored.version if stored else None)
-        except Conflict:
-            continue
-        return
-    raise LedgerRecordError(f"the ledger of node {given.node.name} changes all the time")
+    for given in ledgers:
+        for _ in range(ATTEMPTS):
+            stored = await store.read(given.node.name)
+            before = None if stored is None else stored.ledger
+            ledger = given
+            if before is not None:
+                ledger = before if before.node == given.node else before.with_node(given.node)
+                for uid, allocation in given.allocations.items():
+                    if uid not in ledger.allocations:
+                        ledger = ledger.adopt(allocation)
+                if ledger is before:
+                    break
+            ledger = metered(ledger, before, time_ns() // MILLISECOND)
+            try:
+                await store.write(ledger, stored.version if stored else None)
+            except Conflict:
+                continue
+            break
+        else:
+            raise LedgerRecordError(f"the ledger of node {given.node.name} changes all the time")

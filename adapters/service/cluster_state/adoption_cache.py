@@ -68,14 +68,15 @@ class AdoptionCache:
 
 
 def _same(one: _Arguments, other: _Arguments) -> bool:
-    same_node = one[1] is other[1] or one[1] == other[1]  # a dataclass compares every card
-    return one[2] is other[2] and same_node and _equal(one[0], other[0])
-
-
-def _equal(one: Pod, other: Pod) -> bool:
-    """Return whether two states of a pod differ only in status."""
-    return one is other or (
-        one.spec == other.spec and _unversioned(one.metadata) == _unversioned(other.metadata)
+    """Return whether the pod differs in its status at most, and nothing else does."""
+    (pod, node, dialects), (other_pod, other_node, other_dialects) = one, other
+    if dialects is not other_dialects:
+        return False
+    if node is not other_node and node != other_node:  # a dataclass compares every card
+        return False
+    return pod is other_pod or (
+        pod.spec == other_pod.spec
+        and _unversioned(pod.metadata) == _unversioned(other_pod.metadata)
     )
 
 

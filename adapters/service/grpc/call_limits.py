@@ -61,7 +61,13 @@ class CallLimits(grpc.aio.ServerInterceptor):
         async def call(_: object, context: "Context[Any, Any]") -> None:
             if handler.response_streaming:
                 async with self._stream(context):
-                    await self._answer_stream(handler, context)
+                    request = await self._message(handler, context)
+                    responses = handler.unary_stream(request, context)
+                    if isinstance(responses, Awaitable):  # the health service writes them itself
+                        await responses
+                        return
+                    async for response in responses:
+                        await self._write(response, context)
                 return
             request = await self._message(handler, context)
             response = await handler.unary_unary(request, context)
@@ -77,15 +83,6 @@ class CallLimits(grpc.aio.ServerInterceptor):
             read = handler.request_deserializer
             return grpc.stream_stream_rpc_method_handler(exchange, read, write)
         return grpc.stream_stream_rpc_method_handler(call, None, write)
-
-    async def _answer_stream(self, handler: Handler, context: "Context[Any, Any]") -> None:
-        request = await self._message(handler, context)
-        responses = handler.unary_stream(request, context)
-        if isinstance(responses, Awaitable):  # that of the health service writes them itself
-            await responses
-            return
-        async for response in responses:
-            await self._write(response, context)
 
     async def _message(self, handler: Handler, context: "Context[Any, Any]") -> Any:
         """Return a message; the call ends here where it does not arrive or is malformed."""

@@ -217,13 +217,27 @@ class GrpcServer:
             await self._health.set(name, status.SERVING if ready else status.NOT_SERVING)
 
     def _listen(self, listen: str, credentials: grpc.ServerCredentials | None) -> int:
-        if self._path is not None:
-            _check_free(self._path)
-        elif credentials is None and not is_local(listen):
+        """Bind the port, and return its number; a socket that was left behind is removed.
+
+        Raises:
+            OSError: another service listens, or the path is no socket.
+        """
+        path = self._path
+        if path is not None and path.exists():
+            if not path.is_socket():
+                raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(path))
+                except OSError:
+                    path.unlink(missing_ok=True)
+                else:
+                    raise OSError(f"grpc: unix:{path}: another service listens there")
+        if path is None and credentials is None and not is_local(listen):
             raise OSError(f"grpc: {listen}: must be a loopback address, or grpcTls must be set")
         earlier = os.umask(0o177)  # only the owner may connect
         try:
-            where = listen if self._path is None else f"{UNIX}{self._path.absolute()}"
+            where = listen if path is None else f"{UNIX}{path.absolute()}"
             port = (
                 self._server.add_insecure_port(where)
                 if credentials is None
@@ -234,25 +248,6 @@ class GrpcServer:
         finally:
             os.umask(earlier)
         return port
-
-
-def _check_free(path: Path) -> None:
-    """Check that no other service listens on a socket; one that was left behind is removed.
-
-    Raises:
-        OSError: another service listens, or the path is no socket.
-    """
-    if not path.exists():
-        return
-    if not path.is_socket():
-        raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(str(path))
-        except OSError:
-            path.unlink(missing_ok=True)
-            return
-    raise OSError(f"grpc: unix:{path}: another service listens there")
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:

@@ -84,16 +84,10 @@ class SchedulerConfig:
         self._apply_if_changed()
 
     def _apply_if_changed(self) -> None:
+        """Apply all settings files; of one that is not YAML, its earlier state."""
         if self._unlisted or self._applied == self._maps:
             return
         self._applied = dict(self._maps)
-        try:
-            self._apply(self._documents())
-        except ValueError as error:
-            self._reject(f"the earlier settings stay in use: {error}")
-
-    def _documents(self) -> Documents:
-        """Return all settings files, parsed; of one that is not YAML, as it was before."""
         documents: dict[Document, object] = {}
         places: dict[Document, str] = {}
         read = registry.documents()
@@ -116,7 +110,10 @@ class SchedulerConfig:
                     if document in self._parsed:
                         documents[document] = self._parsed[document]
         self._parsed = documents
-        return documents
+        try:
+            self._apply(documents)
+        except ValueError as error:
+            self._reject(f"the earlier settings stay in use: {error}")
 
 
 class SchedulerConfigHandler:

@@ -98,15 +98,54 @@ def people(
             return Answer(f"{awaited}\n".encode(), 503, "text/plain")
         return Answer(b"ok\n", kind="text/plain")
 
+    def cards(call: Call) -> list[views.View]:
+        """Return the cards of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes.
+
+        Any other number means all nodes.
+        """
+        text = call.query.get("first", "")
+        first = int(text) if text.isdecimal() and len(text) < MAX_DIGITS else None
+        return views.cards(ledgers, call.query.get("node"), first)
+
     async def explain(call: Call) -> Answer:
-        return await _explain(service, call)
+        """Return where a pod fits, and why it does not fit the others; nothing is allocated.
+
+        The pod is in the body, or ``?pod=NAMESPACE/NAME`` names one that the service knows.
+        """
+        service.check_ready()
+        try:
+            if call.body:
+                pod = body.read(call.body, _POD)
+            else:
+                named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
+                pod = await service.find(named)
+            service.pod_requests.read(pod)
+        except (DialectError, UnknownPod) as error:
+            return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
+        found = await service.explain(pod)
+        answer = found.answer
+        shown: dict[str, object] = {
+            "pod": full_name(pod),
+            "dialect": answer.dialect,
+            "summary": answer.summary(),
+            "notes": found.notes,
+        }
+        if answer.found is not None:
+            shown |= {
+                "best": answer.best,
+                "fits": answer.fitting,
+                "groups": views.groups(answer.groups()),
+                "nodes": answer.texts(),
+                "preemptionMayHelp": found.preemption_may_help,
+            }
+        return Answer(orjson.dumps(shown))
 
     return {
         ("GET", "/metrics"): exposition(metrics),
         ("GET", "/livez"): Route(live),
         ("GET", "/readyz"): Route(ready),
         ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(ledgers))),
-        ("GET", "/api/cards"): Route(_view(lambda call: _cards(service, call))),
+        ("GET", "/api/cards"): Route(_view(cards)),
         ("GET", "/api/pods"): Route(_view(lambda _: views.pods(ledgers))),
         ("GET", "/api/decisions"): Route(_view(lambda _: decisions())),
         ("GET", "/api/explain"): Route(explain),
@@ -137,47 +176,3 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
         return Answer(orjson.dumps(view(call)))
 
     return answer
-
-
-def _cards(service: Service, call: Call) -> list[views.View]:
-    """Return the cards of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes.
-
-    Any other number means all nodes.
-    """
-    first = call.query.get("first", "")
-    is_number = first.isdecimal() and len(first) < MAX_DIGITS
-    return views.cards(service.ledgers, call.query.get("node"), int(first) if is_number else None)
-
-
-async def _explain(service: Service, call: Call) -> Answer:
-    """Return where a pod fits, and why it does not fit the others; nothing is allocated.
-
-    The pod is in the body, or ``?pod=NAMESPACE/NAME`` names one that the service knows.
-    """
-    service.check_ready()
-    try:
-        if call.body:
-            pod = body.read(call.body, _POD)
-        else:
-            named = pod_named(call.query.get("pod", ""), call.query.get("uid", ""))
-            pod = await service.find(named)
-        service.pod_requests.read(pod)
-    except (DialectError, UnknownPod) as error:
-        return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
-    found = await service.explain(pod)
-    answer = found.answer
-    shown: dict[str, object] = {
-        "pod": full_name(pod),
-        "dialect": answer.dialect,
-        "summary": answer.summary(),
-        "notes": found.notes,
-    }
-    if answer.found is not None:
-        shown |= {
-            "best": answer.best,
-            "fits": answer.fitting,
-            "groups": views.groups(answer.groups()),
-            "nodes": answer.texts(),
-            "preemptionMayHelp": found.preemption_may_help,
-        }
-    return Answer(orjson.dumps(shown))

@@ -1,15 +1,11 @@
 """Ledgers and answers as JSON for people. Memory is in MiB, compute in percent."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import islice
 
 from adapters.answer.answer import NodeGroup
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from core.hardware.card import Card
 from core.hardware.quantity import MIB
-from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUsage
-from core.requests.grant import Allocation, Grant
 
 View = dict[str, object]
 
@@ -41,7 +37,35 @@ def cards(cached: LedgerCache, node: str | None = None, first: int | None = None
         islice(cached.inventory, first) if node is None else filter(None, [cached.ledger(node)])
     )
     return [
-        _card(ledger, card, use)
+        {
+            "node": ledger.node.name,
+            "uuid": card.uuid,
+            "index": card.index,
+            "vendor": card.vendor,
+            "model": card.model,
+            "mode": card.mode.value,
+            "healthy": card.healthy,
+            "dialects": sorted(card.dialects),
+            "memoryMiB": card.memory // MIB,
+            "usedMemoryMiB": use.memory // MIB,
+            "compute": card.compute,
+            "usedCompute": use.compute,
+            "slots": card.slots,
+            "usedSlots": use.slots,
+            "sharers": [
+                {
+                    "pod": allocation.pod,
+                    "uid": allocation.uid,
+                    "dialect": allocation.dialect,
+                    "memoryMiB": holder.memory // MIB,
+                    "compute": holder.compute,
+                    "state": allocation.state.value,
+                    "blocking": holder.blocked,
+                }
+                for holder in use.shares
+                for allocation in (ledger.allocations[holder.uid],)
+            ],
+        }
         for ledger in ledgers
         for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
@@ -49,77 +73,35 @@ def cards(cached: LedgerCache, node: str | None = None, first: int | None = None
 
 def pods(cached: LedgerCache) -> list[View]:
     """Return every pod with an allocation."""
-    return list(_pods(cached))
-
-
-def _card(ledger: NodeLedger, card: Card, use: CardUsage) -> View:
-    return {
-        "node": ledger.node.name,
-        "uuid": card.uuid,
-        "index": card.index,
-        "vendor": card.vendor,
-        "model": card.model,
-        "mode": card.mode.value,
-        "healthy": card.healthy,
-        "dialects": sorted(card.dialects),
-        "memoryMiB": card.memory // MIB,
-        "usedMemoryMiB": use.memory // MIB,
-        "compute": card.compute,
-        "usedCompute": use.compute,
-        "slots": card.slots,
-        "usedSlots": use.slots,
-        "sharers": [
-            {
-                "pod": allocation.pod,
-                "uid": allocation.uid,
-                "dialect": allocation.dialect,
-                "memoryMiB": holder.memory // MIB,
-                "compute": holder.compute,
-                "state": allocation.state.value,
-                "blocking": holder.blocked,
-            }
-            for holder in use.shares
-            for allocation in (ledger.allocations[holder.uid],)
-        ],
-    }
-
-
-def _pods(cached: LedgerCache) -> Iterator[View]:
+    rows: list[View] = []
     for ledger in cached.inventory:
+        indexes = {card.uuid: card.index for card in ledger.node.cards}
         for allocation in ledger.allocations.values():
-            yield {
-                "namespace": allocation.pod_ref.namespace,
-                "name": allocation.pod_ref.name,
-                "uid": allocation.uid,
-                "dialect": allocation.dialect,
-                "node": allocation.node,
-                "state": allocation.state.value,
-                "priority": allocation.priority,
-                "containers": _containers(allocation, ledger),
-                "unread": allocation.unread,
-            }
-
-
-def _containers(allocation: Allocation, ledger: NodeLedger) -> dict[str, list[View]]:
-    indexes = {card.uuid: card.index for card in ledger.node.cards}
-    by_container: dict[str, list[View]] = {}
-    for grant in allocation.grants:
-        by_container.setdefault(grant.container or "*", []).append(
-            _share(grant, indexes.get(grant.card))
-        )
-    return by_container
-
-
-def _share(grant: Grant, index: int | None) -> View:
-    share: View = {
-        "uuid": grant.card,
-        "index": index,
-        "memoryMiB": grant.memory // MIB,
-        "compute": grant.compute,
-    }
-    if grant.slice is not None:
-        share["mig"] = {"profile": grant.slice.profile, "start": grant.slice.start}
-    return share
+            containers: dict[str, list[View]] = {}
+            for grant in allocation.grants:
+                share: View = {
+                    "uuid": grant.card,
+                    "index": indexes.get(grant.card),
+                    "memoryMiB": grant.memory // MIB,
+                    "compute": grant.compute,
+                }
+                if grant.slice is not None:
+                    share["mig"] = {"profile": grant.slice.profile, "start": grant.slice.start}
+                containers.setdefault(grant.container or "*", []).append(share)
+            rows.append(
+                {
+                    "namespace": allocation.pod_ref.namespace,
+                    "name": allocation.pod_ref.name,
+                    "uid": allocation.uid,
+                    "dialect": allocation.dialect,
+                    "node": allocation.node,
+                    "state": allocation.state.value,
+                    "priority": allocation.priority,
+                    "containers": containers,
+                    "unread": allocation.unread,
+                }
+            )
+    return rows
 
 
 def groups(found: Iterable[NodeGroup]) -> list[dict[str, object]]:
