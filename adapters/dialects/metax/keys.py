@@ -4,8 +4,6 @@ Source of the settings, the MetaX section of HAMi's device configuration:
 pkg/device/metax/config.go:21-30.
 """
 
-from dataclasses import dataclass
-
 import msgspec
 
 from adapters.dialects.dialect import DialectError, Documents
@@ -110,8 +108,7 @@ INFO = DialectInfo(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MetaxConfig:
+class MetaxConfig(msgspec.Struct, frozen=True):
     """The settings of this dialect.
 
     Attributes:
@@ -122,11 +119,11 @@ class MetaxConfig:
         topology_aware: whether links count in the choice of the node; None where not stated.
     """
 
-    sgpu: str = SGPU
-    vcore: str = VCORE
-    vmemory: str = VMEMORY
-    gpu: str = GPU
-    topology_aware: bool | None = None
+    sgpu: str = msgspec.field(default=SGPU, name="resourceVCountName")
+    vcore: str = msgspec.field(default=VCORE, name="resourceVCoreName")
+    vmemory: str = msgspec.field(default=VMEMORY, name="resourceVMemoryName")
+    gpu: str = msgspec.field(default=GPU, name="resourceCountName")
+    topology_aware: bool | None = msgspec.field(default=None, name="sgpuTopologyAware")
 
     @property
     def resources(self) -> tuple[str, ...]:
@@ -134,16 +131,8 @@ class MetaxConfig:
         return (self.sgpu, self.vcore, self.vmemory, self.gpu)
 
 
-class _Metax(msgspec.Struct, frozen=True, rename="camel"):
-    resource_count_name: str = GPU
-    resource_v_count_name: str = SGPU
-    resource_v_memory_name: str = VMEMORY
-    resource_v_core_name: str = VCORE
-    sgpu_topology_aware: bool | None = None
-
-
 class _Document(msgspec.Struct, frozen=True):
-    metax: _Metax | None = None
+    metax: MetaxConfig | None = None
 
 
 def read_config(settings: Documents) -> MetaxConfig:
@@ -152,15 +141,9 @@ def read_config(settings: Documents) -> MetaxConfig:
     Raises:
         DialectError: the file has an invalid value.
     """
-    metax = read_device_config(settings, NAME, _Document).metax or _Metax()
-    config = MetaxConfig(
-        sgpu=metax.resource_v_count_name,
-        vcore=metax.resource_v_core_name,
-        vmemory=metax.resource_v_memory_name,
-        gpu=metax.resource_count_name,
-        topology_aware=metax.sgpu_topology_aware,
-    )
+    config = read_device_config(settings, NAME, _Document).metax or MetaxConfig()
     if "" in config.resources or len(set(config.resources)) < len(config.resources):
-        field = section_path(NAME)
-        raise DialectError(field, config.resources, "must be four different resource names")
+        raise DialectError(
+            section_path(NAME), config.resources, "must be four different resource names"
+        )
     return config
