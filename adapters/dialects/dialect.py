@@ -11,8 +11,7 @@ from adapters.wire.kube import DeviceObject, KubeNode, Pod
 from core.hardware.card import Card
 from core.hardware.node import Node, Partition
 from core.requests.grant import Grant, Placement
-from core.requests.request import Request
-from core.requests.sharing import ANY_TERMS, SharingTerms
+from core.requests.request import ANY_TERMS, Request, SharingTerms
 
 SHOWN = 200
 """Characters of a value that an error quotes."""

@@ -17,7 +17,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardShare, shares_of
 from core.requests.grant import Allocation
-from core.requests.sharing import TaskClass
+from core.requests.request import TaskClass
 
 
 def mirrors(

@@ -34,8 +34,7 @@ from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.placement.rank import shares
-from core.requests.request import Request, Weights, required_memory
-from core.requests.sharing import TaskClass
+from core.requests.request import Request, TaskClass, Weights, required_memory
 
 FreeCapacity = tuple[int, int, int]
 """Free bytes, free percent of compute, and tags of the shares; of a card in MIG mode the most

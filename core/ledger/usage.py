@@ -8,8 +8,7 @@ from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.reason import Cause, Obstacle
-from core.requests.request import Phase, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import Phase, Request, SharingTerms, TaskClass
 from core.value import value
 
 

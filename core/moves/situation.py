@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from core.feasibility.inventory import Inventory
-from core.requests.request import Request
-from core.requests.sharing import TaskClass
+from core.requests.request import Request, TaskClass
 
 Amounts = Mapping[str, int]
 """Amounts of a node's other resources, such as CPU, by name; each resource in its own unit."""

@@ -12,8 +12,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage, shares_by_card
 from core.placement.topology import linked_pairs
 from core.requests.grant import Grant, Placement
-from core.requests.request import CardKey, ContainerRequest, NodeKey, Request, Weights
-from core.requests.sharing import TaskClass
+from core.requests.request import CardKey, ContainerRequest, NodeKey, Request, TaskClass, Weights
 
 PPM = 1_000_000
 """Weighted use is counted in parts per million."""

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from core.hardware.mig import Slice
-from core.requests.request import Phase, PodRef, Request
-from core.requests.sharing import ANY_TERMS, SharingTerms
+from core.requests.request import ANY_TERMS, Phase, PodRef, Request, SharingTerms
 from core.value import value
 
 

@@ -23,10 +23,11 @@ from core.requests.request import (
     Phase,
     Ranking,
     Request,
+    SharingTerms,
+    TaskClass,
     TopologyConstraint,
     Weights,
 )
-from core.requests.sharing import SharingTerms, TaskClass
 from core.tests.builders import A30ISH, DIALECT, ONE_LAYOUT, placed, unreadable
 
 OTHER = "other"

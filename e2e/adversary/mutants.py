@@ -41,8 +41,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
-from core.requests.request import Phase, Request
-from core.requests.sharing import ANY_TERMS
+from core.requests.request import ANY_TERMS, Phase, Request
 from e2e.adversary.terms import MISSING
 
 Case = tuple[Card, CardUsage, CardShare]

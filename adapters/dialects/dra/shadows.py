@@ -23,7 +23,7 @@ from core.hardware.card import Card
 from core.hardware.quantity import FULL
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage, first_conflict
-from core.requests.sharing import ANY_TERMS
+from core.requests.request import ANY_TERMS
 
 _LEAST = CardShare(
     uid="",

@@ -36,8 +36,7 @@ from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import format_binary
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, MIB, format_bytes
-from core.requests.request import ContainerRequest, PluginShare, Ranking, Request
-from core.requests.sharing import SharingTerms
+from core.requests.request import ContainerRequest, PluginShare, Ranking, Request, SharingTerms
 
 MAX_CARDS = 1024
 """More cards than any node has."""

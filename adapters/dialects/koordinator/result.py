@@ -35,8 +35,7 @@ from adapters.wire.kube import Pod, annotations
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
-from core.requests.request import Request
-from core.requests.sharing import SharingTerms
+from core.requests.request import Request, SharingTerms
 
 
 def write_result(pod: Pod, request: Request, placement: Placement, node: Node, now: int) -> Result:

@@ -27,8 +27,13 @@ from adapters.wire.kube import Pod, Text, annotations, full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, GIB, MIB, format_bytes
-from core.requests.request import ContainerRequest, Request, TopologyConstraint
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import (
+    ContainerRequest,
+    Request,
+    SharingTerms,
+    TaskClass,
+    TopologyConstraint,
+)
 
 
 def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:

@@ -44,8 +44,7 @@ from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
-from core.requests.request import Phase, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import Phase, Request, SharingTerms, TaskClass
 
 
 @dataclass(frozen=True, slots=True)

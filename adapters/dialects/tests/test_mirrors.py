@@ -22,8 +22,7 @@ from core.hardware.quantity import FULL, GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 from core.requests.grant import Allocation, Grant, Placement
-from core.requests.request import Phase
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import Phase, SharingTerms, TaskClass
 
 VOLCANO = "volcano.sh/vgpu-ids-new"
 KOORDINATOR = "scheduling.koordinator.sh/device-allocated"

@@ -19,8 +19,7 @@ from adapters.dialects.request_writer import (
 from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, GIB, MIB
-from core.requests.request import ContainerRequest, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import ContainerRequest, Request, SharingTerms, TaskClass
 
 DIALECTS = {dialect.name: dialect for dialect in registry.dialects({}, Defaults())}
 CARD = 80 * GIB

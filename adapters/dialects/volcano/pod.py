@@ -20,8 +20,7 @@ from adapters.wire.kube import Pod, annotations, full_name, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Mode
 from core.hardware.quantity import FULL, format_bytes
-from core.requests.request import ContainerRequest, Ranking, Request
-from core.requests.sharing import SharingTerms
+from core.requests.request import ContainerRequest, Ranking, Request, SharingTerms
 
 _MAX = (1 << 31) - 1
 """The largest amount that Volcano can store: int32."""

@@ -14,8 +14,7 @@ from adapters.wire.kube import Wire
 from core.hardware.mig import Slice
 from core.hardware.quantity import FULL, MAX_COMPUTE, MAX_MEMORY, MAX_NUMBER
 from core.requests.grant import Allocation, Grant
-from core.requests.request import Phase
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import Phase, SharingTerms, TaskClass
 
 Count = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
 

@@ -9,8 +9,7 @@ from core.hardware.quantity import GIB
 from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
-from core.requests.request import Phase
-from core.requests.sharing import SharingTerms
+from core.requests.request import Phase, SharingTerms
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held
 from core.tests.strategies import TERMS
 

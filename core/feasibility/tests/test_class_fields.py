@@ -17,7 +17,7 @@ from core.hardware.node import Node, Partition
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import SharingTerms, TaskClass
 from core.tests.builders import A30ISH, DIALECT, a_card
 from core.tests.strategies import TERMS
 

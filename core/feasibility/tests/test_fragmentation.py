@@ -10,8 +10,7 @@ from core.hardware.card import Mode
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
-from core.requests.request import ContainerRequest, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import ContainerRequest, Request, SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, empty, held, like_cards, unreadable
 from core.tests.strategies import ledgers
 

@@ -12,8 +12,7 @@ from core.hardware.quantity import FULL, GIB
 from core.ledger.node_ledger import NodeLedger
 from core.placement.rank import load
 from core.requests.grant import Placement
-from core.requests.request import NodeKey, Ranking, Request, Weights
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import NodeKey, Ranking, Request, SharingTerms, TaskClass, Weights
 from core.tests.builders import (
     A30ISH,
     a_card,

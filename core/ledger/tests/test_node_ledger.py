@@ -16,8 +16,7 @@ from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.ledger.usage import IDLE, shares_by_card
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
-from core.requests.request import ContainerRequest, Phase, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import ContainerRequest, Phase, Request, SharingTerms, TaskClass
 from core.tests.builders import (
     a_card,
     a_grant,

@@ -18,8 +18,7 @@ from core.ledger.usage import (
 )
 from core.requests.grant import Grant
 from core.requests.reason import Cause, Obstacle
-from core.requests.request import Phase, Request
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import Phase, Request, SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_request, a_sliced_grant, held
 from core.tests.strategies import requests
 

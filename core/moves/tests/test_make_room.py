@@ -17,7 +17,7 @@ from core.moves.tests.builders import a_pod, on, places
 from core.moves.tests.oracle import least_cost
 from core.moves.tests.strategies import a_situation
 from core.requests.grant import Allocation, Placement
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import SharingTerms, TaskClass
 from core.tests.builders import a_container, a_grant, a_ledger, a_request, held
 
 MOVES = 3

@@ -23,8 +23,16 @@ from core.placement.rank import (
     shares,
 )
 from core.requests.grant import Grant, Placement
-from core.requests.request import CardKey, NodeKey, Ranking, Request, TopologyConstraint, Weights
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import (
+    CardKey,
+    NodeKey,
+    Ranking,
+    Request,
+    SharingTerms,
+    TaskClass,
+    TopologyConstraint,
+    Weights,
+)
 from core.tests.builders import a_card, a_container, a_grant, a_request, empty, held, like_cards
 from core.tests.strategies import ledgers, requests
 

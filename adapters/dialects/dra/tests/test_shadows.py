@@ -21,7 +21,7 @@ from core.hardware.card import Card
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
-from core.requests.sharing import SharingTerms, TaskClass
+from core.requests.request import SharingTerms, TaskClass
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, a_sliced_grant, held
 
 HAMI = "hami-core-gpu.project-hami.io"

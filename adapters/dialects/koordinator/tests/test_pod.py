@@ -32,10 +32,10 @@ from core.requests.request import (
     PluginShare,
     Ranking,
     Request,
+    SharingTerms,
     TopologyConstraint,
     Weights,
 )
-from core.requests.sharing import SharingTerms
 
 HALF: Amounts = {"gpu.shared": 1, "gpu-core": 50, "gpu-memory-ratio": 50}
 TRIGGER = keys.METAX_TRIGGER

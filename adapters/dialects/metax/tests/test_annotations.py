@@ -17,8 +17,7 @@ from adapters.dialects.metax.tests.builders import (
     request_or_error,
 )
 from adapters.wire.kube import Pod
-from core.requests.request import CardKey, NodeKey, Ranking, Request, Weights
-from core.requests.sharing import TaskClass
+from core.requests.request import CardKey, NodeKey, Ranking, Request, TaskClass, Weights
 
 SLICE = {"sgpu": 1, "vcore": 60, "vmemory": 4}
 

@@ -14,7 +14,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
-from core.requests.sharing import SharingTerms
+from core.requests.request import SharingTerms
 
 CARDS = 8
 MODELS = {"NVIDIA A100-SXM4-80GB": 80, "NVIDIA A10": 24, "MetaX C500": 64}
