@@ -9,7 +9,8 @@ Where ResourceQuotas limit a namespace, the holds are in a ShareQuota without li
 """
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -99,7 +100,10 @@ class QuotaReconciler:
     async def round(self) -> None:
         """Reconcile every quota once. Without a quota it does nothing."""
         for namespace in self._service.quotas.without_holds():
-            await self._create(namespace)
+            # The object in which pods hold what a ResourceQuota limits. Where it exists meanwhile,
+            # the watch reports it; else the next round tries again.
+            with suppress(Conflict, QuotaRecordError, OSError):
+                self._service.quotas.put(await self._store.create(namespace))
         quotas = self._service.quotas.all()
         if not quotas:
             return
@@ -110,39 +114,37 @@ class QuotaReconciler:
             except (Conflict, LedgerContended, QuotaRecordError, OSError):
                 continue  # the next round tries again
 
-    async def _create(self, namespace: str) -> None:
-        """Create the object in which pods hold what a ResourceQuota limits."""
-        try:
-            self._service.quotas.put(await self._store.create(namespace))
-        except (Conflict, QuotaRecordError, OSError):
-            return  # the next round tries again, or the watch reports the one that exists
-
     async def _reconcile(self, namespace: str) -> None:
+        """Adopt what has no hold, and lower what is above its pod's, after a fence on its node."""
         cached = self._service.quotas.get(namespace)
-        if cached is None or not self._differs(cached.quota):
+        if cached is None:
+            return
+        quota, seen = cached.quota, self._allocated.get(namespace, set())
+        self._allocated[namespace] = {*self._usage.of(namespace)} | (seen & quota.holds.keys())
+        if quota.counted and self._adopted(quota) is quota and not self._ripe(quota):
             return
         stored = await self._store.read(namespace)
         if stored is None:
             self._service.quotas.drop(namespace)
             return
         stored = self._service.quotas.put(stored)
+        by_node: dict[str, list[Lowered]] = {}
+        for each in self._ripe(stored.quota):
+            by_node.setdefault(each.hold.node, []).append(each)
         changed = self._adopted(stored.quota)
-        for lowered in await self._fenced(stored.quota):
-            changed = changed.settle(lowered.hold, lowered.amounts)
+        for node, lowered in by_node.items():
+            confirmed = await self._service.committer.fence(
+                node,
+                namespace,
+                max(each.hold.number for each in lowered),
+                {each.hold.uid: each.amounts for each in lowered},
+            )
+            for each in lowered:
+                if each.hold.uid in confirmed:
+                    changed = changed.settle(each.hold, each.amounts)
         if changed is not stored.quota:
             version = await self._store.write(changed, stored.version)
             self._service.quotas.put(StoredQuota(changed, version, stored.uid))
-
-    def _differs(self, quota: Quota) -> bool:
-        """Whether there is something to do, by the caches."""
-        allocated = {*self._usage.of(quota.namespace)}
-        seen = self._allocated.get(quota.namespace, set())
-        self._allocated[quota.namespace] = allocated | (seen & quota.holds.keys())
-        return (
-            not quota.counted
-            or self._adopted(quota) is not quota
-            or bool(self._ripe(quota.namespace, _lowered(quota, self._usage)))
-        )
 
     def _adopted(self, quota: Quota) -> Quota:
         """The quota with a hold for every allocation; itself where it has all."""
@@ -152,43 +154,23 @@ class QuotaReconciler:
                 quota = quota.adopt(found)
         return quota if quota.counted else quota.begun()
 
-    async def _fenced(self, quota: Quota) -> list[Lowered]:
-        """The holds that may be lowered, after their nodes' ledgers are fenced."""
-        by_node: dict[str, list[Lowered]] = {}
-        for each in self._ripe(quota.namespace, _lowered(quota, self._usage)):
-            by_node.setdefault(each.hold.node, []).append(each)
-        found: list[Lowered] = []
-        for node, lowered in by_node.items():
-            confirmed = await self._service.committer.fence(
-                node,
-                quota.namespace,
-                max(each.hold.number for each in lowered),
-                {each.hold.uid: each.amounts for each in lowered},
-            )
-            found += [each for each in lowered if each.hold.uid in confirmed]
-        return found
-
-    def _ripe(self, namespace: str, lowered: Iterable[Lowered]) -> list[Lowered]:
-        """The holds whose allocation was seen before, or did not come in time."""
-        now = self._service.ports.clock.now()
+    def _ripe(self, quota: Quota) -> list[Lowered]:
+        """Return the holds to lower whose allocation was seen before, or did not come in time."""
+        now, namespace = self._service.ports.clock.now(), quota.namespace
+        allocated = self._usage.of(namespace)
         seen, ripe = self._allocated.get(namespace, set()), []
         waiting: dict[tuple[str, HoldKey, int], int] = {}
-        for each in lowered:
-            key = (namespace, each.hold.key, each.hold.number)
+        for hold in quota.holds.values():
+            has = allocated.get(hold.key)
+            amounts = NOTHING if has is None else has.amounts
+            if amounts == hold.amounts or not amounts.within(hold.amounts):
+                continue
+            key = (namespace, hold.key, hold.number)
             waiting[key] = self._first_seen.get(key, now)
-            if each.hold.key in seen or now - waiting[key] >= self._grace:
-                ripe.append(each)
+            if hold.key in seen or now - waiting[key] >= self._grace:
+                ripe.append(Lowered(hold, amounts))
         self._first_seen = {
             **{key: at for key, at in self._first_seen.items() if key[0] != namespace},
             **waiting,
         }
         return ripe
-
-
-def _lowered(quota: Quota, usage: NamespaceUsage) -> Iterable[Lowered]:
-    allocated = usage.of(quota.namespace)
-    for key, hold in quota.holds.items():
-        found = allocated.get(key)
-        amounts = NOTHING if found is None else found.amounts
-        if amounts != hold.amounts and amounts.within(hold.amounts):
-            yield Lowered(hold, amounts)
