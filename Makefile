@@ -36,7 +36,7 @@ check: .venv/.stamp words  ## formatting, lint, words, types (pyright: core, dia
 size: .venv/.stamp  ## how large and how fine the program is, beside the targets
 	$(BIN)/python .ci/size.py
 
-quick: .venv/.stamp  ## tests of core and dialects, without coverage; half a minute
+quick: .venv/.stamp  ## tests of core and dialects, without coverage; about a minute
 	$(BIN)/pytest --quiet core adapters/dialects
 
 test: unit  ## all tests: unit, then e2e if the test bed is built

@@ -205,7 +205,7 @@ class Preemptor:
         return len(self._attempts)
 
     def changed(self, node: str) -> None:
-        """The ledger of a node was written, or a pod of it has ended."""
+        """Note that the ledger of a node was written, or that a pod of it has ended."""
         if any(each.victims.node == node for each in self._attempts.values()):
             self._changed.set()
 
@@ -259,7 +259,7 @@ class Preemptor:
                 await self._begin(rejected, budgets)
 
     def _is_due(self, rejected: RejectedPod) -> bool:
-        """Whether the service may look for victims of a pod now."""
+        """Return whether the service may look for victims of a pod now."""
         now, request = self._service.ports.clock.now(), rejected.pod.request
         if request.uid in self._attempts or request.plugin is not None:
             return False
@@ -273,7 +273,7 @@ class Preemptor:
         return memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
 
     def _may_help(self, rejected: RejectedPod) -> bool:
-        """Whether a pod of lower priority has cards of a node where the pod may go."""
+        """Return whether a pod of lower priority has cards of a node where the pod may go."""
         memory = self._memory_of(rejected.pod.request.uid)
         pause = min(AGAIN << min(memory.looks, 8), LONGEST)
         memory.not_before = self._service.ports.clock.now() + pause
@@ -326,7 +326,7 @@ class Preemptor:
                 memory.not_before = clock.now()
 
     async def _is_helped(self, pod: Pod) -> bool:
-        """Whether victims that the scheduler has chosen for a pod are on their way.
+        """Return whether victims that the scheduler has chosen for a pod are on their way.
 
         A nominated node alone says nothing: koord-scheduler also nominates one on which it evicts
         no pod.
@@ -344,7 +344,7 @@ class Preemptor:
         )
 
     async def _best(self, rejected: RejectedPod, budgets: Sequence[Budget]) -> NodeVictims | None:
-        """The victims that cost least; None where none helps, or none is needed."""
+        """Return the victims that cost least; None where none helps, or none is needed."""
         busy = {each.victims.node for each in self._attempts.values()}
         found: list[NodeVictims] = []
         for node in rejected.nodes:
@@ -360,7 +360,7 @@ class Preemptor:
         return min(found, key=lambda each: each.cost, default=None)
 
     async def _would_evict(self, pod_request: PodRequest, best: NodeVictims) -> bool:
-        """Whether the API server would evict each victim."""
+        """Return whether the API server would evict each victim."""
         for victim in best.pods:
             try:
                 await self._evictions.evict(pod_ref(victim), dry_run=True)
@@ -494,7 +494,7 @@ class Preemptor:
                     free.append(grant)
 
     def _is_within_rate(self, pod_request: PodRequest, more: int, node: str = "") -> bool:
-        """Whether some more pods may be evicted for pods of a namespace now; recorded if not."""
+        """Return whether some more pods may be evicted for a namespace now, and record if not."""
         now, namespace = self._service.ports.clock.now(), pod_ref(pod_request.pod).namespace
         while self._evicted and now - self._evicted[0][0] > 60 * SECOND:
             self._evicted.popleft()
@@ -523,13 +523,13 @@ class Preemptor:
 
 
 def _version(service: Service, node: str) -> str | None:
-    """The version of a node's record in the store, as it is cached."""
+    """Return the version of a node's record in the store, as it is cached."""
     stored = service.ledgers.stored(node)
     return None if stored is None else stored.version
 
 
 def _may_preempt(pod: Pod) -> bool:
-    """Whether a pod was rejected and may have others evicted."""
+    """Return whether a pod was rejected and may have others evicted."""
     rejection = rejection_of(pod)
     return (
         rejection is not None
@@ -540,7 +540,7 @@ def _may_preempt(pod: Pod) -> bool:
 
 
 def _mark(pod: Pod) -> Mark:
-    """What the annotation of a pod says; nothing where it cannot be read."""
+    """Return what the annotation of a pod says; nothing where it cannot be read."""
     try:
         return _MARK.decode(msgspec.Raw(annotations(pod).get(MARK, "{}").encode()))
     except UnreadableError:

@@ -59,7 +59,7 @@ class NamespaceUsage:
                 self._by_namespace.setdefault(namespace, {})[hold.key] = hold
 
     def of(self, namespace: str) -> Mapping[HoldKey, QuotaHold]:
-        """What the pods of a namespace have: holds without a number."""
+        """Return what the pods of a namespace have: holds without a number."""
         return self._by_namespace.get(namespace, {})
 
     def _drop(self, ledger: NodeLedger) -> None:
@@ -147,7 +147,7 @@ class QuotaReconciler:
             self._service.quotas.put(StoredQuota(changed, version, stored.uid))
 
     def _adopted(self, quota: Quota) -> Quota:
-        """The quota with a hold for every allocation; itself where it has all."""
+        """Return the quota with a hold for every allocation; itself where it has all."""
         for key, found in self._usage.of(quota.namespace).items():
             known = quota.holds.get(key)
             if known is None or not found.amounts.within(known.amounts):

@@ -319,7 +319,7 @@ class Reconciler:
         return frozenset(unchanged)
 
     async def _is_invalidated(self, allocation: Allocation, view: NodeView) -> bool:
-        """Change the pods that may have an allocation; whether none was bound meanwhile.
+        """Change the pods that may have an allocation, and return whether none was bound meanwhile.
 
         Raises:
             OSError: a pod is gone or cannot be changed, or the API server did not answer.
@@ -427,7 +427,7 @@ class Reconciler:
 
 
 def _is_other(known: Stored | None, stored: Stored | None) -> bool:
-    """Whether a record that was read, or its absence, is in place of an older one that is known."""
+    """Return whether a record that was read, or its absence, replaces an older one."""
     return known is not None and (stored is None or stored.ledger.version < known.ledger.version)
 
 

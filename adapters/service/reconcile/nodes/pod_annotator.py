@@ -48,7 +48,7 @@ class PodAnnotator:
         return pod
 
     async def mirror(self, repair: Mirror, node: str) -> bool:
-        """Write the mirrored records that a pod lacks; whether any was written.
+        """Write the mirrored records that a pod lacks, and return whether any was written.
 
         Args:
             repair: of a pod, as the cluster cache has it.
