@@ -9,7 +9,7 @@ than a Binding can be on its way.
 """
 
 from asyncio import gather
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from adapters.dialects.adoption.adopt import FINISHED
@@ -167,9 +167,13 @@ class NodeReader:
         pods, claims = self._cache.holding(node.name), self._claims.cached(ledger, node)
         if claims is None:
             return None
-        bound = dict.fromkeys(_uids(pods, claims), node.name)
+        uids = [*(pod.metadata.uid for pod in pods), *(held.uid for held in claims)]
+        bound = dict.fromkeys(uids, node.name)
         for uid in ledger.allocations.keys() - bound.keys():
-            if not self._is_unbound(ledger.allocations[uid]):
+            held = ledger.allocations[uid]
+            ref = held.pod_ref
+            pod = None if held.dialect == DRA else self._cache.pod(ref.namespace, ref.name)
+            if pod is None or pod.metadata.uid != uid or pod.spec.node_name:
                 return None
             bound[uid] = ""
         if self._orphans.abandoned(ledger, bound, self._clock.now()):
@@ -258,12 +262,6 @@ class NodeReader:
             consumers=self._cache.consumers(name) if claims.held else (),
         )
 
-    def _is_unbound(self, allocation: Allocation) -> bool:
-        """Return whether the pod of an allocation exists and is not bound, by the watch of pods."""
-        ref = allocation.pod_ref
-        pod = None if allocation.dialect == DRA else self._cache.pod(ref.namespace, ref.name)
-        return pod is not None and pod.metadata.uid == allocation.uid and not pod.spec.node_name
-
     def _claim_lingers(self, rule: ClaimLingers, uid: str, node: Node, wall: int) -> int | None:
         return rule(
             self._cache,
@@ -279,11 +277,6 @@ class NodeReader:
     def _agent(self, node: Node) -> NodeHardware:
         """Return what the node's agent reports."""
         return self._cache.hardware.get(node.name, NO_AGENT)
-
-
-def _uids(pods: Sequence[Pod], claims: Sequence[Allocation]) -> Iterator[str]:
-    yield from (pod.metadata.uid for pod in pods)
-    yield from (held.uid for held in claims)
 
 
 async def live_pods(live: LivePods, allocations: Sequence[Allocation]) -> list[Pod | None]:
