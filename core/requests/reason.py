@@ -80,9 +80,11 @@ class CauseCount:
     cards: int
     short: int = 0
 
-    def text(self) -> str:
-        """Return the cause and the missing amount in words."""
+    def text(self, *, amounts: bool = True) -> str:
+        """Return the cause in words, with the missing amount or without it."""
         match self.cause:
+            case Cause.MEMORY | Cause.COMPUTE if not amounts:
+                return f"{self.cause.value} short"
             case Cause.MEMORY:
                 return f"memory {format_bytes(self.short)} short"
             case Cause.COMPUTE:
@@ -114,14 +116,20 @@ class Reason:
     counts: tuple[CauseCount, ...] = ()
     detail: str = ""
 
-    def text(self) -> str:
-        """Write one line: ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``."""
+    def text(self, *, amounts: bool = True) -> str:
+        """Write one line: ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``.
+
+        Without amounts few nodes differ, for a scheduler that lists each text.
+        """
         parts: list[str] = []
         if self.cause is Cause.TOO_FEW:
             parts = [f"{self.asked} cards asked for one container, node has {self.cards}"]
         elif self.cause is not None:
             parts = [self.detail or self.cause.value]
-        parts += [f"{each.cards} of {self.cards} cards: {each.text()}" for each in self.counts]
+        parts += [
+            f"{each.cards} of {self.cards} cards: {each.text(amounts=amounts)}"
+            for each in self.counts
+        ]
         return "; ".join(parts)
 
 

@@ -70,7 +70,8 @@ class VolcanoExtender:
         decision = refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
-        return volcano.predicate_result(code, text)
+        # vc-scheduler lists each different text in the condition of the pod, once a session.
+        return volcano.predicate_result(code, rejection.reason.text(amounts=False))
 
     def _goes_to(self, place: KeptPlace, pod_request: PodRequest, node: str) -> bytes:
         """Return whether a task fits a node that may be the one on which its place is kept."""

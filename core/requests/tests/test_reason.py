@@ -59,3 +59,12 @@ def test_too_few_cards_are_written_with_both_numbers() -> None:
     reason = Reason("n", 2, 4, "main", Cause.TOO_FEW)
 
     assert reason.text() == "4 cards asked for one container, node has 2"
+
+
+def test_without_amounts_nodes_that_lack_different_ones_have_one_text() -> None:
+    def lacking(memory: int, compute: int) -> Reason:
+        counts = CauseCount(Cause.MEMORY, 3, memory), CauseCount(Cause.COMPUTE, 1, compute)
+        return Reason("n", 5, 1, counts=(*counts, CauseCount(Cause.UNHEALTHY, 1)))
+
+    expected = "3 of 5 cards: memory short; 1 of 5 cards: compute short; 1 of 5 cards: unhealthy"
+    assert lacking(GIB, 5).text(amounts=False) == lacking(MIB, 7).text(amounts=False) == expected

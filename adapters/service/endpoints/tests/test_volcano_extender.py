@@ -102,6 +102,19 @@ def test_a_refusal_has_a_text_and_a_code_that_says_whether_preemption_may_help(
     assert found["code"] == code
 
 
+def test_a_predicate_of_nodes_that_are_used_differently_has_one_text() -> None:
+    """vc-scheduler lists each text in the condition of the pod, in each of its sessions."""
+
+    async def work() -> list[str]:
+        sizes = {"n1": 1000, "n2": 2000}
+        bench = await a_service(*(a_node(name, memory=size * MIB) for name, size in sizes.items()))
+        extender = VolcanoExtender(bench.service)
+        asked = [predicate(a_pod(memory=4000), name) for name in sizes]
+        return [(await decoded(extender.predicate(each)))["status"] for each in asked]
+
+    assert run(work()) == ["2 of 2 cards: memory short"] * 2
+
+
 def test_an_allocate_event_reserves_and_a_later_one_moves_the_reservation() -> None:
     async def work() -> tuple[list[Json], Bench]:
         bench = await a_service()
