@@ -37,6 +37,7 @@ class Hami(Dialect):
     Attributes:
         config: HAMi's device configuration.
         defaults: of the operator.
+        amounts: the resources of the configuration that only HAMi has.
     """
 
     name = keys.NAME
@@ -45,6 +46,7 @@ class Hami(Dialect):
 
     config: keys.HamiConfig
     defaults: Defaults
+    amounts: frozenset[str]
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
@@ -53,7 +55,8 @@ class Hami(Dialect):
         Raises:
             DialectError: a settings file has an invalid value.
         """
-        return cls(keys.read_config(settings), defaults)
+        config = keys.read_config(settings)
+        return cls(config, defaults, frozenset(config.amounts))
 
     @property
     def shared_resources(self) -> frozenset[str]:
@@ -81,7 +84,7 @@ class Hami(Dialect):
         HAMi's settings give such a container a default memory.
         """
         named = resource_names(pod)
-        if not named.isdisjoint(self.config.amounts):
+        if not self.amounts.isdisjoint(named):
             return True
         if self.config.count not in named or not any(
             found is not None and str(found[1]).strip() != "0"

@@ -34,6 +34,7 @@ class Metax(Dialect):
     Attributes:
         config: HAMi's device configuration.
         defaults: of the operator.
+        named: the resources of the configuration; a pod that names one means this dialect.
     """
 
     name = keys.NAME
@@ -42,6 +43,7 @@ class Metax(Dialect):
 
     config: keys.MetaxConfig
     defaults: Defaults
+    named: frozenset[str]
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
@@ -50,11 +52,12 @@ class Metax(Dialect):
         Raises:
             DialectError: a settings file has an invalid value.
         """
-        return cls(keys.read_config(settings), defaults)
+        config = keys.read_config(settings)
+        return cls(config, defaults, frozenset(config.resources))
 
     def matches(self, pod: Pod) -> bool:
         """Return whether the pod names a resource of this dialect, even with an amount of 0."""
-        return not resource_names(pod).isdisjoint(self.config.resources)
+        return not self.named.isdisjoint(resource_names(pod))
 
     def read_request(self, pod: Pod) -> Request:
         """Read what a pod that ``matches`` requests.
