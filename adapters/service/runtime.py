@@ -24,9 +24,9 @@ from adapters.service.decide.ports import (
 )
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
-from adapters.service.exported_metrics import ExportedMetrics
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
+from adapters.service.observe.exported_metrics import ExportedMetrics
 from adapters.service.observe.metrics import Metrics
 from adapters.service.process import FreedMemory, SystemClock
 from adapters.service.settings.settings import Settings

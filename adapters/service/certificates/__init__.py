@@ -1,4 +1,4 @@
-"""The service's own serving certificate: issued, published and renewed without downtime.
+"""The service's own serving certificate: issued, and renewed without downtime.
 
-``rotation`` decides from values what to do; ``secret`` does it.
+``rotation`` decides from values what to do; ``in_cluster.certificate`` does it.
 """

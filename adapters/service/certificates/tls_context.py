@@ -5,19 +5,9 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
 
 from adapters.service.settings.sections import Tls
 from adapters.service.settings.settings import SettingsError
-
-
-class ServingCertificate(Protocol):
-    """Has a TLS context for a server."""
-
-    @property
-    def context(self) -> ssl.SSLContext:
-        """The TLS context."""
-        ...
 
 
 class CertificateFiles:
@@ -97,7 +87,11 @@ class CertificateText:
             raise SettingsError(f"tls: the certificate cannot be used: {error}") from error
 
 
-def serving(tls: Tls) -> CertificateFiles | CertificateText:
+ServingCertificate = CertificateFiles | CertificateText
+"""Has a TLS context for a server."""
+
+
+def serving(tls: Tls) -> ServingCertificate:
     """Return the certificate that the settings ask for.
 
     Raises:

@@ -10,10 +10,8 @@ from pathlib import Path
 import pytest
 
 from adapters.service.certificates.authority import KeyPair, make_authority, sign
-from adapters.service.certificates.secret import ServedCertificate
 from adapters.service.certificates.tls_context import CertificateFiles, CertificateText
 from adapters.service.settings.settings import SettingsError
-from adapters.wire.kube import Metadata, Secret
 
 NOW = 1_800_000_000
 
@@ -82,34 +80,6 @@ def test_a_new_certificate_is_served_on_the_same_port_and_an_invalid_one_is_not(
 def test_missing_authorities_of_clients_are_rejected() -> None:
     with pytest.raises(SettingsError, match="clientAuthorities"):
         CertificateText(Path("/nowhere.crt"))
-
-
-def test_a_valid_certificate_in_the_secret_is_served_and_an_invalid_one_reported() -> None:
-    from base64 import b64encode
-
-    events: list[str] = []
-    served = ServedCertificate(
-        CertificateText(None), lambda: events.append("ready"), lambda e, _: events.append(e)
-    )
-    pair = a_pair(make_authority(NOW, 1000))
-
-    def update(certificate: str, key: str) -> None:
-        texts = {"tls.crt": certificate, "tls.key": key}
-        data = {name: b64encode(text.encode()).decode() for name, text in texts.items() if text}
-        served.on_update(Secret(Metadata(name="s"), data))
-
-    update("", "")
-    assert (events, served.ends) == ([], 0)
-    update(pair.certificate, pair.key)
-    update(pair.certificate, pair.key)
-    assert (events, served.ends) == (["certificate.taken", "ready"], NOW + 100)
-    update("x", "y")
-    update(pair.certificate, "y")
-    served.on_delete(Metadata(name="s"))
-    served.on_unreadable(Metadata(name="s"), "odd")
-    served.on_synced()
-    assert events[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
-    assert served.ends == NOW + 100
 
 
 def test_tls_requires_a_valid_certificate(tmp_path: Path) -> None:

@@ -1,8 +1,8 @@
 """Metrics of namespaces."""
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.observe.exported_metrics import NamespaceMetrics
 from adapters.service.observe.exposition import plain
-from adapters.service.observe.usage_metrics import NamespaceMetrics
 from adapters.service.tests.builders import stored
 from adapters.stores.store import Change
 from core.hardware.quantity import GIB

@@ -1,16 +1,21 @@
 """The rotator against a small Secret and CA bundles."""
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import pytest
 
 from adapters.cluster.objects.certificates import SecretClient, SecretContent
+from adapters.service.certificates.authority import make_authority, sign
 from adapters.service.certificates.rotation import CertificateSet, RotationPolicy, read_secret
-from adapters.service.certificates.secret import ROTATE, CertificateRotator
+from adapters.service.certificates.tls_context import CertificateText
+from adapters.service.in_cluster.certificate import ROTATE, CertificateRotator, ServedCertificate
 from adapters.tests.waiting import until
+from adapters.wire.kube import Metadata, Secret
 
+NOW = 1_800_000_000
 PLACE = ("ns", "tls")
 PLAN = RotationPolicy(("dragoman.svc",), authority=7200, leaf=3600, overlap=60)
 
@@ -23,7 +28,7 @@ class World(SecretClient):
     version: int = 1
     requested: bool = False
     published: str = ""
-    now: int = 1_800_000_000
+    now: int = NOW
     events: list[str] = field(default_factory=list[str])
     unreachable: bool = False
     failures: int = 0
@@ -147,7 +152,7 @@ def test_overwritten_ca_bundles_are_restored_and_the_overlap_starts_again() -> N
 
 
 def test_an_error_is_reported_once_and_retried(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("adapters.service.certificates.secret.LONGEST", 0.01)
+    monkeypatch.setattr("adapters.service.in_cluster.certificate.LONGEST", 0.01)
     world = World(unreachable=True)
 
     async def main() -> None:
@@ -160,3 +165,29 @@ def test_an_error_is_reported_once_and_retried(monkeypatch: pytest.MonkeyPatch) 
         assert events == ["certificate.made", "certificate.failed"]
 
     asyncio.run(main())
+
+
+def test_a_valid_certificate_in_the_secret_is_served_and_an_invalid_one_reported() -> None:
+    events: list[str] = []
+    served = ServedCertificate(
+        CertificateText(None), lambda: events.append("ready"), lambda e, _: events.append(e)
+    )
+    pair = sign(make_authority(NOW, 1000), ["localhost"], NOW, 100)
+
+    def update(certificate: str, key: str) -> None:
+        texts = {"tls.crt": certificate, "tls.key": key}
+        data = {name: b64encode(text.encode()).decode() for name, text in texts.items() if text}
+        served.on_update(Secret(Metadata(name="s"), data))
+
+    update("", "")
+    assert (events, served.ends) == ([], 0)
+    update(pair.certificate, pair.key)
+    update(pair.certificate, pair.key)
+    assert (events, served.ends) == (["certificate.taken", "ready"], NOW + 100)
+    update("x", "y")
+    update(pair.certificate, "y")
+    served.on_delete(Metadata(name="s"))
+    served.on_unreadable(Metadata(name="s"), "odd")
+    served.on_synced()
+    assert events[2:] == ["certificate.unusable"] * 2 + ["certificate.lost", "certificate.unusable"]
+    assert served.ends == NOW + 100

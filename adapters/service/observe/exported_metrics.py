@@ -1,4 +1,6 @@
-"""What namespaces have of all cards now, and for how long they have had it, for chargeback.
+"""What a service exports for Prometheus, composed of its own metrics, those of cards and of usage.
+
+Usage is what namespaces have of cards now, and for how long they have had it, for chargeback.
 
 A series of seconds must never step back: Prometheus would take that for a restart and count the
 whole value again. The ledgers' meters are exact, but this process may see a write late, and its
@@ -11,11 +13,17 @@ so that those of a node that is removed end instead of lowering a sum.
 from asyncio import sleep
 from collections.abc import Callable, Mapping
 
+from adapters.service.decide.ports import Clock
+from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.observe.exposition import FamilyText, escaped
+from adapters.service.observe.card_metrics import CardMetrics
+from adapters.service.observe.exposition import Compressor, FamilyText, escaped, plain
+from adapters.service.observe.metrics import Metrics, QuotaMetrics
+from core.durations import MILLISECOND
 from core.hardware.quantity import FULL, GIB
 from core.ledger.meter import NOTHING, Amounts, Consumer, Meter
 from core.ledger.node_ledger import NodeLedger, consumption
+from core.requests.grant import AllocationState
 
 MARGIN = 10.0
 """Seconds by which the replicas' clocks may differ; NTP keeps them within one."""
@@ -164,3 +172,77 @@ class NamespaceMetrics:
 def _labels(fields: Mapping[str, str]) -> str:
     """Return labels with their values, in braces."""
     return "{" + ",".join(f'{name}="{escaped(value)}"' for name, value in fields.items()) + "}"
+
+
+class ExportedMetrics:
+    """What ``/metrics`` and ``/metrics/usage`` answer."""
+
+    def __init__(
+        self,
+        metrics: Metrics,
+        service: Service,
+        clock: Clock,
+        cards: CardMetrics,
+        led_for: Callable[[], float],
+        staleness: Callable[[], float],
+    ) -> None:
+        """Register the gauges of the ledgers.
+
+        Args:
+            metrics: of the process.
+            service: whose ledgers are exported.
+            clock: of the service.
+            cards: of its ledgers.
+            led_for: seconds for which this replica has led.
+            staleness: seconds since the cache of ledgers was last up to date.
+        """
+        self._metrics = metrics
+        self._cards = cards
+        self._namespaces = NamespaceMetrics(service.ledgers)
+        self._usage = UsageMetrics(
+            service.ledgers,
+            lambda: clock.wall() // MILLISECOND,
+            lambda: clock.now() // MILLISECOND,
+            led_for,
+            staleness,
+        )
+        self._compressor = Compressor()
+        ledgers, gauge = service.ledgers, metrics.gauge
+        gauge(
+            "dragoman_holds",
+            "Pods with a reservation that is not committed.",
+            ledgers.reservation_count,
+        )
+        gauge("dragoman_nodes", "Nodes with a ledger.", lambda: len(ledgers.inventory))
+        gauge(
+            "dragoman_nodes_unreadable",
+            "Nodes whose ledger cannot be read; the service rejects them.",
+            lambda: len(ledgers.problems()),
+        )
+        gauge(
+            "dragoman_allocations",
+            "Pods with allocated cards.",
+            lambda: sum(len(ledger.without_holds().allocations) for ledger in ledgers.inventory),
+        )
+        gauge(
+            "dragoman_allocations_unknown",
+            "Pods whose cards are unknown; all that they may use count as allocated.",
+            lambda: sum(
+                allocation.unread is not None and allocation.state is AllocationState.COMMITTED
+                for ledger in ledgers.inventory
+                for allocation in ledger.allocations.values()
+            ),
+        )
+        metrics.registry.register(QuotaMetrics(service.quotas))
+
+    async def usage(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
+        """Return card-seconds."""
+        families = await self._usage.families()
+        return await Compressor().compress(b"", families) if gzip else plain(b"", families)
+
+    async def all(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port has it so
+        """Return the process, and the cards where this replica exports them."""
+        first, families = self._metrics.text(), await self._cards.families()
+        if families:
+            families += self._namespaces.families()
+        return await self._compressor.compress(first, families) if gzip else plain(first, families)
