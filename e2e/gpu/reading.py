@@ -162,7 +162,7 @@ def _parts(source: NvmlInventory, uuid: str) -> tuple[str, ...]:
 def processes(nvml: Nvml, uuid: str) -> tuple[ReadProcess, ...]:
     """List the compute processes of a card, by pid; none where it does not answer."""
     try:
-        found = nvml.call("nvmlDeviceGetComputeRunningProcesses", nvml.handle_of(uuid))
+        found = nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", nvml.handle_of(uuid))
     except NvmlError:
         return ()
     return tuple(

@@ -140,7 +140,7 @@ class NvmlMigReader:
     def is_busy(self, device: Any) -> bool:
         """Return whether a process uses a card or MIG device; True where NVML does not say."""
         try:
-            return bool(self.nvml.call("nvmlDeviceGetComputeRunningProcesses", device))
+            return bool(self.nvml.call("nvmlDeviceGetComputeRunningProcesses_v3", device))
         except NvmlError:
             return True
 

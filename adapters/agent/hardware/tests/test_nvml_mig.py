@@ -142,6 +142,19 @@ def test_mig_mode_is_enabled_where_no_process_runs() -> None:
     assert driver.reader.instances("GPU-1") is None
 
 
+def test_a_card_counts_as_in_use_where_the_library_cannot_list_processes() -> None:
+    library = begin(1)
+
+    class Older:
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("nvmlDeviceGetComputeRunningProcesses"):
+                raise AttributeError(name)
+            return getattr(library, name)
+
+    with pytest.raises(MigError, match="in use"):
+        mig(Older()).enable("GPU-0")
+
+
 def test_a_card_that_does_not_answer_is_an_error() -> None:
     library = begin(1, mig=True)
     library.stand_in_lose(0, 1)
