@@ -128,8 +128,9 @@ class GangStates(OrderedDict[GangRef, GangState]):
     def of(self, gang: Gang, most: int) -> GangState:
         """Return the state of a gang, a new one where there is none.
 
-        Past a number of states one is dropped that is not in use: the least recent one without
-        cards and without a rest, or else the least recent one.
+        Past a number of states the least recent one is dropped that is not in use. It is one
+        without cards and without a rest, where half of all are: so neither gangs that wait nor
+        those that had cards once, which may be bound or gone, displace all of the others.
         """
         state = self.get(gang.key) or self.setdefault(gang.key, GangState())
         self.move_to_end(gang.key)
@@ -137,7 +138,9 @@ class GangStates(OrderedDict[GangRef, GangState]):
             others = [(key, each) for key, each in self.items() if each is not state]
             idle = [(key, each) for key, each in others if not (each.users or each.binding)]
             light = [key for key, each in idle if not each.hold and each.given_back_at is None]
-            for key in [*light, *(key for key, _ in idle)][:1]:
+            heavy = [key for key, each in idle if each.hold or each.given_back_at is not None]
+            first, second = (light, heavy) if len(light) >= most // 2 else (heavy, light)
+            for key in [*first, *second][:1]:
                 del self[key]
         return state
 

@@ -383,6 +383,40 @@ def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     assert all("1 of 2 fit together" in str(answer) for answer in run(work()))
 
 
+def test_gangs_that_held_cards_leave_room_for_the_plans_of_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(gangs, "REMEMBERED", 4)
+
+    async def work() -> tuple[list[bool], int]:
+        held = [
+            member(f"{name}{each}", 2, annotations={f"{GANG}/name": f"h{each}"})
+            for each in range(5)
+            for name in "ab"
+        ]
+        this = await lab(held, cards=(10,))
+        for pod in held:
+            await this.filter(pod, "n1")
+        waiting = [member(name, 2, annotations={f"{GANG}/name": name}) for name in "vw"]
+        for pod in waiting:
+            this.cache.put(read_pod(pod))
+        service = this.bench.service
+        requests = [service.pod_requests.read(read_pod(pod)) for pod in waiting]
+        plans = 0
+        real = service.gangs._placeable
+
+        def counted(*args: Any) -> Any:
+            nonlocal plans
+            plans += 1
+            return real(*args)
+
+        monkeypatch.setattr(service.gangs, "_placeable", counted)
+        fits = [service.gangs.fits(each) for _ in range(3) for each in requests if each]
+        return fits, plans
+
+    assert run(work()) == ([False] * 6, 2)
+
+
 def test_a_gang_that_its_scheduler_cannot_bind_gives_its_cards_back() -> None:
     async def work() -> tuple[Any, ...]:
         pods = [member(name, 2) for name in "ab"]
