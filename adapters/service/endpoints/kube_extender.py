@@ -114,6 +114,7 @@ class KubeExtender:
             held = place.node
         if held is not None:
             self._service.waiting_pods.discard(pod_request.request.uid)
+            self._service.rejected_pods.discard(pod_request.request.uid)
             return self._fits_only(args, _decision("filter", pod_request, Outcome.FITS), held)
         fits = await self._service.feasibility.fitting(pod_request, names)
         count = int(np.count_nonzero(fits))
@@ -240,6 +241,7 @@ class KubeExtender:
         No eviction for this pod alone can help it.
         """
         self._service.waiting_pods.add(pod_request)
+        self._service.rejected_pods.discard(pod_request.request.uid)
         decision = _decision("filter", pod_request, Outcome.REFUSED)
         self._decision_log.record(
             replace(decision, cause=cause, text=text, nodes_evaluated=len(args.names))

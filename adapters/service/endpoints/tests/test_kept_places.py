@@ -10,7 +10,7 @@ from adapters.service.endpoints.tests.reviews import response
 from adapters.service.endpoints.tests.test_volcano_extender import event, predicate
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
 from adapters.service.reconcile.moves.tests.moved_cluster import Moved, a_moved_cluster, owned
-from adapters.service.tests.builders import Json, a_node, a_pod, decoded
+from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.records.move_plan import MovePlanSpec
 from adapters.wire.volcano import PredicateStatus
 
@@ -113,3 +113,16 @@ def test_a_pod_that_requests_something_else_is_free_to_go_anywhere() -> None:
     async def _(moved: Moved) -> None:
         changed = owned(a_pod("web-3", memory=2000))
         assert await moved.rig.ask(changed, "n1", "n2", "n3") == ["n1", "n2", "n3"]
+
+
+def test_nothing_is_evicted_for_a_pod_whose_place_is_kept() -> None:
+    @kept
+    async def _(moved: Moved) -> None:
+        rejected, again = moved.rig.bench.service.rejected_pods, read_pod(AGAIN)
+        found = moved.rig.bench.service.pod_requests.read(again)
+        assert found is not None
+        rejected.rejected(found, ["n1"], 0)
+
+        assert await moved.rig.ask(AGAIN, "n1", "n2", "n3") == ["n2"]
+
+        assert rejected.all() == []
