@@ -150,7 +150,7 @@ class Calls:
             fits=answer.fitting,
             refused=answer.texts(),
             preemption_may_help=found.preemption_may_help,
-            notes=answer.notes,
+            notes=found.notes,
             groups=[
                 pb.NodeGroup(text=each.text, nodes=each.nodes, examples=each.examples)
                 for each in answer.groups()

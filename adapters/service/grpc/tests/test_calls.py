@@ -151,7 +151,7 @@ def test_concurrent_allocates_never_share_a_full_card(folder: Path) -> None:
 
 
 def test_explain_answers_for_known_pods_and_manifests_and_allocates_nothing(folder: Path) -> None:
-    @on(folder, a_pod())
+    @on(folder, a_pod(), a_pod("q"))
     async def _(client: Connected) -> None:
         known = await client.stub.Explain(pb.ExplainRequest(pod=pb.Pod(name="p")))
         assert sorted(known.fits) == ["n1", "n2"]
@@ -168,6 +168,11 @@ def test_explain_answers_for_known_pods_and_manifests_and_allocates_nothing(fold
             call = client.stub.Explain(pb.ExplainRequest(manifest=garbage))
             assert (await client.refused(call))[0] == "INVALID_ARGUMENT"
         assert client.allocations() == 0
+        await client.allocate("p", "n1")
+        await client.allocate("q", "n2")
+        all_cards = orjson.dumps(a_pod("high", memory=8000, count=2, priority=10))
+        high = await client.stub.Explain(pb.ExplainRequest(manifest=all_cards))
+        assert high.notes[0].startswith("evicting default/p (priority 0) would make room on n1")
 
 
 def test_explain_names_what_is_probably_misspelled(folder: Path) -> None:
