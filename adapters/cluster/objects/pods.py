@@ -145,7 +145,7 @@ _BUDGET = PartialDecoder(Budget)
 
 
 class BudgetClient:
-    """The server's PodDisruptionBudgets; implements ``sidecar.decide.ports.BudgetReader``."""
+    """The server's PodDisruptionBudgets; implements ``BudgetReader`` of the service."""
 
     def __init__(self, client: KubeClient) -> None:
         """Send no request yet."""

@@ -40,7 +40,7 @@ def refused(
 
 
 def invalid(verb: str, pod: Pod, error: DialectError) -> DecisionRecord:
-    """Return the request of a pod is invalid."""
+    """Return that the request of a pod is invalid."""
     uid = pod.metadata.uid
     return DecisionRecord(
         verb, Outcome.INVALID, full_name(pod), uid, cause="invalid", text=str(error)

@@ -70,7 +70,7 @@ class ClaimAdmission:
         self._live = live
 
     async def statuses(self, content: bytes) -> bytes:
-        """Return the status of a claim is to be written: commit a new allocation, or reject it."""
+        """Commit a new allocation of a claim before its status is written, or reject it."""
         review = admission.read_review(content)
         facts = self._facts(review)
         if facts is None:

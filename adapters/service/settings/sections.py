@@ -83,7 +83,7 @@ class Managed(Section):
 
     @model_validator(mode="after")
     def _overlaps(self) -> "Managed":
-        """Return the last third of each validity must be long enough for all steps of a renewal."""
+        """Check that the last third of each validity is long enough for all steps of a renewal."""
         if self.leaf_seconds < 6 * self.overlap_seconds:
             raise ValueError("leafSeconds must be at least 6 times overlapSeconds")
         if self.authority_seconds < 2 * self.leaf_seconds:

@@ -113,8 +113,7 @@ class LimitedProtocol(HttpToolsProtocol):
                             f"{what} longer than {HEAD_BYTES} bytes",
                         )
                     )
-        except RequestRefused as refused:
-            self._refuse(refused)
+                    return
         except httptools.HttpParserUpgrade:
             self.cycle.keep_alive = False
         except httptools.HttpParserCallbackError as error:
