@@ -8,7 +8,7 @@ import re
 import resource
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -24,6 +24,7 @@ from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import ledgers_of
 from e2e.harness.cluster.nodes import is_ready
 from e2e.harness.cluster.ready_cluster import PODS, cluster, pod, turn
+from e2e.harness.cluster.writes import accepted_writes
 from e2e.harness.names import LEDGERS
 from e2e.harness.processes.run import Run
 from e2e.harness.processes.usage import processor_seconds
@@ -72,7 +73,7 @@ REST = 30
 """Seconds for which an idle cluster is measured: every node renews its Lease three times."""
 
 RENEWAL = "PUT leases"
-"""How ``writes`` counts the renewals of Leases."""
+"""How ``_writes`` counts the renewals of Leases."""
 
 DISCARD = 9
 """A port at which nothing is asked."""
@@ -82,8 +83,6 @@ COUNTED = frozenset(("pods/binding", "pods", "nodeledgers", "events", "leases"))
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
 _BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
-_COUNT = re.compile(r"^apiserver_request_total\{(?P<labels>[^}]*)\} (?P<count>\S+)$", re.MULTILINE)
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -134,9 +133,9 @@ def renewal_of(plane: ControlPlane) -> Mapping[str, float]:
     The nodes renew theirs every ten seconds: a hundred writes a second for 1,000 of them. So a
     round that lasts longer has more of them, whatever its pods cost.
     """
-    before, used = writes(plane.api), processor_seconds(plane.run)
+    before, used = _writes(plane.api), processor_seconds(plane.run)
     time.sleep(REST)
-    after, spent = writes(plane.api), processor_seconds(plane.run)
+    after, spent = _writes(plane.api), processor_seconds(plane.run)
     count = after[RENEWAL] - before[RENEWAL]
     return {name: (spent[name] - seconds) / max(count, 1) for name, seconds in used.items()}
 
@@ -164,14 +163,14 @@ def bind_all(
         del configuration["extenders"]
     asked = [pod(f"scale-{number}", "scale", dict(SHARES[number % 2])) for number in range(pods)]
     create_all(plane.api, PODS, asked)
-    before, used = writes(plane.api), processor_seconds(plane.run)
+    before, used = _writes(plane.api), processor_seconds(plane.run)
     with (
         yardstick() as unit,
         bindings(plane.api) as bound,
         turn(lambda: STARTERS[scheduler](plane, configuration), plane),
     ):
         within(PATIENCE, lambda: len(bound) == pods)
-        after, spent = writes(plane.api), processor_seconds(plane.run)
+        after, spent = _writes(plane.api), processor_seconds(plane.run)
         resident = 0.0 if service is None else _resident(plane.run, service)
     times = sorted(bound.values())
     delete_all(plane.api, PODS, [each["metadata"]["name"] for each in asked])
@@ -234,19 +233,9 @@ def bindings(api: Api) -> Iterator[Mapping[str, float]]:
         thread.join(10)
 
 
-def writes(api: Api, kinds: Collection[str] = COUNTED) -> Counter[str]:
-    """Accepted writes of some resources so far, by verb and resource, but creations of pods."""
-    connection = api.connection()
-    with closing(connection):
-        connection.request("GET", f"{api.root}/metrics", headers=dict(api.headers))
-        text = connection.getresponse().read().decode()
-    found: Counter[str] = Counter()
-    for line in _COUNT.finditer(text):
-        labels = dict(_LABEL.findall(line["labels"]))
-        kind = "/".join(filter(None, (labels["resource"], labels["subresource"])))
-        written = labels["verb"] in ("POST", "PUT", "PATCH") and labels["code"].startswith("2")
-        if written and kind in kinds:
-            found[f"{labels['verb']} {kind}"] += int(float(line["count"]))
+def _writes(api: Api) -> Counter[str]:
+    """Accepted writes so far, by verb and resource, but creations of pods."""
+    found = accepted_writes(api, COUNTED)
     del found["POST pods"]
     return found
 
