@@ -51,7 +51,9 @@ def read_node(
     others = [*more] if agent is None else [_agent_description(agent), *more]
     finest_first = [*sorted(described, key=lambda one: one.precision), *others]
     described += others
-    cut = frozenset(card.uuid for card in agent.cards) if agent and agent.mig_cut else frozenset()
+    cut = frozenset[str]()
+    if agent is not None and agent.mig_cut:
+        cut = frozenset(card.uuid for card in agent.cards)
     cards, doubts = _merge_cards(finest_first, cut)
     scores = next((one.scores for one in described if one.scores), NO_SCORES)
     merged = Node(
