@@ -64,7 +64,8 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
         found += facts.evaluate(request).resolvable(part)
     best: NodeEviction | None = None
     if evicting(answer) is not None:
-        for each in evictions(request, map(facts.inventory.ledger, found)):
+        known = map(facts.inventory.get, found)  # a node may be gone by now
+        for each in evictions(request, (ledger for ledger in known if ledger is not None)):
             best = min(filter(None, (best, each)), key=cost, default=None)
             await asyncio.sleep(0)
     return Explanation(answer, tuple(sorted(found)), best, evicts)

@@ -2,12 +2,14 @@
 
 import asyncio
 import sys
+from collections.abc import Sequence
 
 import pytest
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.answer.judge import CLASSES
 from adapters.dialects.gangs import MIN_AVAILABLE
+from adapters.service.decide.advice import explain
 from adapters.service.decide.advice.explain import Explanation
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import names
@@ -15,6 +17,7 @@ from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, rea
 from adapters.stores.store import Change
 from adapters.wire.kube import Pod, annotations
 from core.durations import SECOND
+from core.feasibility.evaluation import NodeEvaluation
 from core.hardware.quantity import GIB, MIB
 
 
@@ -87,6 +90,32 @@ def test_a_waiting_pod_of_high_priority_is_said_what_would_make_room(
 
     text = f"evicting default/small (priority 0) would make room on n9{said}"
     assert notes == (() if said is None else (text,))
+
+
+def test_a_node_that_goes_meanwhile_is_no_place_to_make_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(explain, "NODES", 1)
+
+    async def work() -> Explanation:
+        bench = await a_service(a_node("n1", cards=1), a_node("n2", cards=1))
+        for number in (1, 2):
+            low = read_pod(a_pod(f"low-{number}", memory=8000))
+            await commit(bench, low, f"n{number}")
+        real = NodeEvaluation.resolvable
+
+        def resolvable(evaluation: NodeEvaluation, asked: Sequence[str]) -> list[str]:
+            asyncio.get_running_loop().call_soon(bench.service.ledgers.apply, Change("n1", None))
+            return real(evaluation, asked)
+
+        monkeypatch.setattr(NodeEvaluation, "resolvable", resolvable)
+        high = read_pod(a_pod("high", memory=8000, priority=10))
+        return await bench.service.explain(high)
+
+    found = run(work())
+
+    assert found.eviction is not None
+    assert found.eviction.node == "n2"
 
 
 def test_a_pod_that_has_cards_is_said_to_have_them() -> None:
