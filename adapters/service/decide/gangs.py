@@ -125,8 +125,7 @@ class Gangs:
             return None
         uid = pod_request.request.uid
         gang = await self._known(pod_request, gang)
-        async with self._locked(gang) as state:
-            gang = self._gang(pod_request) or gang
+        async with self._locked(pod_request, gang) as (gang, state):
             node = self._node_of(uid, names)
             is_complete = self._is_complete(gang)
             if node is not None and is_complete:
@@ -170,8 +169,7 @@ class Gangs:
             gang = self._gang(pod_request) or gang
         else:
             return unheld(self._members(gang))
-        async with self._locked(gang) as state:
-            gang = self._gang(pod_request) or gang
+        async with self._locked(pod_request, gang) as (gang, state):
             members = self._members(gang)
             if members.lacks(own):  # they were given back while this bind waited
                 return unheld(members)
@@ -248,15 +246,25 @@ class Gangs:
         return [pod, *(each for each in others if each.metadata.uid != pod.metadata.uid)][:LARGEST]
 
     @asynccontextmanager
-    async def _locked(self, gang: Gang) -> AsyncIterator[GangState]:
-        """Have the state of a gang alone, for as long as what the gang holds may change."""
-        state = self._states.of(gang, REMEMBERED)
-        state.users += 1
-        try:
-            async with state.lock:
-                yield state
-        finally:
-            state.users -= 1
+    async def _locked(
+        self, pod_request: PodRequest, gang: Gang
+    ) -> AsyncIterator[tuple[Gang, GangState]]:
+        """Have the gang of a pod as it is now and its state alone, while what it holds may change.
+
+        It may have got another key meanwhile, and so another state.
+        """
+        key = None
+        while key != gang.key:
+            key = gang.key
+            state = self._states.of(gang, REMEMBERED)
+            state.users += 1
+            try:
+                async with state.lock:
+                    gang = self._gang(pod_request) or gang
+                    if gang.key == key:
+                        yield gang, state
+            finally:
+                state.users -= 1
 
     def _placeable(self, gang: Gang) -> frozenset[str] | None:
         """Return the pods that have room now or are placed, if they are enough.

@@ -406,3 +406,35 @@ def test_a_pod_that_is_deleted_while_its_gang_waits_for_its_turn_gets_no_cards()
         return this.held()
 
     assert run(work()) == {"n1": ["a", "b", "c"]}
+
+
+def test_gangs_of_which_each_names_the_other_give_back_what_they_got_when_both_were_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> tuple[str, dict[str, list[str]]]:
+        both = {f"{GANG}/groups": '["default/g", "default/h"]'}
+        first = [member(name, 2, annotations={f"{GANG}/name": "h", **both}) for name in "ab"]
+        second = [member(name, 2, annotations=both) for name in "cd"]
+        this = await lab(first, cards=(4,))
+        committer, known = this.bench.service.committer, asyncio.Event()
+        real = committer.commit
+
+        async def commit(*args: Any) -> Any:
+            await known.wait()
+            return await real(*args)
+
+        monkeypatch.setattr(committer, "commit", commit)
+        asked = [asyncio.ensure_future(this.filter(pod, "n1")) for pod in first]
+        for _ in range(10):
+            await asyncio.sleep(0)
+        for pod in second:
+            this.cache.put(read_pod(pod))
+        known.set()
+        assert await asyncio.gather(*asked) == [["n1"], ["n1"]]
+        answers = [await this.filter(second[0], "n1") for _ in range(ROUNDS + 1)]
+        return str(answers[-1]), {node: sorted(pods) for node, pods in this.held().items()}
+
+    answer, held = run(work())
+
+    assert "held and not used" in answer
+    assert held == {"n1": ["a", "b"]}  # the leader releases these
