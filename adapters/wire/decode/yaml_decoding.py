@@ -29,6 +29,10 @@ TOO_DEEP = (
     " close the brackets, or remove what opens them again and again"
 )
 
+FAILURES = (yaml.YAMLError, RecursionError, ValueError, OverflowError)
+"""Exceptions that parsing a text can raise: of a character that is none, the last two, where PyYAML
+was built without libyaml."""
+
 _NAMED = 6
 """Parts of a path that an error names."""
 
@@ -53,7 +57,9 @@ def check(text: str) -> None:
     """
     try:
         _Walk().walk(text)
-    except (yaml.YAMLError, UnicodeError):
+    except YamlLimitError:
+        raise
+    except FAILURES:
         return
 
 
@@ -260,10 +266,6 @@ def decode(text: str) -> object:
     except FAILURES as error:
         line, problem = explain(error, text)
         raise UnreadableError(f"line {line}: {problem}") from None
-
-
-FAILURES = (yaml.YAMLError, RecursionError, UnicodeError)
-"""Exceptions that parsing a text can raise."""
 
 
 def explain(error: Exception, text: str) -> tuple[int, str]:

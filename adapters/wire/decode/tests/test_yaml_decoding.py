@@ -5,8 +5,10 @@ import time
 
 import msgspec
 import pytest
+import yaml
 
 from adapters.tests.hostile_texts import TEXTS
+from adapters.wire.decode import yaml_decoding
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.decode.yaml_decoding import LARGEST, decode
 
@@ -50,6 +52,17 @@ def test_the_error_says_where(text: str, problem: str) -> None:
     with pytest.raises(UnreadableError) as caught:
         decode(text)
     assert str(caught.value).startswith(problem)
+
+
+@pytest.mark.parametrize("text", ['a: "\\U00110000"', 'a: "\\UFFFFFFFF"'])
+def test_a_character_that_is_none_is_an_error_without_libyaml_too(
+    text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    monkeypatch.setattr(yaml_decoding, "Loader", yaml.SafeLoader)
+
+    with pytest.raises(UnreadableError, match="line 1: is not YAML"):
+        decode(text)
 
 
 def test_the_longest_text_does_not_hold_the_service_up() -> None:
