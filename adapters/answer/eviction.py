@@ -4,6 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from adapters.answer.answer import PodAnswer
+from adapters.dialects.dra import DRA
+from adapters.dialects.volcano.keys import INFO
+from adapters.wire.kube import Pod
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -34,10 +37,11 @@ class NodeEviction:
     pods: tuple[Allocation, ...]
     preemption: bool
 
-    def text(self, *, evicts: bool | None) -> str:
+    def text(self, pod: Pod, *, evicts: bool | None) -> str:
         """Say which pods of lower priority would make room, and what evicts them.
 
         Args:
+            pod: that waits.
             evicts: whether the service does; None where its settings are not known.
         """
         named = [f"{each.pod} (priority {each.priority})" for each in self.pods[:NAMED]]
@@ -48,7 +52,13 @@ class NodeEviction:
             False: "evictions are off (preemption.enabled)",
             None: "the service does so only with preemption.enabled",
         }
-        return f"evicting {pods} would make room on {self.node}; {by[evicts]}"
+        how = by[evicts] if is_served(pod) else "vc-scheduler does so only with its action preempt"
+        return f"evicting {pods} would make room on {self.node}; {how}"
+
+
+def is_served(pod: Pod) -> bool:
+    """Return whether the service may evict for a pod: vc-scheduler does that itself, or not."""
+    return pod.spec.scheduler_name != INFO.scheduler
 
 
 def evicting(answer: PodAnswer) -> Request | None:
@@ -73,9 +83,10 @@ def evictions(
         ledgers: of nodes that it would fit if they were empty.
         any_priority: also name pods of the same or a higher priority, where no others help.
     """
-    least = HIGHEST if any_priority else request.priority
     busy = (
-        each for each in ledgers if any(one.priority < least for one in each.allocations.values())
+        each
+        for each in ledgers
+        if (each.allocations if any_priority else _evictable(request, each))
     )
     for ledger in sorted(busy, key=lambda each: len(each.allocations))[:NODES]:
         found = _eviction(request, ledger, preemption=True)
@@ -84,8 +95,17 @@ def evictions(
         yield found
 
 
+def _evictable(request: Request, ledger: NodeLedger) -> list[str]:
+    """Return the pods of lower priority: a claim is none, and a deleted pod is gone already."""
+    return [
+        one.uid
+        for one in ledger.allocations.values()
+        if one.priority < request.priority and one.dialect != DRA and one.release_by is None
+    ]
+
+
 def _eviction(request: Request, ledger: NodeLedger, *, preemption: bool) -> NodeEviction | None:
-    pods = victims(request, ledger)
+    pods = victims(request, ledger, _evictable(request, ledger) if preemption else None)
     if isinstance(pods, Reason) or not pods:
         return None
     return NodeEviction(ledger.node.name, pods, preemption)

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from adapters.answer.answer import EXAMPLES
 from adapters.answer.device_plugins import devices_text
+from adapters.answer.eviction import is_served
 from adapters.cli.explain.explanation import PodExplanation
 from adapters.cli.fleet.fleet import NodeState
 from adapters.cli.output.amounts import grant_text, request_text
@@ -199,7 +200,11 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         verb, then = "end", ""
         if eviction.preemption:
             verb = "evict"
-            then = "; of lower priority, so the service does it with preemption.enabled"
+            then = "; of lower priority, so " + (
+                "the service does it with preemption.enabled"
+                if is_served(found.pod)
+                else "vc-scheduler does it with its action preempt"
+            )
         lines.append(f"  {verb} on {eviction.node}: {pods}{then}")
     lines += [
         f"  end on {node}: {', '.join(map(full_name, pods))}"

@@ -65,7 +65,7 @@ def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]
             found = evictions(request, map(facts.inventory.ledger, names))
             best = min(filter(None, found), key=cost, default=None)
             if best is not None:
-                yield f"{full_name(answer.pod)}: {best.text(evicts=None)}"
+                yield f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}"
 
 
 def _row(answer: PodAnswer) -> Row:

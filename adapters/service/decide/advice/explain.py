@@ -40,7 +40,7 @@ class Explanation:
         """What there is to say beside the reasons."""
         if self.eviction is None:
             return self.answer.notes
-        return *self.answer.notes, self.eviction.text(evicts=self.evicts)
+        return *self.answer.notes, self.eviction.text(self.answer.pod, evicts=self.evicts)
 
 
 async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Explanation:
