@@ -6,7 +6,7 @@ from typing import NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from adapters.cli.configure.command import configure, is_alone, own_url
-from adapters.cli.configure.options import SHARES, ConfigureOptions
+from adapters.cli.configure.options import SHARES, ConfigureOptions, Scheduler
 from adapters.cli.doctor.finding import CheckResult, FindingLevel, error, ok, warning
 from adapters.cli.doctor.objects import (
     KubeService,
@@ -45,9 +45,12 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     for one in found:
         key = (one.scheduler, one.pod.metadata.namespace, one.source or one.pod.name)
         distinct.setdefault(key, one)
-    findings = [each for one in distinct.values() for each in _scheduler(seen, one)]
+    by_scheduler = [(one.scheduler, [*_scheduler(seen, one)]) for one in distinct.values()]
+    findings = [each for _, some in by_scheduler for each in some]
     yield from findings
-    yield from _priorities(seen, findings)
+    # vc-scheduler has its own action for that, and the service evicts no pod for it.
+    rest = [each for one, some in by_scheduler if one is not Scheduler.VOLCANO for each in some]
+    yield from _priorities(seen, rest)
     if not any(each.level is FindingLevel.OK or "not known" in each.text for each in findings):
         yield error(
             CHECK,

@@ -369,6 +369,15 @@ def test_priorities_of_pods_with_shares_are_a_finding_where_none_is_evicted() ->
     assert cluster.problems() == []
 
 
+def test_priorities_are_no_finding_where_only_vc_scheduler_asks() -> None:
+    cluster = only()
+    add_scheduler(cluster, Scheduler.VOLCANO)
+    cluster.add(a_pod("low", "default", SHARE))
+    cluster.add(a_pod("high", "default", SHARE, priority=1000))
+
+    assert texts(cluster) == []
+
+
 def test_without_an_installation_the_remedy_is_to_install() -> None:
     cluster = SoundCluster()
 
