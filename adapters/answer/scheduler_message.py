@@ -43,7 +43,7 @@ tainttoleration; noderesources/fit.go for resources of cards, whose devices the 
 
 
 _OURS = re.compile(
-    r"\d+ of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
+    r"(?:\d+|some) of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
     rf"{re.escape(OTHER_REASONS)}|"
     + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
     + "|no cards: it has "

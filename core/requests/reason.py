@@ -119,17 +119,22 @@ class Reason:
     def text(self, *, amounts: bool = True) -> str:
         """Write one line: ``3 of 8 cards: memory 2 GiB short; 5 of 8 cards: unhealthy``.
 
-        Without amounts few nodes differ, for a scheduler that lists each text.
+        Without amounts, nor numbers of cards where they are not all, few nodes differ, for a
+        scheduler that lists each text.
         """
         parts: list[str] = []
         if self.cause is Cause.TOO_FEW:
             parts = [f"{self.asked} cards asked for one container, node has {self.cards}"]
         elif self.cause is not None:
             parts = [self.detail or self.cause.value]
-        parts += [
-            f"{each.cards} of {self.cards} cards: {each.text(amounts=amounts)}"
-            for each in self.counts
-        ]
+        if amounts:
+            parts += [f"{each.cards} of {self.cards} cards: {each.text()}" for each in self.counts]
+        else:
+            parts += [
+                f"{'some' if each.cards < self.cards else each.cards} of {self.cards} cards:"
+                f" {each.text(amounts=False)}"
+                for each in sorted(self.counts, key=lambda each: _ORDER[each.cause])
+            ]
         return "; ".join(parts)
 
 

@@ -34,6 +34,7 @@ def said(message: str, scheduler: str | None = None, status: str = "False") -> s
             "node(s) didn't match pod anti-affinity rules",
         ),
         ("0/2 nodes are available: 2 2 of 2 cards: memory 1 GiB short; 1 of 2 cards: x.", ""),
+        ("0/2 nodes are unavailable: 2 some of 2 cards: memory short.", ""),
         (f"0/9 nodes are available: 2 no cards, 7 {OTHER_REASONS}.", ""),
         ("0/2 nodes are available: 2 no cards.", ""),
         ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),

@@ -62,9 +62,15 @@ def test_too_few_cards_are_written_with_both_numbers() -> None:
 
 
 def test_without_amounts_nodes_that_lack_different_ones_have_one_text() -> None:
-    def lacking(memory: int, compute: int) -> Reason:
-        counts = CauseCount(Cause.MEMORY, 3, memory), CauseCount(Cause.COMPUTE, 1, compute)
-        return Reason("n", 5, 1, counts=(*counts, CauseCount(Cause.UNHEALTHY, 1)))
+    def lacking(memory: int, compute: int, cards: int = 3) -> Reason:
+        counts = CauseCount(Cause.MEMORY, cards, memory), CauseCount(Cause.COMPUTE, 1, compute)
+        return Reason("n", 5, 1, counts=(*counts, CauseCount(Cause.UNHEALTHY, 4 - cards)))
 
-    expected = "3 of 5 cards: memory short; 1 of 5 cards: compute short; 1 of 5 cards: unhealthy"
+    expected = (
+        "some of 5 cards: unhealthy; some of 5 cards: memory short; some of 5 cards: compute short"
+    )
+    assert lacking(GIB, 5, 2).text(amounts=False) == expected
+    assert Reason("n", 2, 1, counts=(CauseCount(Cause.MEMORY, 2, GIB),)).text(amounts=False) == (
+        "2 of 2 cards: memory short"
+    )
     assert lacking(GIB, 5).text(amounts=False) == lacking(MIB, 7).text(amounts=False) == expected
