@@ -47,7 +47,7 @@ def names() -> tuple[str, ...]:
 
 
 def allocation_annotations() -> frozenset[str]:
-    """Return every pod with an allocation of a scheduler has at least one of these annotations."""
+    """Return the annotations of which every pod with an allocation of a scheduler has one."""
     return frozenset((allocation_record.KEY,)).union(
         *(info.allocation_annotations for info in DIALECTS)
     )

@@ -41,9 +41,9 @@ def node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding
         found = drift(state.ledger, state.pods, fleet.dialects)
         problems = tuple(each for each in found if each.kind is not ProblemKind.EDITED)
     yield from (_of_problem(state, problem) for problem in problems)
-    for uid in state.ledger.allocations.keys() & fleet.unused_claims:
-        claim = state.ledger.allocations[uid].pod
-        yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=claim)
+    for uid, held in state.ledger.allocations.items():
+        if uid in fleet.unused_claims:
+            yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=held.pod)
     for pod in state.pods:
         for text in disagreements(pod, state.node, fleet.dialects):
             yield Finding(RULES["edited-record"], text, node=name, pod=full_name(pod))

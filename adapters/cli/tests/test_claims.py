@@ -108,3 +108,15 @@ def test_a_claim_without_a_pod_is_a_finding() -> None:
         if each["rule"] == "claim-without-pod"
     ]
     assert lines == [("claim-without-pod", "team/c")]
+
+
+def test_claims_without_pods_are_found_in_the_order_of_the_ledger() -> None:
+    """The hash of a name differs from run to run."""
+    names = [f"c{number}" for number in range(7)]
+    claims = (a_claim(f"gpu-{number}", name) for number, name in enumerate(names))
+    things = (node(cards=7), a_slice(*map(uuid, range(7))), *claims)
+
+    found = CliRunner().invoke(app, ["audit", "-f", "-", "-o", "json"], input=stream(*things))
+
+    findings = json.loads(found.stdout)["findings"]
+    assert [each["pod"] for each in findings] == [f"team/{name}" for name in names]

@@ -50,7 +50,7 @@ class Hami(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings keys.
+        """Create the dialect with the settings files.
 
         Raises:
             DialectError: a settings file has an invalid value.

@@ -47,7 +47,7 @@ class Metax(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings keys.
+        """Create the dialect with the settings files.
 
         Raises:
             DialectError: a settings file has an invalid value.
