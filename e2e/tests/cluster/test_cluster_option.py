@@ -149,4 +149,4 @@ def test_a_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     )
 
     assert done.returncode == 1
-    assert "No such file or directory" in done.stdout
+    assert "no such file, or an empty one" in done.stdout
