@@ -137,7 +137,7 @@ def decisions(replica: str) -> list[dict[str, Any]]:
 
 def mirrored(name: str) -> set[str]:
     """The dialects in whose words a pod has mirrored records."""
-    said = get(f"pod {name}")["metadata"]["annotations"]
+    said = get(f"pod {name}")["metadata"].get("annotations", {})
     return {each for each in RECORDS if said.get(f"dragoman.dev/mirror-{each}") == "true"}
 
 
