@@ -56,16 +56,14 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
 
 def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]:
     """Yield what would make room for some of the pods, those of the highest priority."""
-    waiting = [answer for answer in answers if evicting(answer) is not None]
-    urgent = sorted(waiting, key=lambda each: -(each.pod.spec.priority or 0))[:MOST_EVICTIONS]
-    for answer in urgent:
-        request = evicting(answer)
-        if request is not None:
-            names = facts.evaluate(request).resolvable(answer.candidates.names)
-            found = evictions(request, map(facts.inventory.ledger, names))
-            best = min(filter(None, found), key=cost, default=None)
-            if best is not None:
-                yield f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}"
+    asked = [(answer, evicting(answer)) for answer in answers]
+    waiting = [(answer, request) for answer, request in asked if request is not None]
+    for answer, request in sorted(waiting, key=lambda each: -each[1].priority)[:MOST_EVICTIONS]:
+        names = facts.evaluate(request).resolvable(answer.candidates.names)
+        found = evictions(request, map(facts.inventory.ledger, names))
+        best = min(filter(None, found), key=cost, default=None)
+        if best is not None:
+            yield f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}"
 
 
 def _row(answer: PodAnswer) -> Row:
