@@ -101,6 +101,14 @@ def _equal(one: Amount, other: Amount) -> bool:
         return one == other
 
 
+LARGEST_QUANTITY = 2**63 - 1
+"""The largest quantity that Kubernetes stores exactly.
+
+A device plugin may advertise thousands of replicas of a card, so that no smaller number of what it
+serves is wrong: https://github.com/NVIDIA/k8s-device-plugin/issues/1433 asks for 4096 of 131072.
+"""
+
+
 def whole_amount(member: PodContainer, resource: str, low: int, high: int) -> int | None:
     """Return the amount of a resource in a container, a whole number.
 

@@ -13,6 +13,7 @@ from typing import NoReturn
 import msgspec
 
 from adapters.dialects.containers import (
+    LARGEST_QUANTITY,
     PodContainer,
     pod_containers,
     requests_any,
@@ -41,14 +42,11 @@ from core.requests.request import ContainerRequest, PluginShare, Ranking, Reques
 MAX_CARDS = 1024
 """More cards than any node has."""
 
-MAX_BYTES = 2**63 - 1
-"""The largest quantity that Kubernetes stores exactly."""
-
 _MAX_AMOUNTS = {
-    **dict.fromkeys(keys.WHOLE_CARDS, MAX_CARDS),
+    **dict.fromkeys(keys.WHOLE_CARDS, LARGEST_QUANTITY),
     keys.GPU: MAX_CARDS * FULL,
     keys.CORE: MAX_CARDS * FULL,
-    keys.MEMORY: MAX_BYTES,
+    keys.MEMORY: LARGEST_QUANTITY,
     keys.RATIO: MAX_CARDS * FULL,
     keys.SHARED: MAX_CARDS,
 }
@@ -106,7 +104,7 @@ def read_container_amounts(member: PodContainer) -> ContainerAmounts | None:
 
 def _reject_other_devices(member: PodContainer) -> None:
     for name in keys.OUT_OF_SCOPE:
-        amount = _amount(member, name, MAX_BYTES)
+        amount = _amount(member, name, LARGEST_QUANTITY)
         if amount is not None and amount.number:
             amount.reject("is not a GPU; Dragoman allocates GPUs only, remove it from this pod")
 

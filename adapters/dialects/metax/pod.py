@@ -7,7 +7,13 @@ amounts: lines 251-278), and device.go:134-166 for whole cards.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.containers import PodContainer, pod_containers, stated_amount, whole_amount
+from adapters.dialects.containers import (
+    LARGEST_QUANTITY,
+    PodContainer,
+    pod_containers,
+    stated_amount,
+    whole_amount,
+)
 from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, boolean, names, one_word
@@ -77,7 +83,8 @@ def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
 
 def _whole_cards(pod: Pod, config: MetaxConfig) -> tuple[ContainerRequest, ...]:
     counts = [
-        (member, whole_amount(member, config.gpu, 1, MAX_AMOUNT)) for member in pod_containers(pod)
+        (member, whole_amount(member, config.gpu, 1, LARGEST_QUANTITY))
+        for member in pod_containers(pod)
     ]
     return tuple(
         ContainerRequest(

@@ -6,6 +6,7 @@ from typing import Self
 
 from adapters.dialects.adoption.foreign import read_hami, read_koordinator
 from adapters.dialects.containers import (
+    LARGEST_QUANTITY,
     PodContainer,
     is_zero,
     pod_containers,
@@ -35,9 +36,6 @@ from core.hardware.card import Card, Level, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import PluginShare, Ranking, Request, TopologyConstraint
-
-MAX_DEVICES = 1024
-"""More devices than any node has for one container."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +181,7 @@ def _own(member: PodContainer) -> list[str]:
 
 def _amounts(member: PodContainer) -> Mapping[str, int]:
     """Return the amounts of a container that are above 0."""
-    stated = {name: whole_amount(member, name, 0, MAX_DEVICES) for name in _own(member)}
+    stated = {name: whole_amount(member, name, 0, LARGEST_QUANTITY) for name in _own(member)}
     return {name: amount for name, amount in stated.items() if amount}
 
 

@@ -176,7 +176,7 @@ def test_a_whole_card_is_all_of_it() -> None:
     )
 
 
-@pytest.mark.parametrize("count", [0, -1, "x", 2**31])
+@pytest.mark.parametrize("count", [0, -1, "x"])
 def test_an_invalid_whole_card_count_is_rejected(count: Amount) -> None:
     assert "must be" in rejection({"gpu": count}).problem
 

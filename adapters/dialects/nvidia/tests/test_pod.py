@@ -83,7 +83,7 @@ def test_a_pod_with_an_amount_other_than_0_matches(
     assert NVIDIA.matches(bound(limits)) is matches
 
 
-@pytest.mark.parametrize("amount", ["many", "500m", -1, 1025])
+@pytest.mark.parametrize("amount", ["many", "500m", -1])
 @pytest.mark.parametrize("resource", [GPU, SHARED, MIG])
 def test_an_invalid_amount_is_rejected_with_its_field(resource: str, amount: Amount) -> None:
     with pytest.raises(DialectError) as rejected:

@@ -35,6 +35,13 @@ PLAIN = (
     {"nvidia.com/mig-1g.5gb": 1},
     {"amd.com/gpu": 1},
     {"metax-tech.com/gpu": 1},
+    {"nvidia.com/gpu": 4096},
+    {"nvidia.com/gpu.shared": "16k"},
+    {"nvidia.com/gpu": 2**63 - 1},
+    {"nvidia.com/mig-1g.5gb": 2000},
+    {"amd.com/gpu": 4096},
+    {"dcu.com/gpu": 4096},
+    {"metax-tech.com/gpu": 2**63 - 1},
 )
 
 
