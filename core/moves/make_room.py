@@ -7,13 +7,11 @@ from heapq import heappop, heappush
 from itertools import islice
 
 from core.moves.places import Places, State
-from core.moves.plan import MovePlan, Proof
-from core.moves.search import Search, Solution, Step, never
-from core.moves.situation import PlannedPod, comparable
+from core.moves.search import Search, Step, never
+from core.moves.situation import MovePlan, PlannedPod, Proof, comparable
 
 STARTS = 50
 """First steps from which a plan is looked for once the search was cut."""
-
 
 PER_POD = 3
 """States of such a plan for each of its pods, at least."""
@@ -46,7 +44,7 @@ def make_room(wanted: Sequence[PlannedPod], places: Places, limits: SearchLimits
         limits: of the search.
     """
     waiting = State({pod.request.uid: pod for pod in wanted})
-    return _Planner(places, limits, wanted).plan(lambda: [waiting])
+    return _plan(wanted, places, limits, lambda: [waiting])
 
 
 def free_nodes(
@@ -68,10 +66,10 @@ def free_nodes(
         if not all(places.is_free(pod, state) for pod in state.waiting.values()):
             hard.append((state.cost, node))
     easy = sorted({*every} - {*hard})
-    plan = _Planner(places, limits, ()).plan(partial(_emptied, number, easy, places))
+    plan = _plan((), places, limits, partial(_emptied, number, easy, places))
     if not plan.found:
         every.sort()
-        return _Planner(places, limits, ()).plan(partial(_emptied, number, every, places))
+        return _plan((), places, limits, partial(_emptied, number, every, places))
     if not hard:
         return plan
     # A plan that empties one of the others moves a pod more, to make room for its pods.
@@ -82,60 +80,47 @@ def free_nodes(
     return replace(plan, proof=proof, bound=bound)
 
 
-class _Planner:
-    """One search, and what it proves."""
-
-    def __init__(self, places: Places, limits: SearchLimits, wanted: Sequence[PlannedPod]) -> None:
-        self._places = places
-        self._limits = limits
-        self._search = Search(places, limits.moves, limits.expired)
-        self._comparable = comparable(wanted, places.situation)
-
-    def plan(self, starts: Callable[[], Iterable[Step]]) -> MovePlan:
-        """Return the cheapest plan that follows from some states, which come cheapest first."""
-        search = self._search
-        found = search.run(starts(), self._limits.states)
-        cut, bound = search.cut, search.bound
-        if cut:
-            found = self._dive(starts())
-        if found is None and self._limits.expired():
-            found = self._without_moves(starts())
-        is_exact = self._comparable and self._places.complete
-        bound = bound if is_exact else 0
-        if found is None:
-            proof = Proof.UNKNOWN if cut or not is_exact else Proof.IMPOSSIBLE
-            return MovePlan(proof, bound=bound, states=search.states)
-        state, moves = found
-        placed = tuple(each for each in state.placed if each[0].request.uid not in state.left)
-        proof = Proof.OPTIMAL if state.cost == bound else Proof.CUT
-        self._places.apply(state)
-        return MovePlan(proof, moves, placed[::-1], state.closed, bound, search.states)
-
-    def _dive(self, starts: Iterable[Step]) -> Solution | None:
-        """Return a plan from one of the first cheap steps, each with a part of the states."""
+def _plan(
+    wanted: Sequence[PlannedPod],
+    places: Places,
+    limits: SearchLimits,
+    starts: Callable[[], Iterable[Step]],
+) -> MovePlan:
+    """Return the cheapest plan that follows from some states, which come cheapest first."""
+    search = Search(places, limits.moves, limits.expired)
+    found = search.run(starts(), limits.states)
+    cut, bound = search.cut, search.bound
+    if cut:
+        # A plan from one of the first cheap steps, each with a part of the states.
         steps = (
             step
-            for start in starts
+            for start in starts()
             if isinstance(start, State)
-            for step in ([start] if start.left else self._search.steps(start))
+            for step in ([start] if start.left else search.steps(start))
             if isinstance(step, State)
         )
         for step in islice(steps, STARTS):
-            most = max(self._limits.states // STARTS, PER_POD * len(step.waiting))
-            found = self._search.run([step], most)
-            if found is not None or self._limits.expired():
-                return found
-        return None
-
-    def _without_moves(self, starts: Iterable[Step]) -> Solution | None:
-        """Return a plan in which no further pod leaves its place: it takes little time."""
-        first = next((start for start in starts if isinstance(start, State)), None)
-        if first is None:
-            return None
-        search = Search(self._places, len(first.left))
-        found = search.run([first], PER_POD * len(first.waiting) + 1)
-        self._search.states += search.states
-        return found
+            most = max(limits.states // STARTS, PER_POD * len(step.waiting))
+            found = search.run([step], most)
+            if found is not None or limits.expired():
+                break
+    if found is None and limits.expired():
+        # A plan in which no further pod leaves its place takes little time.
+        first = next((start for start in starts() if isinstance(start, State)), None)
+        if first is not None:
+            last = Search(places, len(first.left))
+            found = last.run([first], PER_POD * len(first.waiting) + 1)
+            search.states += last.states
+    is_exact = comparable(wanted, places.situation) and places.complete
+    bound = bound if is_exact else 0
+    if found is None:
+        proof = Proof.UNKNOWN if cut or not is_exact else Proof.IMPOSSIBLE
+        return MovePlan(proof, bound=bound, states=search.states)
+    state, moves = found
+    placed = tuple(each for each in state.placed if each[0].request.uid not in state.left)
+    proof = Proof.OPTIMAL if state.cost == bound else Proof.CUT
+    places.apply(state)
+    return MovePlan(proof, moves, placed[::-1], state.closed, bound, search.states)
 
 
 def _emptied(number: int, nodes: Sequence[tuple[int, str]], places: Places) -> Iterator[Step]:

@@ -7,15 +7,23 @@ at least the smallest weight more where a pod that waits has no free place. The 
 no pod waits, and of which an order of moves exists, is therefore a cheapest plan.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import count
 
+from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import LedgerError, NodeLedger
-from core.moves.hole import Hole
-from core.moves.places import Places, State
-from core.moves.plan import Move
-from core.moves.situation import NONE, Amounts, PlannedPod, Situation, minus, plus, shortage
+from core.moves.places import Hole, Places, State
+from core.moves.situation import (
+    NONE,
+    Amounts,
+    Move,
+    PlannedPod,
+    Situation,
+    minus,
+    plus,
+    shortage,
+)
 from core.requests.grant import Allocation
 
 Step = State | int
@@ -181,70 +189,45 @@ def in_order(moves: Sequence[Move], situation: Situation) -> tuple[Move, ...] | 
     """Return the moves in an order in which each place is free; None where none was found.
 
     The given order is kept where that is possible. A pod that is moved frees its place and takes
-    the new one in one step.
+    the new one in one step. Depth first: the cluster's state depends only on which moves were made.
     """
-    return _Order(moves, situation).run()
+    now: _Changed = {}, dict(situation.room)
+    chosen: list[tuple[int, _Changed]] = []
+    stuck: set[frozenset[int]] = set()  # after which the other moves cannot all follow
+    number = 0
+    while len(chosen) < len(moves):
+        done = frozenset(each for each, _ in chosen)
+        if number == len(moves):
+            stuck.add(done)
+            if not chosen or len(stuck) > MOST:
+                return None
+            number, now = chosen.pop()
+        elif number not in done and done | {number} not in stuck:
+            after = _made(moves[number], now, situation.inventory)
+            if after is not None:
+                chosen.append((number, now))
+                now, number = after, -1
+        number += 1
+    return tuple(moves[each] for each, _ in chosen)
 
 
-class _Order:
-    """Depth first; the state of the cluster depends only on which moves were made.
+_Changed = tuple[Mapping[str, NodeLedger], Mapping[str, Amounts]]
+"""The ledgers that differ from the situation, and what is free of other resources, by node."""
 
-    Attributes:
-        stuck: sets of moves, by position, after which the others cannot all follow.
-        undo: the ledgers and the room before each move that is made.
-    """
 
-    def __init__(self, moves: Sequence[Move], situation: Situation) -> None:
-        self.moves = moves
-        self.inventory = situation.inventory
-        self.ledgers: dict[str, NodeLedger] = {}
-        self.room: dict[str, Amounts] = dict(situation.room)
-        self.stuck: set[frozenset[int]] = set()
-        self.undo: list[tuple[dict[str, NodeLedger], dict[str, Amounts]]] = []
-
-    def run(self) -> tuple[Move, ...] | None:
-        """Return the moves in order."""
-        chosen: list[int] = []
-        number = 0
-        while len(chosen) < len(self.moves):
-            done = frozenset(chosen)
-            number = self._next(done, number)
-            if number < len(self.moves):
-                chosen.append(number)
-                number = 0
-            else:
-                self.stuck.add(done)
-                if not chosen or len(self.stuck) > MOST:
-                    return None
-                number = chosen.pop() + 1
-                self.ledgers, self.room = self.undo.pop()
-        return tuple(self.moves[each] for each in chosen)
-
-    def _next(self, done: frozenset[int], first: int) -> int:
-        """Make the first move from a position on that may come next, and return its position."""
-        for number in range(first, len(self.moves)):
-            if number not in done and done | {number} not in self.stuck:
-                before = self.ledgers.copy(), self.room.copy()
-                if self._make(self.moves[number]):
-                    self.undo.append(before)
-                    return number
-                self.ledgers, self.room = before
-        return len(self.moves)
-
-    def _make(self, move: Move) -> bool:
-        """Make one move, and return whether the new place was free."""
-        pod, source, target = move.pod, move.source, move.target.node
-        self.ledgers[source] = self._ledger(source).release(pod.request.uid)
-        self.room[source] = plus(self.room.get(source, NONE), pod.needs)
-        if shortage(pod.needs, self.room.get(target, NONE)):
-            return False
-        allocation = Allocation.of(pod.request, move.target)
-        try:
-            self.ledgers[target] = self._ledger(target).reserve(allocation)
-        except LedgerError:
-            return False
-        self.room[target] = minus(self.room.get(target, NONE), pod.needs)
-        return True
-
-    def _ledger(self, node: str) -> NodeLedger:
-        return self.ledgers.get(node) or self.inventory.ledger(node)
+def _made(move: Move, now: _Changed, inventory: Inventory) -> _Changed | None:
+    """Return what is changed after one more move; None where the new place is not free."""
+    ledgers, room = dict(now[0]), dict(now[1])
+    pod, source, target = move.pod, move.source, move.target.node
+    ledger = ledgers.get(source) or inventory.ledger(source)
+    ledgers[source] = ledger.release(pod.request.uid)
+    room[source] = plus(room.get(source, NONE), pod.needs)
+    if shortage(pod.needs, room.get(target, NONE)):
+        return None
+    ledger = ledgers.get(target) or inventory.ledger(target)
+    try:
+        ledgers[target] = ledger.reserve(Allocation.of(pod.request, move.target))
+    except LedgerError:
+        return None
+    room[target] = minus(room.get(target, NONE), pod.needs)
+    return ledgers, room

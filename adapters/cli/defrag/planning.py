@@ -36,8 +36,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound
 from core.moves.make_room import SearchLimits, free_nodes, make_room
 from core.moves.places import Places
-from core.moves.plan import Move, MovePlan, Proof
-from core.moves.situation import PlannedPod, Situation
+from core.moves.situation import Move, MovePlan, PlannedPod, Proof, Situation
 from core.requests.grant import Placement
 from core.requests.request import ContainerRequest, Request
 

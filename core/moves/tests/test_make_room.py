@@ -10,9 +10,8 @@ from core.ledger.node_ledger import NodeLedger
 from core.moves.bound import Bound
 from core.moves.make_room import SearchLimits, free_nodes, make_room
 from core.moves.places import Places, State
-from core.moves.plan import Move, MovePlan, Proof
 from core.moves.search import Search, in_order
-from core.moves.situation import PlannedPod
+from core.moves.situation import Move, MovePlan, PlannedPod, Proof
 from core.moves.tests.builders import a_pod, on, places
 from core.moves.tests.oracle import least_cost
 from core.moves.tests.strategies import a_situation

@@ -51,8 +51,7 @@ from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import NodeLedger
 from core.moves.make_room import SearchLimits, make_room
 from core.moves.places import Places
-from core.moves.plan import MovePlan
-from core.moves.situation import PlannedPod, Situation
+from core.moves.situation import MovePlan, PlannedPod, Situation
 from core.requests.grant import Placement
 
 SIZES = (1000, 2000, 3000, 4000, 5000)
