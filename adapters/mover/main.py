@@ -4,7 +4,6 @@ import asyncio
 import signal
 import socket
 import sys
-from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from pathlib import Path
@@ -79,22 +78,22 @@ def serve(settings: MoverSettings, kubeconfig: Path | None = None) -> None:
 
 def logger() -> Logger:
     """Make a logger: one JSON object a line on standard error, with an event's name and keys."""
+
+    def in_ascii(value: object, **_: object) -> bytes:
+        """What the API server sent ends no line, and does nothing on a terminal."""
+        return escaped(msgspec.json.encode(value, enc_hook=str).decode()).encode()
+
     made: Logger = structlog.wrap_logger(
         structlog.BytesLogger(sys.stderr.buffer),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(serializer=_json),
+            structlog.processors.JSONRenderer(serializer=in_ascii),
         ],
         wrapper_class=structlog.make_filtering_bound_logger("info"),
     )
     return made
-
-
-def _json(value: object, **_: object) -> bytes:
-    """Write ASCII: what the API server sent ends no line, and does nothing on a terminal."""
-    return escaped(msgspec.json.encode(value, enc_hook=str).decode()).encode()
 
 
 async def run(
@@ -138,28 +137,22 @@ async def run(
 
         for task in tasks:
             task.add_done_callback(ended)
-        stack.push_async_callback(_cancel, tasks)
+
+        async def cancel() -> None:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        stack.push_async_callback(cancel)
         log.info("mover.started", mover=settings.name, **asdict(settings.bounds))
-        await _warn_without_the_kind(client, log)
+        try:
+            if await client.find(MOVE_PLANS.collection(), {"limit": "1"}) is None:
+                text = "the cluster does not know MovePlans: install configs/crd/moveplans.yaml"
+                log.warning("moveplans.unknown", reason=text)
+        except ClusterError as error:
+            log.warning("cluster.unreachable", reason=str(error))
         await mover.run()
         await asyncio.sleep(_LAST_EVENTS)
         log.info("mover.stopped", mover=settings.name)
     if failed:
         raise MoverFailedError
-
-
-async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-
-
-async def _warn_without_the_kind(client: KubeClient, log: Logger) -> None:
-    try:
-        found = await client.find(MOVE_PLANS.collection(), {"limit": "1"})
-    except ClusterError as error:
-        log.warning("cluster.unreachable", reason=str(error))
-        return
-    if found is None:
-        text = "the cluster does not know MovePlans: install configs/crd/moveplans.yaml"
-        log.warning("moveplans.unknown", reason=text)

@@ -33,20 +33,22 @@ from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.mover.decision import (
+from adapters.mover.plans import (
     TAKEOVER,
     Ask,
     Evict,
+    KnownPlan,
     Leave,
     MoverBounds,
     MoverState,
+    PastEviction,
+    PlanCache,
     ReportEvicted,
     Stop,
     Wait,
     decide,
     with_entry,
 )
-from adapters.mover.plans import KnownPlan, PastEviction, PlanCache
 from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
 from core.requests.request import PodRef
 
@@ -98,17 +100,7 @@ class Mover:
         settings: MoverSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Do nothing yet.
-
-        Args:
-            plans: that a watch fills.
-            client: writes their status.
-            evictions: evicts pods.
-            events: about pods.
-            log: of this process.
-            settings: of this mover.
-            clock: monotonic seconds, as of the cache.
-        """
+        """Do nothing yet. A watch fills the plans; the clock is theirs, in monotonic seconds."""
         self._plans = plans
         self._client = client
         self._evictions = evictions
@@ -153,11 +145,38 @@ class Mover:
 
     async def _advance(self, name: str) -> None:
         """Do the next thing about a plan; no error leaves it."""
-        plan = self._plans.plans.get(name)
+        plan, now = self._plans.plans.get(name), timestamps.now()
         if plan is None:
             return
+        settings = self._settings
+        state = MoverState(
+            settings.name,
+            settings.bounds,
+            self._plans.evictions(now),
+            now,
+            self._clock(),
+            settings.takeover,
+        )
         try:
-            await self._act(plan)
+            match decide(plan, state):
+                case Ask():
+                    await self._ask(plan)
+                case Evict(step, move):
+                    await self._evict(plan, step, move)
+                case ReportEvicted(step, evicted_at):
+                    await self._report(plan, step, evicted_at)
+                case Wait(reason):
+                    # Written at once, and then as a sign of life.
+                    if not plan.status.reason or self._clock() - plan.seen >= _SIGN_OF_LIFE:
+                        await self._write(plan, phase=plan.status.phase, reason=reason)
+                        step = plan.status.step
+                        self._log.info("plan.waits", plan=name, step=step, reason=reason)
+                case Stop(reason):
+                    await self._stop(plan, reason)
+                case Leave(mover):
+                    self._log.debug("order.left", plan=name, mover=mover)
+                case None:
+                    pass
         except ClusterError as error:
             if error.status in {CONFLICT, NOT_FOUND}:
                 self._log.info("plan.changed", plan=name, reason=str(error))
@@ -168,32 +187,6 @@ class Mover:
         except Exception:
             self._failures += 1
             self._log.exception("plan.failed", plan=name)
-
-    async def _act(self, plan: KnownPlan) -> None:
-        now = timestamps.now()
-        state = MoverState(
-            self._settings.name,
-            self._settings.bounds,
-            self._plans.evictions(now),
-            now,
-            self._clock(),
-            self._settings.takeover,
-        )
-        match decide(plan, state):
-            case Ask():
-                await self._ask(plan)
-            case Evict(step, move):
-                await self._evict(plan, step, move)
-            case ReportEvicted(step, evicted_at):
-                await self._report(plan, step, evicted_at)
-            case Wait(reason):
-                await self._wait(plan, reason)
-            case Stop(reason):
-                await self._stop(plan, reason)
-            case Leave(mover):
-                self._log.debug("order.left", plan=plan.name, mover=mover)
-            case None:
-                pass
 
     async def _ask(self, plan: KnownPlan) -> None:
         for step, move in enumerate(plan.spec.moves, 1):
@@ -210,8 +203,16 @@ class Mover:
         self._log.info("plan.asked", plan=plan.name, pods=len(plan.spec.moves))
 
     async def _evict(self, plan: KnownPlan, step: int, move: PlannedMove) -> None:
-        began = self._clock()
-        plan = await self._take(plan, step)
+        began, name, updated_at = self._clock(), self._settings.name, ""
+        steps = plan.status.steps
+        if any(each.step == step and each.mover == name for each in steps):
+            # An order that this process took before still stands. To write that is no sign of life:
+            # the service gives up on an eviction that fails for long.
+            updated_at = plan.status.updated_at
+        else:
+            steps = with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
+        phase = MovePhase.EVICT
+        plan = await self._write(plan, phase=phase, reason="", steps=steps, updated_at=updated_at)
         if self._clock() - began > _FRESH:
             raise ClusterError(0, "Silent", "the order was taken too slowly; it is looked at again")
         try:
@@ -236,31 +237,11 @@ class Mover:
             self._events.emit(_subject(move), "Moved", note, action="Moving")
         await self._report(plan, step, timestamps.seconds(at))
 
-    async def _take(self, plan: KnownPlan, step: int) -> KnownPlan:
-        """Take an order, or check that one that this process took before still stands.
-
-        The latter is no sign of life: the service gives up on an eviction that fails for long.
-        """
-        name = self._settings.name
-        if any(each.step == step and each.mover == name for each in plan.status.steps):
-            return await self._write(
-                plan, phase=MovePhase.EVICT, reason="", updated_at=plan.status.updated_at
-            )
-        steps = with_entry(plan.status, MoveStep(step, begun_at=_now(), mover=name))
-        return await self._write(plan, phase=MovePhase.EVICT, reason="", steps=steps)
-
     async def _report(self, plan: KnownPlan, step: int, evicted_at: str) -> None:
         entries = [each for each in plan.status.steps if each.step == step] or [MoveStep(step)]
         entry = replace(entries[-1], evicted_at=evicted_at)
         steps = with_entry(plan.status, entry)
         await self._write(plan, phase=MovePhase.EVICTED, reason="", steps=steps)
-
-    async def _wait(self, plan: KnownPlan, reason: str) -> None:
-        """Write why the plan waits, at once and then as a sign of life."""
-        if plan.status.reason and self._clock() - plan.seen < _SIGN_OF_LIFE:
-            return
-        await self._write(plan, phase=plan.status.phase, reason=reason)
-        self._log.info("plan.waits", plan=plan.name, step=plan.status.step, reason=reason)
 
     async def _refused(
         self, plan: KnownPlan, step: int, move: PlannedMove, error: ClusterError

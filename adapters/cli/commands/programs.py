@@ -66,9 +66,9 @@ def mover(
     Exit status: 0 after a signal, 1 a task failed, 2 there are no credentials.
     """
     from adapters.cli.output.terminal import message
-    from adapters.mover.decision import MoverBounds
     from adapters.mover.main import MoverFailedError, MoverStartError, process_name, serve
     from adapters.mover.mover import MoverSettings
+    from adapters.mover.plans import MoverBounds
 
     bounds = MoverBounds(per_hour, per_namespace_per_hour)
     try:

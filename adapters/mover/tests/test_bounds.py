@@ -2,8 +2,7 @@
 
 import pytest
 
-from adapters.mover.decision import MoverBounds, reason_to_wait
-from adapters.mover.plans import PastEviction
+from adapters.mover.plans import MoverBounds, PastEviction, reason_to_wait
 from adapters.mover.tests.builders import NOW, a_time, ago
 
 

@@ -5,20 +5,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.mover.decision import (
+from adapters.mover.plans import (
     Ask,
     Decision,
     Evict,
     Leave,
     MoverBounds,
     MoverState,
+    PastEviction,
+    PlanCache,
     ReportEvicted,
     Stop,
     Wait,
     decide,
     with_entry,
 )
-from adapters.mover.plans import PastEviction, PlanCache
 from adapters.mover.tests.builders import NOW, a_plan, a_time, ago
 from adapters.wire.records.move_plan import (
     MovePhase,

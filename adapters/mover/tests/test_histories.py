@@ -14,9 +14,9 @@ from structlog.testing import LogCapture
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.tests.server import Reply, Request
-from adapters.mover.decision import MoverBounds
 from adapters.mover.main import run
 from adapters.mover.mover import MoverSettings
+from adapters.mover.plans import MoverBounds
 from adapters.mover.tests.builders import Cluster, a_plan, api
 from adapters.tests.waiting import until
 

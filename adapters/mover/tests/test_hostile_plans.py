@@ -7,8 +7,7 @@ import pytest
 from msgspec import inspect
 
 from adapters.cluster.watch.object_tracker import ObjectTracker
-from adapters.mover.decision import Evict, MoverBounds, MoverState, decide
-from adapters.mover.plans import PlanCache
+from adapters.mover.plans import Evict, MoverBounds, MoverState, PlanCache, decide
 from adapters.mover.tests.builders import NOW, a_plan, ago
 from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import VALUES
