@@ -8,10 +8,10 @@ allocation. So such a pod has no card yet, and gets one here, if its node has ro
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.marked_pod import has_variable
 from adapters.wire.records.hardware import is_reported
@@ -19,20 +19,6 @@ from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation, Placement
-from core.requests.request import Request
-
-
-@dataclass(frozen=True, slots=True)
-class Late:
-    """A bound pod that has no cards yet.
-
-    Attributes:
-        pod: the pod.
-        request: what it requests.
-    """
-
-    pod: Pod
-    request: Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,25 +36,46 @@ class LateAllocations:
 
 def late_pods(
     pods: Sequence[Pod], ledger: NodeLedger, dialects: Sequence[Dialect]
-) -> dict[str, Late]:
+) -> dict[str, PodRequest]:
     """Return the pods of a node with an agent that have no cards yet, by uid.
+
+    No scheduler has written a record on such a pod, no device plugin chooses its cards, admission
+    marked every container that requests a share, and none of these was ever created.
 
     Args:
         pods: bound to the node.
         ledger: of the node. A pod with a readable allocation has its cards.
         dialects: all dialects.
     """
-    return {
-        pod.metadata.uid: late
-        for pod in pods
-        if (earlier := ledger.allocations.get(pod.metadata.uid)) is None
-        or earlier.unread is not None
-        if (late := _late(pod, dialects)) is not None
-    }
+    found: dict[str, PodRequest] = {}
+    for pod in pods:
+        earlier = ledger.allocations.get(pod.metadata.uid)
+        if earlier is not None and earlier.unread is None:
+            continue
+        if pod.status.phase not in (None, "Pending") or any(map(is_reported, resource_names(pod))):
+            continue
+        try:
+            late = read(pod, dialects)
+        except DialectError:
+            continue
+        if late is None or registry.own_records(annotations(pod).keys(), late.dialect.name):
+            continue
+        asking = {container.name for container in late.request.containers}
+        marked = {
+            member.container.name
+            for member in pod_containers(pod)
+            if has_variable(member.container, allocation_record.MARK)
+        }
+        status = pod.status
+        statuses = (*(status.container_statuses or ()), *(status.init_container_statuses or ()))
+        created = {each.name for each in statuses if each.container_id}
+        if asking <= marked and not asking & created:
+            found[pod.metadata.uid] = late
+    return found
 
 
 def allocate_late(
-    ledger: NodeLedger, pods: Collection[Late], refused: Mapping[str, str]
+    ledger: NodeLedger, pods: Collection[PodRequest], refused: Mapping[str, str]
 ) -> LateAllocations:
     """Allocate cards to late pods as far as the node has room: by priority, then by uid.
 
@@ -111,29 +118,3 @@ def waiting_pods(
     for uid, why in allocate_late(ledger, late.values(), refused).waiting.items():
         text = f"was bound while no replica answered, and waits for its GPUs: {why}"
         yield Problem(full_name(late[uid].pod), text, ProblemKind.WAITING)
-
-
-def _late(pod: Pod, dialects: Sequence[Dialect]) -> Late | None:
-    """A bound pod as one that has no cards yet; None where it may have some.
-
-    No scheduler has written a record on it, no device plugin chooses its cards, admission marked
-    every container that requests a share, and none of these was ever created.
-    """
-    if pod.status.phase not in (None, "Pending") or any(map(is_reported, resource_names(pod))):
-        return None
-    try:
-        dialect = dialect_of(pod, dialects)
-        if dialect is None or registry.own_records(annotations(pod).keys(), dialect.name):
-            return None
-        request = dialect.read_request(pod)
-    except DialectError:
-        return None
-    asking = {container.name for container in request.containers}
-    marked = {
-        member.container.name
-        for member in pod_containers(pod)
-        if has_variable(member.container, allocation_record.MARK)
-    }
-    statuses = (*(pod.status.container_statuses or ()), *(pod.status.init_container_statuses or ()))
-    created = {status.name for status in statuses if status.container_id}
-    return Late(pod, request) if asking <= marked and not asking & created else None

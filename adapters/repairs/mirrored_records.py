@@ -37,13 +37,23 @@ def unmirrored(
         dialects: all dialects.
         targets: those whose records are mirrored.
     """
-    shown = _by_pod(ledger, consumers)
+    shown: dict[str, list[Allocation]] = {}  # of a claim, by one of the pods that name it
+    for held in ledger.allocations.values():
+        if held.dialect == DRA:
+            claim = held.pod_ref
+            uids = [
+                pod.metadata.uid
+                for pod in consumers
+                if pod.metadata.namespace == claim.namespace and claim.name in claims_of(pod)
+            ]
+            if uids:
+                shown.setdefault(min(uids), []).append(held)
     by_uid = {pod.metadata.uid: pod for pod in (*consumers, *pods)}
     removed: list[Mirror] = []
     for uid, pod in by_uid.items():
         own = ledger.allocations.get(uid)
-        held = (*(() if own is None else (own,)), *shown.get(uid, ()))
-        repair = mirror_of(pod, held, ledger, dialects, targets)
+        has = (*(() if own is None else (own,)), *shown.get(uid, ()))
+        repair = mirror_of(pod, has, ledger, dialects, targets)
         if repair is None:
             continue
         if any(text is not None for text in repair.annotations.values()):
@@ -93,20 +103,3 @@ def mirror_of(
     wanted |= dict.fromkeys(found - wanted.keys())
     needed = {key: text for key, text in wanted.items() if has.get(key) != text}
     return Mirror(pod, tuple(each.uid for each in held), needed) if needed else None
-
-
-def _by_pod(ledger: NodeLedger, consumers: Sequence[Pod]) -> dict[str, list[Allocation]]:
-    """What claims have, by the uid of the pod that shows it: one of those that name the claim."""
-    shown: dict[str, list[Allocation]] = {}
-    for held in ledger.allocations.values():
-        if held.dialect != DRA:
-            continue
-        claim = held.pod_ref
-        uids = [
-            pod.metadata.uid
-            for pod in consumers
-            if pod.metadata.namespace == claim.namespace and claim.name in claims_of(pod)
-        ]
-        if uids:
-            shown.setdefault(min(uids), []).append(held)
-    return shown

@@ -5,6 +5,7 @@ and where the pods run. ``controller`` reads both and carries out the repairs.
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import msgspec
@@ -17,8 +18,7 @@ from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.holders import enlarged
 from adapters.dialects.matching import dialect_of
-from adapters.repairs import lost_ledger
-from adapters.repairs.bound_without_service import Late, allocate_late, late_pods, waiting_pods
+from adapters.repairs.bound_without_service import allocate_late, late_pods, waiting_pods
 from adapters.repairs.mirrored_records import unmirrored
 from adapters.repairs.repairs import (
     NOT_REFUSED,
@@ -34,6 +34,7 @@ from adapters.repairs.repairs import (
     Release,
     ReleaseCause,
     Repair,
+    closing,
     repaired,
 )
 from adapters.wire.kube import Pod, annotations, full_name, labels
@@ -57,7 +58,7 @@ def reconcile(
     """
     node = view.node or view.ledger.node
     described = (Describe(node),) if node != view.ledger.node else ()
-    closed = (Adopt(lost_ledger.closing(node)),) if view.is_lost and node.cards else ()
+    closed = (Adopt(closing(node)),) if view.is_lost and node.cards else ()
     late = late_pods(view.pods, view.ledger, dialects) if view.has_agent else {}
     adopted = tuple(
         Adopt(allocation)
@@ -79,27 +80,16 @@ def reconcile(
     repairs: tuple[Repair, ...] = (*described, *closed, *adopted, *claimed, *left)
     repairs += recounted(repaired(view.ledger, repairs), view.pods, dialects)
     if late:
-        repairs += _allocated_late(repaired(view.ledger, repairs), late, view.refused)
+        after = repaired(view.ledger, repairs)
+        found = allocate_late(after, late.values(), view.refused)
+        earlier = filter(None, map(after.allocations.get, found.waiting))
+        repairs += tuple(map(Allocate, found.allocations))
+        repairs += tuple(Release(each, ReleaseCause.NOT_STARTED) for each in earlier)
     if not mirrored:
         return (*repairs, *annotated)
     after = repaired(view.ledger, repairs)
-    return (
-        *repairs,
-        *annotated,
-        *unmirrored(after, view.pods, view.consumers, dialects, mirrored),
-    )
-
-
-def _allocated_late(
-    ledger: NodeLedger, late: Mapping[str, Late], refused: Mapping[str, str]
-) -> tuple[Repair, ...]:
-    found = allocate_late(ledger, late.values(), refused)
-    released = tuple(
-        Release(earlier, ReleaseCause.NOT_STARTED)
-        for uid in found.waiting
-        if (earlier := ledger.allocations.get(uid)) is not None
-    )
-    return (*map(Allocate, found.allocations), *released)
+    mirrors = unmirrored(after, view.pods, view.consumers, dialects, mirrored)
+    return (*repairs, *annotated, *mirrors)
 
 
 def drift(
@@ -181,7 +171,8 @@ def rewrite(
         return Annotate(pod, full)
     least = full
     for key in full.annotations:
-        less = replace(least, annotations=_without(least.annotations, key))
+        others = {name: value for name, value in least.annotations.items() if name != key}
+        less = replace(least, annotations=others)
         if _names_cards_of(allocation, adopt(_with(pod, less), node, dialects)):
             least = less
     return Annotate(pod, least)
@@ -193,7 +184,12 @@ def _missing(
     """Return the allocation that the ledger lacks; None where it has it, or knows more."""
     earlier = view.ledger.allocations.get(pod.metadata.uid)
     if earlier is not None and earlier.unread is None:
-        return _of_replaced_card(pod, earlier, view, node, dialects)
+        # What took the place of a card that the pod has is blocked: components that read a card's
+        # number in the pod's record give the pod the new one.
+        present = {card.uuid for card in node.cards}
+        if all(grant.card in present for grant in earlier.grants):
+            return None
+        return view.read(pod, node, dialects) if unclear_cards(pod, node, dialects) else None
     allocation = view.read(pod, node, dialects)
     if allocation is not None:
         allocation = adopt_from_kubelet(allocation, pod, node, dialects, view.holdings)
@@ -217,19 +213,6 @@ def _of_claim(held: Allocation, view: NodeView) -> Adopt | Keep | None:
     grants = enlarged(earlier.grants, held.grants)
     kept = replace(earlier, grants=grants, devices="", release_by=until)
     return None if kept == earlier else Keep(kept)
-
-
-def _of_replaced_card(
-    pod: Pod, earlier: Allocation, view: NodeView, node: Node, dialects: Sequence[Dialect]
-) -> Allocation | None:
-    """Return what blocks the card that took the place of one that a pod has; None where none did.
-
-    Components that read a card's number in the pod's record then give the pod the new card.
-    """
-    present = {card.uuid for card in node.cards}
-    if all(grant.card in present for grant in earlier.grants):
-        return None
-    return view.read(pod, node, dialects) if unclear_cards(pod, node, dialects) else None
 
 
 def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
@@ -322,10 +305,6 @@ def _with(pod: Pod, result: Result) -> Pod:
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
-def _without(values: Mapping[str, str], key: str) -> dict[str, str]:
-    return {name: value for name, value in values.items() if name != key}
-
-
 def recounted(
     ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect]
 ) -> tuple[Recount, ...]:
@@ -345,7 +324,11 @@ def recounted(
         if not any(grant.phase is Phase.INIT for grant in allocation.grants):
             continue
         changed = replace(allocation, initialized=is_initialized(pod))
-        if changed != allocation and (changed.initialized or _has_room(ledger, changed)):
+        if changed == allocation:
+            continue
+        with suppress(LedgerError):  # without room, it counts as before
+            if not changed.initialized:
+                ledger.release(changed.uid).reserve(changed)
             ledger = ledger.adopt(changed)
             changes.append(Recount(changed))
     return tuple(changes)
@@ -364,11 +347,3 @@ def is_initialized(pod: Pod) -> bool:
         for state in (states.get(member.container.name),)
     ]
     return bool(ended) and all(ended)
-
-
-def _has_room(ledger: NodeLedger, allocation: Allocation) -> bool:
-    try:
-        ledger.release(allocation.uid).reserve(allocation)
-    except LedgerError:
-        return False
-    return True

@@ -20,6 +20,34 @@ the cards were released that it had, or may have had in a ledger that was delete
 RELEASED_LABEL = "%Y-%m-%dT%H.%M.%S.%f"
 """How the label has the time."""
 
+LOST_LEDGER = "deleted-ledger"
+"""Uid of the allocation that closes the cards of a node whose ledger was deleted, until no commit
+to it can become a Binding; no pod has it, as theirs are UUIDs.
+
+A commit is a write of the ledger and, later, a Binding or the write of a claim. Where the ledger is
+deleted in between, the pods do not say yet what they will hold. So the ledger that replaces it has
+one allocation that may hold any part of each card, which every replica, of this version or an
+earlier one, obeys as it does one that cannot be read."""
+
+LOST_WHY = "the ledger was deleted, and what was committed to it may still be bound"
+
+HIGHEST = (1 << 31) - 1
+"""No pod has a higher priority, so that no scheduler evicts it: int32 in k8s.io/api/core/v1."""
+
+
+def closing(node: Node) -> Allocation:
+    """Return the allocation that closes all cards of a node; see ``LOST_LEDGER``."""
+    return Allocation(
+        uid=LOST_LEDGER,
+        pod="(deleted ledger)",
+        dialect="",
+        node=node.name,
+        grants=(),
+        priority=HIGHEST,
+        unread=LOST_WHY,
+        blocked=frozenset(card.uuid for card in node.cards),
+    )
+
 
 class ReleaseCause(Enum):
     """Why an allocation is released; the value is part of an Event."""

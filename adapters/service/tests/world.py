@@ -19,8 +19,7 @@ import msgspec
 from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
-from adapters.repairs import lost_ledger
-from adapters.repairs.repairs import RELEASED
+from adapters.repairs.repairs import LOST_LEDGER, RELEASED
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.commit.ledger_writer import LedgerContended
@@ -215,7 +214,7 @@ class World:
         pods: dict[str, QuotaAmounts] = {}
         for name in filter(self.has_ledger, NODES):
             for hold in holds_of(self.stored(name)):
-                if hold.uid != lost_ledger.UID:
+                if hold.uid != LOST_LEDGER:
                     pods[hold.uid] = hold.amounts.most(pods.get(hold.uid, NOTHING))
         return total(pods.values())
 

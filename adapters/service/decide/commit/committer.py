@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from adapters.accounting.pod_requests import PodRequest
-from adapters.repairs import lost_ledger
+from adapters.repairs.repairs import LOST_LEDGER
 from adapters.service.decide.commit.attempt import (
     IN_USE,
     QUOTA,
@@ -324,7 +324,7 @@ class Committer:
 
         def without(ledger: NodeLedger) -> tuple[NodeLedger, bool]:
             found = ledger.allocations.get(uid)
-            if found is None or uid == lost_ledger.UID or attempt not in (None, found.attempt):
+            if found is None or uid == LOST_LEDGER or attempt not in (None, found.attempt):
                 return ledger, False
             return ledger.release(uid), True
 

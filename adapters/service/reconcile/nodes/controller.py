@@ -11,10 +11,11 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 
 from adapters.dialects.dra import DRA
-from adapters.repairs import lost_ledger
 from adapters.repairs.bound_without_service import late_pods
 from adapters.repairs.plan import drift, reconcile
 from adapters.repairs.repairs import (
+    LOST_LEDGER,
+    LOST_WHY,
     RELEASED,
     RELEASED_LABEL,
     Adopt,
@@ -324,7 +325,7 @@ class Reconciler:
         Raises:
             OSError: a pod is gone or cannot be changed, or the API server did not answer.
         """
-        if allocation.uid == lost_ledger.UID:
+        if allocation.uid == LOST_LEDGER:
             return await self._unbound.invalidate(view, self._service.pod_requests.dialects)
         return not (await self._invalidate(allocation.pod_ref)).spec.node_name
 
@@ -355,11 +356,11 @@ class Reconciler:
         match repair:
             case Describe():
                 self._reporter.repaired("described")
-            case Adopt(Allocation(uid=lost_ledger.UID)):
+            case Adopt(allocation) if allocation.uid == LOST_LEDGER:
                 self._reporter.repaired("closed")
-                text = f"No pod gets cards of node {node} for {self._grace} s: {lost_ledger.WHY}."
+                text = f"No pod gets cards of node {node} for {self._grace} s: {LOST_WHY}."
                 self._reporter.of_node(node, "LedgerDeleted", text)
-            case Release(Allocation(uid=lost_ledger.UID)):
+            case Release(allocation) if allocation.uid == LOST_LEDGER:
                 self._reporter.repaired("opened")
             case Adopt(allocation) if allocation.unread is None:
                 self._reporter.repaired("adopted")

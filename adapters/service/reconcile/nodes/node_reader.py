@@ -16,8 +16,7 @@ from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
-from adapters.repairs import lost_ledger
-from adapters.repairs.repairs import NodeView
+from adapters.repairs.repairs import LOST_LEDGER, NodeView
 from adapters.service.cluster_state.adoption_cache import AdoptionCache
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import release_by
@@ -222,8 +221,8 @@ class NodeReader:
             until = self._claim_lingers(lingering_of_moved, uid, ledger.node, wall)
             if until is not None:
                 lingering[uid] = until
-        if lost_ledger.UID in ledger.allocations:
-            bound[lost_ledger.UID] = ""  # it stands for pods that are not bound
+        if LOST_LEDGER in ledger.allocations:
+            bound[LOST_LEDGER] = ""  # it stands for pods that are not bound
         asked = [
             allocation
             for uid, allocation in ledger.allocations.items()

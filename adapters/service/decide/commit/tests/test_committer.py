@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from adapters.accounting.pod_requests import PodRequest
-from adapters.repairs import lost_ledger
+from adapters.repairs.repairs import LOST_LEDGER, closing
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, read_pod, run
 from core.hardware.card import Level, Scope
@@ -127,21 +127,21 @@ def test_no_pod_takes_the_place_of_the_allocation_that_closes_a_deleted_ledgers_
     async def work() -> tuple[Committed | Reason, bool, NodeLedger]:
         bench = await a_service(a_node("n1"))
         ledger = bench.service.ledgers.inventory.ledger("n1")
-        await bench.store.write(ledger.adopt(lost_ledger.closing(ledger.node)), "1")
+        await bench.store.write(ledger.adopt(closing(ledger.node)), "1")
         await bench.sync()
         pod = a_plain_pod("p")
-        pod["metadata"]["uid"] = lost_ledger.UID
+        pod["metadata"]["uid"] = LOST_LEDGER
         pod_request = bench.service.pod_requests.read(read_pod(pod))
         assert pod_request is not None
         committer = bench.service.committer
         found = await committer.commit(pod_request, "n1")
-        released = await committer.release(lost_ledger.UID, "n1", 0)
+        released = await committer.release(LOST_LEDGER, "n1", 0)
         return found, released, bench.service.ledgers.inventory.ledger("n1")
 
     found, released, ledger = run(work())
 
     assert (isinstance(found, Reason), released) == (True, False)
-    assert ledger.allocations == {lost_ledger.UID: lost_ledger.closing(ledger.node)}
+    assert ledger.allocations == {LOST_LEDGER: closing(ledger.node)}
 
 
 def test_what_the_kubelet_chooses_for_a_pod_stays_beside_a_second_commit_of_its_uid() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.repairs import lost_ledger
+from adapters.repairs.repairs import LOST_LEDGER
 from adapters.service.decide.state.ledger_cache import REMEMBERED, LedgerCache
 from adapters.service.reconcile.nodes.controller import GRACE
 from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed, written
@@ -26,7 +26,7 @@ async def deleted(rig: Rig) -> None:
 
 
 async def is_closed(rig: Rig) -> bool:
-    return lost_ledger.UID in (await rig.ledger()).allocations
+    return LOST_LEDGER in (await rig.ledger()).allocations
 
 
 def test_a_ledger_that_was_deleted_is_closed_for_the_grace_and_pods_are_changed() -> None:
@@ -175,7 +175,7 @@ def test_a_leader_after_a_killed_one_closes_the_nodes_that_have_no_ledger() -> N
         assert not await is_closed(rig)
         second = await rig.store.read("n2")
         assert second is not None
-        assert lost_ledger.UID in second.ledger.allocations
+        assert LOST_LEDGER in second.ledger.allocations
 
     asyncio.run(tried())
 

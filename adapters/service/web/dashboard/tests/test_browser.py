@@ -10,7 +10,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, Route, expect
 
-from adapters.repairs.lost_ledger import WHY
+from adapters.repairs.repairs import LOST_WHY as WHY
 from adapters.service.tests.process import Running, serving
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.dashboard.tests.browser import Visit, chromium, executable
