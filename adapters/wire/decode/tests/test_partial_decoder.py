@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.wire.decode.decoder import UnreadableError
-from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.decode.shallow import shallow
+from adapters.wire.decode.partial_decoder import PartialDecoder, shallow
 
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),
