@@ -17,10 +17,9 @@ import sync
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
-from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.api.paths import NODE_LEDGERS, Selection
 from adapters.cluster.watch.object_tracker import EventHandler
-from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.service.observe.decision_log import logger
 from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import Log, Settings

@@ -21,10 +21,9 @@ import clusters
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, KubeCredentials, load
-from adapters.cluster.api.paths import NODES, PODS
+from adapters.cluster.api.paths import NODES, PODS, Selection
 from adapters.cluster.watch.object_tracker import Identity, KubeObject
-from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.dialects.allocation_record import MARK
 from adapters.wire.kube import KubeNode, Unreadable
 from adapters.wire.marked_pod import PodDecoder

@@ -15,13 +15,12 @@ import structlog
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials, own_credentials
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import MOVE_PLANS
+from adapters.cluster.api.paths import MOVE_PLANS, Selection
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.events import EventRecorder
-from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection
 from adapters.mover.mover import CONTROLLER, Logger, Mover, MoverSettings
 from adapters.mover.plans import PlanCache
 from adapters.wire.records.move_plan import MovePlanObject
@@ -112,7 +111,7 @@ async def run(
         client = await stack.enter_async_context(KubeClient(credentials, patience))
         plans = PlanCache(lambda name, text: log.warning("plan.unreadable", plan=name, reason=text))
         events = EventRecorder(client, settings.name, controller=CONTROLLER)
-        mover = Mover(plans, MovePlanClient(client), EvictionClient(client), events, log, settings)
+        mover = Mover(plans, MovePlanClient(client), PodClient(client), events, log, settings)
         watch = Reflector(
             client,
             Selection(MOVE_PLANS, optional=True),

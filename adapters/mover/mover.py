@@ -30,8 +30,8 @@ from adapters.cluster.api.error import (
 )
 from adapters.cluster.api.transport import delay
 from adapters.cluster.objects.events import EventRecorder, EventSubject
-from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.mover.plans import (
     TAKEOVER,
@@ -94,7 +94,7 @@ class Mover:
         self,
         plans: PlanCache,
         client: MovePlanClient,
-        evictions: EvictionClient,
+        evictions: PodClient,
         events: EventRecorder,
         log: Logger,
         settings: MoverSettings,

@@ -30,7 +30,7 @@ from adapters.cli.doctor.observed import (
     Permission,
     scheduler_pods,
 )
-from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.error import ClusterError, read
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
@@ -41,11 +41,10 @@ from adapters.cluster.api.paths import (
     NODES,
     PODS,
     Resource,
+    Selection,
     segment,
 )
 from adapters.cluster.objects.certificates import SecretClient
-from adapters.cluster.objects.lists import list_all
-from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import ConfigMap, DeviceObject

@@ -17,7 +17,7 @@ from typing import TypeVar
 from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
-from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
@@ -37,10 +37,9 @@ from adapters.cluster.api.paths import (
     SHARE_QUOTAS,
     VOLCANO_POD_GROUPS,
     Resource,
+    Selection,
 )
 from adapters.cluster.api.transport import Timeouts
-from adapters.cluster.objects.lists import list_all
-from adapters.cluster.watch.selection import Selection
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
 from adapters.wire.agent_report import LABELS, AgentReports, NodeReport, parse

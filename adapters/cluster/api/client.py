@@ -2,12 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
 from enum import Enum
 from http import HTTPStatus
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 import aiohttp
 import msgspec
@@ -15,14 +15,21 @@ from yarl import URL
 
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import (
+    GONE,
     NOT_FOUND,
     SERVER_ERROR,
     TOO_MANY,
     UNANSWERED,
     UNAUTHORIZED,
     ClusterError,
+    read,
 )
+from adapters.cluster.api.paths import Selection
 from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport, delay
+from adapters.wire.api import Page
+from adapters.wire.decode.partial_decoder import PartialDecoder
+
+ObjectT = TypeVar("ObjectT")
 
 _JSON = "application/json"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
@@ -220,8 +227,63 @@ def _encoded(body: object) -> bytes:
     return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
+PAGE = 500
+"""Objects in a page; 500 pods are about 4 MiB."""
+
+# Attempts at a list, and how much larger the pages of the next one are.
+_LISTS = 3
+_GROWTH = 4
+
+_PAGE = PartialDecoder(Page)
+
+
+async def list_all(
+    client: KubeClient,
+    selection: Selection,
+    kind: type[ObjectT],
+    *,
+    page: int = PAGE,
+    listed: Callable[[int], None] | None = None,
+) -> list[ObjectT]:
+    """Return all objects of a selection, in the server's order.
+
+    A server keeps the snapshot of a list for about five minutes. When it is gone, the list begins
+    again with larger pages.
+
+    Args:
+        client: the API server.
+        selection: which objects; of an ``optional`` kind that the server does not know, none.
+        kind: type that objects are decoded to.
+        page: objects in a page, 1 or more.
+        listed: called after each page with the number of objects so far.
+
+    Raises:
+        ClusterError: the server did not answer, rejects the request, or sends an object that
+            cannot be decoded (``Garbage``).
+    """
+    decoder, attempts, token = PartialDecoder(kind), 1, ""
+    found: list[ObjectT] = []
+    while True:
+        query = {**selection.query, "limit": str(page)} | ({"continue": token} if token else {})
+        try:
+            answer = read(_PAGE, await client.get(selection.path, query))
+        except ClusterError as error:
+            if error.status == NOT_FOUND and selection.optional:
+                return []
+            if error.status != GONE or attempts == _LISTS:
+                raise
+            attempts, found, token, page = attempts + 1, [], "", page * _GROWTH
+            continue
+        found += [read(decoder, item) for item in answer.items or ()]
+        if listed is not None:
+            listed(len(found))
+        token = answer.metadata.token
+        if not token:
+            return found
+
+
 MAX_BODY = 4 << 20
-"""Bytes of an answer."""
+"""Bytes of an answer of ``PlainReader``."""
 
 _CHUNK = 64 << 10
 

@@ -52,6 +52,37 @@ def segment(name: str) -> str:
     return quote(name, safe="")
 
 
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The objects to list or watch.
+
+    Attributes:
+        resource: the kind.
+        namespace: None for all.
+        fields: field selector, such as ``metadata.name=x``.
+        labels: label selector.
+        optional: whether the kind may be unknown to the server, as of a CRD that is not installed:
+            it counts as empty then, and is looked for again without an error.
+    """
+
+    resource: Resource
+    namespace: str | None = None
+    fields: str = ""
+    labels: str = ""
+    optional: bool = False
+
+    @property
+    def path(self) -> str:
+        """The path of the collection."""
+        return self.resource.collection(self.namespace)
+
+    @property
+    def query(self) -> dict[str, str]:
+        """The selectors as query parameters."""
+        given = {"fieldSelector": self.fields, "labelSelector": self.labels}
+        return {name: value for name, value in given.items() if value}
+
+
 PODS = Resource("", "v1", "pods")
 NODES = Resource("", "v1", "nodes", namespaced=False)
 CONFIG_MAPS = Resource("", "v1", "configmaps")

@@ -1,10 +1,8 @@
 """Reads and creates MovePlans, and writes their status."""
 
-from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.error import read
-from adapters.cluster.api.paths import MOVE_PLANS
-from adapters.cluster.objects.lists import list_all
-from adapters.cluster.watch.selection import Selection
+from adapters.cluster.api.paths import MOVE_PLANS, Selection
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.records.move_plan import MovePlanObject, MovePlanStatus, status_patch
 

@@ -1,19 +1,17 @@
-"""Reads, annotates and binds pods, and reads the PodDisruptionBudgets that protect them.
+"""Reads, annotates, binds and evicts pods, and reads the budgets that protect them from that.
 
 A Binding is the commit point: one request, with the node agent's annotations in its metadata. The
 server copies annotations and labels of a Binding to the pod in the same write that sets the node.
-Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata.
+Source: k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, setPodNodeAndMetadata;
+eviction.go beside it.
 """
 
 from collections.abc import Mapping
 from http import HTTPStatus
 
-from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import CONFLICT, ClusterError, read
-from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS
-from adapters.cluster.objects.lists import list_all
-from adapters.cluster.watch.selection import Selection
-from adapters.wire.api import Page
+from adapters.cluster.api.client import KubeClient, list_all
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, UNANSWERED, ClusterError, read
+from adapters.cluster.api.paths import DISRUPTION_BUDGETS, PODS, Selection
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.kube import Pod
 from adapters.wire.kube_policy import Budget
@@ -88,14 +86,6 @@ class PodClient:
                 raise ClusterError(CONFLICT, "Conflict", error.message) from error
             raise
 
-
-class BindingClient:
-    """Creates Bindings."""
-
-    def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
-        self._client = client
-
     async def bind(
         self,
         pod: PodRef,
@@ -135,13 +125,41 @@ class BindingClient:
         }
         await self._client.create(PODS.path(pod.name, pod.namespace, "binding"), body)
 
+    async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
+        """Evict a pod with its own grace period; without an answer, ask once more.
 
-PAGE = 500
-"""Budgets in a page."""
+        The first request may have evicted it; then it is the uid that makes the second one safe.
 
+        Args:
+            pod: its uid must be that of the pod that is there.
+            dry_run: only ask whether the API server would.
 
-_PAGE = PartialDecoder(Page)
-_BUDGET = PartialDecoder(Budget)
+        Returns:
+            whether there was such a pod.
+
+        Raises:
+            ClusterError: the pod was not evicted; status 429 where a disruption budget forbids it.
+        """
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": pod.name, "namespace": pod.namespace},
+            "deleteOptions": {"preconditions": {"uid": pod.uid}},
+        }
+        path = PODS.path(pod.name, pod.namespace, "eviction")
+        query = {"dryRun": "All"} if dry_run else None
+        for is_last in (False, True):
+            try:
+                await self._client.create(path, body, query, repeat_refused=False)
+            except ClusterError as error:
+                has_another_uid = error.status == CONFLICT and "UID in" in error.message
+                if error.status == NOT_FOUND or has_another_uid:
+                    return False
+                if error.status != UNANSWERED or is_last:
+                    raise
+            else:
+                break
+        return True
 
 
 class BudgetClient:
@@ -157,12 +175,4 @@ class BudgetClient:
         Raises:
             ClusterError: the server did not answer, or a budget cannot be decoded.
         """
-        budgets: list[Budget] = []
-        query = {"limit": str(PAGE)}
-        while True:
-            body = await self._client.get(DISRUPTION_BUDGETS.collection(), query)
-            page = read(_PAGE, body)
-            budgets += [read(_BUDGET, item) for item in page.items or ()]
-            if not page.metadata.token:
-                return budgets
-            query = {"limit": str(PAGE), "continue": page.metadata.token}
+        return await list_all(self._client, Selection(DISRUPTION_BUDGETS), Budget)

@@ -15,15 +15,14 @@ import pytest
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import DEVICES, EVENTS, LEASES, NODES, PODS
+from adapters.cluster.api.paths import DEVICES, EVENTS, LEASES, NODES, PODS, Selection
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.lease import Election, LeaseObject, LeaseSpec, LeaseTiming
 from adapters.cluster.objects.nodes import KEY, LockedError, NodeClient, NodeLockClient
-from adapters.cluster.objects.pods import BindingClient, PodClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.real import Real, a_pod, add_namespace, add_node, add_pods, real
 from adapters.cluster.tests.recording_handler import RecordingHandler
-from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.request import PodRef
@@ -144,7 +143,7 @@ def test_a_binding_sets_its_annotations_and_labels(cluster: Real) -> None:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "target")
-            binder, pods = BindingClient(client), PodClient(client)
+            binder, pods = PodClient(client), PodClient(client)
             uid = await new_pod(client, "bound")
             grant = {"dragoman.dev/grant": "card-0"}
 
@@ -168,7 +167,7 @@ def test_a_binding_for_a_pod_that_was_annotated_meanwhile_is_a_conflict(cluster:
     async def main() -> None:
         async with cluster.client() as client:
             await add_node(client, "versioned")
-            binder, pods = BindingClient(client), PodClient(client)
+            binder, pods = PodClient(client), PodClient(client)
             pod = PodRef("default", "changed", await new_pod(client, "changed"))
             read = await pods.get(pod)
             assert read is not None
@@ -193,9 +192,7 @@ def test_a_binding_for_another_uid_is_a_conflict_and_without_a_pod_not_found(
             other = "0" + uid[1:] if uid[0] != "0" else "1" + uid[1:]
             for name, claimed, status in (("namesake", other, 409), ("missing", uid, 404)):
                 with pytest.raises(ClusterError) as refusal:
-                    await BindingClient(client).bind(
-                        PodRef("default", name, claimed), "target", {}, {}
-                    )
+                    await PodClient(client).bind(PodRef("default", name, claimed), "target", {}, {})
                 assert refusal.value.status == status
 
     asyncio.run(main())

@@ -21,6 +21,7 @@ from typing import Generic
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import GONE, NOT_FOUND, UNAUTHORIZED, ClusterError, error_of, read
+from adapters.cluster.api.paths import Selection
 from adapters.cluster.api.transport import delay, jitter
 from adapters.cluster.watch.object_tracker import (
     EventHandler,
@@ -29,7 +30,6 @@ from adapters.cluster.watch.object_tracker import (
     ObjectTracker,
     ReportUnreadable,
 )
-from adapters.cluster.watch.selection import ReflectorStats, Selection, WatchSettings
 from adapters.wire.api import INITIAL_EVENTS_END, Page, TypeMeta, WatchEvent
 from adapters.wire.decode.partial_decoder import PartialDecoder
 
@@ -53,6 +53,48 @@ _NEWLINE = b"\n"
 
 # An object is at most 1.5 MiB in etcd, and a watch line is one object in JSON.
 LONGEST = 1 << 26
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSettings:
+    """Seconds and sizes.
+
+    Attributes:
+        page: objects in a page of a list; 500 pods are about 4 MiB.
+        turn: seconds after which the server ends a watch, so that watches spread over servers.
+        idle: seconds without data after which a watch counts as dead; a bookmark comes each minute.
+        absent: seconds between two looks for a kind that the server does not know.
+        initial: seconds to wait after the first failure.
+        maximum: seconds to wait after many.
+        streaming: whether to ask the server for a list as a stream (WatchList) at all.
+    """
+
+    page: int = 500
+    turn: float = 300.0
+    idle: float = 100.0
+    absent: float = 30.0
+    initial: float = 0.2
+    maximum: float = 30.0
+    streaming: bool = True
+
+
+@dataclass(slots=True)
+class ReflectorStats:
+    """Counts of what happened so far.
+
+    Attributes:
+        lists: full lists that were completed.
+        watches: watch requests that were sent.
+        events: additions, changes and deletions in watches.
+        failures: in all.
+        problem: the last failure; empty after the next success.
+    """
+
+    lists: int = 0
+    watches: int = 0
+    events: int = 0
+    failures: int = 0
+    problem: str = ""
 
 
 class LineError(ValueError):

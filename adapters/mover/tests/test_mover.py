@@ -17,8 +17,8 @@ from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.transport import Timeouts
 from adapters.cluster.objects.events import EventRecorder
-from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Request
 from adapters.mover.main import PATIENCE, run
 from adapters.mover.mover import Mover, MoverSettings, refuses
@@ -587,7 +587,7 @@ async def by_clock(
         events = EventRecorder(client, "me")
         settings = MoverSettings("me", bounds or MoverBounds(), every=0.05)
         mover = Mover(
-            plans, MovePlanClient(client), EvictionClient(client), events, made, settings, clock
+            plans, MovePlanClient(client), PodClient(client), events, made, settings, clock
         )
         for plan in cluster.plans.values():
             plans.on_update(msgspec.json.decode(msgspec.json.encode(plan), type=MovePlanObject))

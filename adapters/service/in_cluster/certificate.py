@@ -7,11 +7,10 @@ from typing import Any, NoReturn
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import SECRETS
+from adapters.cluster.api.paths import SECRETS, Selection
 from adapters.cluster.objects.certificates import SecretClient, WebhookClient, texts
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection
 from adapters.service.certificates.authority import CertificateError, facts
 from adapters.service.certificates.rotation import (
     RotationPolicy,

@@ -12,7 +12,7 @@ from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.nodes import LockedError, NodeLockClient
-from adapters.cluster.objects.pods import BindingClient, PodClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.observe.decision_log import Logger
@@ -27,7 +27,7 @@ RETRIED_AT = "dragoman.dev/retry"
 class ClusterBinder:
     """Implements ``ports.Binder``."""
 
-    def __init__(self, bindings: BindingClient) -> None:
+    def __init__(self, bindings: PodClient) -> None:
         self._bindings = bindings
 
     async def bind(

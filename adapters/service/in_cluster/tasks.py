@@ -13,11 +13,10 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.claims import ClaimClient, ShadowClaimClient
 from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubject
-from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.lease import Election
 from adapters.cluster.objects.move_plans import MovePlanClient
 from adapters.cluster.objects.nodes import NodeClient, NodeLockClient
-from adapters.cluster.objects.pods import BindingClient, BudgetClient, PodClient
+from adapters.cluster.objects.pods import BudgetClient, PodClient
 from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
@@ -112,7 +111,7 @@ class InCluster:
             info.uses_node_lock for info in published
         )
         return Cluster(
-            binder=ClusterBinder(BindingClient(self._client)),
+            binder=ClusterBinder(self._pods),
             pods=ClusterPods(self._pods, self._cache),
             events=ClusterEvents(self._events),
             locks=locks if is_locked else None,
@@ -289,7 +288,7 @@ class InCluster:
         return MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
-        made = Preemptor(runtime.service, EvictionClient(self._client), self._pods)
+        made = Preemptor(runtime.service, self._pods, self._pods)
         runtime.ledger_written.subscribe(made.changed)
         self._cache.subscribe_to_ends(made.changed)
         runtime.metrics.gauge(

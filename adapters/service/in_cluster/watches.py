@@ -24,10 +24,10 @@ from adapters.cluster.api.paths import (
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
+    Selection,
 )
 from adapters.cluster.watch.object_tracker import EventHandler, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection
 from adapters.dialects.allocation_record import MARK
 from adapters.service.cluster_state.agents import AgentPods, AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import (

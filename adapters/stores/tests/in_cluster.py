@@ -9,10 +9,9 @@ import msgspec
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeconfigSource, load
-from adapters.cluster.api.paths import NODE_LEDGERS
+from adapters.cluster.api.paths import NODE_LEDGERS, Selection
 from adapters.cluster.watch.object_tracker import EventHandler
 from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Store
 from adapters.wire.records.ledger import LedgerObject

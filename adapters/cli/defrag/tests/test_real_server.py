@@ -15,8 +15,8 @@ from adapters.cli.tests.builders import Plain, node, pod, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.paths import JOBS, MOVE_PLANS, PODS, Resource
-from adapters.cluster.objects.evictions import EvictionClient
 from adapters.cluster.objects.move_plans import MovePlanClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.real import Real, real
 from adapters.wire.kube import Pod, pod_ref
 from adapters.wire.kube_policy import JobObject
@@ -152,7 +152,7 @@ async def evicted(client: KubeClient, name: str, spec: Plain) -> tuple[bool, boo
     said = bool(why) or (counts and not failures_left(job))
     status = PODS.path(held.metadata.name, "default", "status")
     await client.patch(status, {"status": {"phase": "Running"}})
-    await EvictionClient(client).evict(pod_ref(held))
+    await PodClient(client).evict(pod_ref(held))
     if "podFailurePolicy" in spec or "podReplacementPolicy" in spec:
         await client.patch(status, {"status": {"phase": "Failed"}})  # as a kubelet would
     async with asyncio.timeout(60):

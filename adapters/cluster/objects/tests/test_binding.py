@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.pods import BindingClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
 from core.requests.request import PodRef
 
@@ -14,9 +14,7 @@ def bind(*steps: Step) -> tuple[ClusterError | None, Server]:
     async def main() -> tuple[ClusterError | None, Server]:
         async with serving(*steps) as server, client(server) as api:
             try:
-                await BindingClient(api).bind(
-                    PodRef("n", "p", "u"), "here", {"grant": "g"}, {"l": "x"}
-                )
+                await PodClient(api).bind(PodRef("n", "p", "u"), "here", {"grant": "g"}, {"l": "x"})
             except ClusterError as error:
                 return error, server
             return None, server

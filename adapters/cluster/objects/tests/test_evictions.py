@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.objects.evictions import EvictionClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Server, Step, client, cut, ok, refusal, serving
 from core.requests.request import PodRef
 
@@ -15,7 +15,7 @@ def evict(*steps: Step, dry_run: bool = False) -> tuple[bool | ClusterError, Ser
         async with serving(*steps) as server, client(server) as api:
             try:
                 pod = PodRef("n", "p", "u")
-                return await EvictionClient(api).evict(pod, dry_run=dry_run), server
+                return await PodClient(api).evict(pod, dry_run=dry_run), server
             except ClusterError as error:
                 return error, server
 

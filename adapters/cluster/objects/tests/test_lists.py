@@ -4,11 +4,10 @@ import asyncio
 
 import pytest
 
+from adapters.cluster.api.client import list_all
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import DEVICES, PODS
-from adapters.cluster.objects.lists import list_all
+from adapters.cluster.api.paths import DEVICES, PODS, Selection
 from adapters.cluster.tests.server import Server, Step, client, ok, refusal, serving
-from adapters.cluster.watch.selection import Selection
 from adapters.wire.kube import Pod
 
 

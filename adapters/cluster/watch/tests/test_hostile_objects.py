@@ -6,11 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from adapters.cluster.api.paths import RESOURCE_CLAIMS
+from adapters.cluster.api.paths import RESOURCE_CLAIMS, Selection
 from adapters.cluster.tests.recording_handler import RecordingHandler
 from adapters.cluster.tests.server import Reply, Request, client, serving
-from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.dialects.dra.claims import allocated
 from adapters.tests.waiting import until
 from adapters.wire.dra import ResourceClaim

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import DEVICES, PODS
+from adapters.cluster.api.paths import DEVICES, PODS, Selection
 from adapters.cluster.tests.recording_handler import RecordingHandler
 from adapters.cluster.tests.server import (
     Reply,
@@ -28,8 +28,7 @@ from adapters.cluster.tests.server import (
     refusal,
     serving,
 )
-from adapters.cluster.watch.reflector import Reflector
-from adapters.cluster.watch.selection import Selection, WatchSettings
+from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.tests import waiting
 from adapters.wire.kube import Pod
 

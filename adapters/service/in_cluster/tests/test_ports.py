@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.cluster.objects.pods import BindingClient, PodClient
+from adapters.cluster.objects.pods import PodClient
 from adapters.cluster.tests.server import Step, client, cut, ok, refusal, serving
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError
@@ -19,7 +19,7 @@ def bound(*steps: Step) -> BindError:
     async def main() -> BindError:
         async with serving(*steps) as server, client(server) as api:
             with pytest.raises(BindError) as error:
-                await ClusterBinder(BindingClient(api)).bind(
+                await ClusterBinder(PodClient(api)).bind(
                     PodRef("default", "a", "u1"), "n1", {"k": "v"}, {}
                 )
             return error.value
