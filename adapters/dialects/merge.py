@@ -100,7 +100,9 @@ def _merge_cards(
         card, disagreement = _merge_card(reported)
         if uuid in cut and card.geometry.layouts:
             card = replace(card, geometry=replace(card.geometry, mixed=True))
-        cards.append(replace(card, healthy=False) if uuid in impossible else card)
+        if uuid in impossible:
+            card = replace(card, healthy=False, problem="its description is out of range")
+        cards.append(card)
         problems += disagreement
     return tuple(sorted(cards, key=lambda card: (card.index, card.uuid))), problems
 
@@ -130,6 +132,7 @@ def _is_possible(card: Card) -> bool:
 def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
     base, finest = reports[0]
     cards = [card for card, _ in reports]
+    described = any(card.dialects for card in cards)
     memory = base.memory
     problems: list[str] = []
     for card, one in reports[1:]:
@@ -145,6 +148,14 @@ def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list
         memory=memory,
         slots=min((c.slots for c, one in reports if one.slots_stated), default=base.slots),
         healthy=all(card.healthy for card in cards),
+        problem=next(
+            (
+                card.problem
+                for card in cards
+                if card.problem and (not card.healthy or card.dialects or not described)
+            ),
+            "",
+        ),
         mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
         numa=next((card.numa for card in cards if card.numa is not None), None),
         model=_shared(base.model),
@@ -173,11 +184,16 @@ def _union(sets: tuple[frozenset[str], ...]) -> frozenset[str]:
 
 def _agent_description(agent: NodeHardware) -> NodeDescription:
     """Return what our agent reports; MIG cards get the built-in layouts of their model."""
+    problems = dict(agent.problems)
     return NodeDescription(
         cards=tuple(
-            replace(card, geometry=geometry((card.model, *card.names)))
-            if card.mode is Mode.MIG
-            else card
+            replace(
+                card,
+                geometry=geometry((card.model, *card.names))
+                if card.mode is Mode.MIG
+                else card.geometry,
+                problem="" if card.healthy else problems.get(card.uuid, ""),
+            )
             for card in agent.cards
         ),
         slots_stated=False,

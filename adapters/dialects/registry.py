@@ -161,4 +161,7 @@ def rejection_text(request: Request, reason: Reason) -> str:
     sources = node_sources({request.dialect, *request.alternatives})
     if reason.cause is not Cause.NO_CARDS or not sources:
         return reason.text()
-    return f"{reason.text()}: it has neither {' nor '.join(sources)}, nor a report of its agent"
+    return (
+        f"{reason.text()}: neither {' nor '.join(sources)} nor its agent lists any;"
+        " each is missing, empty or cannot be read"
+    )

@@ -40,7 +40,7 @@ def _card_states(node: Node) -> Hashable:
         (node.partitions, node.partitions_bind, node.losses, node.gains, node.scores),
         *(
             (
-                (card.index, card.numa, card.healthy),
+                (card.index, card.numa, card.healthy, card.problem),
                 tuple((scope.level, scopes.setdefault(scope, len(scopes))) for scope in card.links),
             )
             for card in node.cards

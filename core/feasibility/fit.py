@@ -13,6 +13,7 @@ from core.feasibility.suitability import (
     kubelet_chooses,
     kubelet_placement,
     node_rejection,
+    obstacle_of,
     slice_obstacle,
     unsuitable,
 )
@@ -257,7 +258,11 @@ class _Search:
         obstacles: list[Obstacle] = []
         idle_shares: dict[tuple[int, bool], CardShare] = {}
         for position, never in enumerate(self.never):
-            offer = Obstacle(never) if never else self._offer(container, position, idle_shares)
+            offer = (
+                obstacle_of(never, self.node.cards[position])
+                if never
+                else self._offer(container, position, idle_shares)
+            )
             if isinstance(offer, Obstacle):
                 obstacles.append(offer)
             else:

@@ -25,7 +25,8 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
     if not total:
         return Reason(node.name, 0, cause=Cause.NO_CARDS)
     if not any(map(request.described, node.cards)):
-        return Reason(node.name, total, cause=Cause.NO_DIALECT)
+        left = (card.problem for card in node.cards if card.problem and not card.dialects)
+        return Reason(node.name, total, cause=Cause.NO_DIALECT, detail=next(left, ""))
     if request.isolation is not None and request.isolation != node.isolation:
         return Reason(node.name, total, cause=Cause.ISOLATION)
     if _stacks(request, node):
@@ -62,8 +63,18 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
     return None if _type_allowed(request, card) else Cause.TYPE
 
 
+def obstacle_of(cause: Cause, card: Card) -> Obstacle:
+    """Return an obstacle for a card that never suits, in the words of its description if any."""
+    is_stated = cause in (Cause.UNHEALTHY, Cause.MODE) or (
+        cause is Cause.DIALECT and not card.dialects
+    )
+    return Obstacle(cause, detail=card.problem if is_stated else "")
+
+
 def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
     """Return why no slice of a card in MIG mode suits: none is free, or none is large enough."""
+    if not card.geometry.layouts:
+        return Obstacle(Cause.NO_LAYOUT)
     large_enough = mig.free_slices(card.geometry, (), memory)
     if not large_enough:
         return Obstacle(Cause.NO_PROFILE)

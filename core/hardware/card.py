@@ -63,6 +63,8 @@ class Card:
             card is not in MIG mode.
         compute: percent of one card that pods may have of it together. Above 100 its compute is
             overcommitted; 0 gives none, so that only requests of memory alone fit.
+        problem: why no pod gets it, or none in another mode, in words for people; empty where
+            no description says why, or nothing keeps pods off.
     """
 
     uuid: str
@@ -80,6 +82,7 @@ class Card:
     names: tuple[str, ...] = ()
     geometry: Geometry = NO_GEOMETRY
     compute: int = FULL
+    problem: str = ""
 
     def scope(self, level: Level) -> Scope | None:
         """Return the card's scope at one level, if it is known."""

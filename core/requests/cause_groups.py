@@ -24,7 +24,7 @@ _NEAREST_FIRST = (
         Cause.GROUP, Cause.EXCLUSION, Cause.CLASS, Cause.QOS, Cause.NO_PARTITION, Cause.NO_SCOPE,
         Cause.HELD_BY_KUBELET, Cause.KUBELET, Cause.DEVICES, Cause.TOO_FEW_FIT,
     ),
-    (Cause.BLOCKED, Cause.UNDESCRIBED, Cause.UNHEALTHY),
+    (Cause.BLOCKED, Cause.UNDESCRIBED, Cause.UNHEALTHY, Cause.NO_LAYOUT),
     (Cause.UNSCHEDULABLE, Cause.TAINT, Cause.SELECTOR, Cause.AFFINITY),
     (
         Cause.TOO_FEW, Cause.TYPE, Cause.UUID, Cause.MODE, Cause.NO_PROFILE, Cause.ISOLATION,
@@ -150,7 +150,7 @@ class _Members:
                 return (
                     f"{self._asked()} devices of the plugin requested, node has {self._has()} free"
                 )
-            case _ if any(reason.detail for reason, _ in self.reasons):
+            case _ if any(_has_detail(reason) for reason, _ in self.reasons):
                 texts = Counter[str]()
                 for reason, nodes in self.reasons:
                     texts[reason.text()] += nodes
@@ -167,6 +167,10 @@ class _Members:
     def _has(self) -> str:
         has = [reason.cards for reason, _ in self.reasons]
         return _range(min(has), max(has))
+
+
+def _has_detail(reason: Reason) -> bool:
+    return bool(reason.detail) or any(count.detail for count in reason.counts)
 
 
 def _read_alike(left: Reason, right: Reason) -> bool:

@@ -1,7 +1,7 @@
 """Why a request does not fit a node, as counts of cards by cause."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from core.hardware.quantity import format_bytes
@@ -49,6 +49,7 @@ class Cause(Enum):
     MEMORY = "memory"
     COMPUTE = "compute"
     COMPUTE_FULL = "compute fully allocated"
+    NO_LAYOUT = "in MIG mode, and no MIG layout of it is known"
     NO_PROFILE = "no MIG profile is large enough"
     NO_SLICE = "no free MIG slices for a large enough profile"
 
@@ -60,10 +61,12 @@ class Obstacle:
     Attributes:
         cause: the first one that was found.
         short: how much is missing: bytes for MEMORY, percent for COMPUTE, else 0.
+        detail: what the card's description says of it, in place of the cause; empty where nothing.
     """
 
     cause: Cause
     short: int = 0
+    detail: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +77,13 @@ class CauseCount:
         cause: why.
         cards: how many.
         short: the least that is missing on any of them, in the unit of its cause.
+        detail: of all these cards, in place of the cause; empty where the cause says all.
     """
 
     cause: Cause
     cards: int
     short: int = 0
+    detail: str = ""
 
     def text(self, *, amounts: bool = True) -> str:
         """Return the cause in words, with the missing amount or without it."""
@@ -90,7 +95,7 @@ class CauseCount:
             case Cause.COMPUTE:
                 return f"compute {self.short}% short"
             case _:
-                return str(self.cause.value)
+                return self.detail or str(self.cause.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +147,15 @@ _ORDER = {cause: position for position, cause in enumerate(Cause)}
 
 
 def count_causes(obstacles: Iterable[Obstacle]) -> tuple[CauseCount, ...]:
-    """Count obstacles by cause, each with the least of its missing amounts."""
-    counts: dict[Cause, CauseCount] = {}
+    """Count obstacles by cause and detail, each with the least of its missing amounts."""
+    counts: dict[tuple[Cause, str], CauseCount] = {}
     for obstacle in obstacles:
-        known = counts.get(obstacle.cause)
-        counts[obstacle.cause] = (
-            CauseCount(obstacle.cause, known.cards + 1, min(known.short, obstacle.short))
+        known = counts.get((obstacle.cause, obstacle.detail))
+        counts[obstacle.cause, obstacle.detail] = (
+            replace(known, cards=known.cards + 1, short=min(known.short, obstacle.short))
             if known
-            else CauseCount(obstacle.cause, 1, obstacle.short)
+            else CauseCount(obstacle.cause, 1, obstacle.short, obstacle.detail)
         )
-    return tuple(sorted(counts.values(), key=lambda count: (-count.cards, _ORDER[count.cause])))
+    return tuple(
+        sorted(counts.values(), key=lambda one: (-one.cards, _ORDER[one.cause], one.detail))
+    )

@@ -104,8 +104,16 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
         problems.append(f"{NODE_DEVICES}, entry {position}: {problem}; ignored")
     withdrawn = is_zero((node.status.allocatable or {}).get(config.count, ""))
     cordoned = {uuid.strip() for uuid in texts.get(keys.CORDON, "").split(",")} & cards.keys()
+    reasons = dict.fromkeys(cordoned, f"{keys.CORDON} names it")
     if cards and withdrawn:
-        problems.append(f"allocatable {config.count} is 0: HAMi's device plugin does not run")
+        zero = f"allocatable {config.count} is 0: HAMi's device plugin does not run"
+        problems.append(zero)
+        reasons = dict.fromkeys(cards, zero) | reasons
+    problems += [
+        f"card {card.uuid} is in mode {keys.MIG} and lists no migProfiles, as before HAMi 2.10"
+        for card in cards.values()
+        if card.mode is Mode.MIG and not card.geometry.layouts
+    ]
     problems += [f"{keys.CORDON}: no pod gets card {uuid} any more" for uuid in sorted(cordoned)]
     return NodeDescription(
         cards=tuple(
@@ -114,6 +122,7 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
                 healthy=card.healthy and card.uuid not in cordoned,
                 links=links(card, scores),
                 dialects=frozenset() if withdrawn else frozenset({keys.NAME}),
+                problem=reasons.get(card.uuid, ""),
             )
             for card in sorted(cards.values(), key=lambda card: (card.index, card.uuid))
         ),

@@ -1,15 +1,18 @@
 """Reads the cards of a node.
 
 A node lists them in an annotation (shares), or states only a number of whole cards. Where it does
-both, they are the same cards, and the annotation counts. Source: HAMi v2.10.0
+both, they are the same cards, and the annotation counts, unless the node states 0 shares: a node
+that was switched to whole cards keeps the annotation. Source: HAMi v2.10.0
 pkg/device/metax/protocol.go:50-127 and device.go:67-89.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Annotated
 
 import msgspec
 
+from adapters.dialects.containers import is_zero
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import is_card_uuid
 from adapters.dialects.metax import keys
@@ -72,7 +75,15 @@ def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
         else:
             problem = f"card {card.uuid} is listed twice" if isinstance(card, Card) else card
             problems.append(f"{keys.NODE_DEVICES}, entry {index}: {problem}; ignored")
-    whole, ignored = _whole_cards(node, config, shared=bool(entries or problems))
+    switched = is_zero((node.status.allocatable or {}).get(config.sgpu, ""))
+    shared = bool(entries or problems) and not switched
+    whole, ignored = _whole_cards(node, config, shared=shared)
+    if cards and switched:
+        zero = f"allocatable {config.sgpu} is 0: MetaX's device plugin serves no shares"
+        problems.append(zero)
+        left = () if whole else cards.values()
+        cards = {card.uuid: replace(card, dialects=frozenset(), problem=zero) for card in left}
+        whole = [replace(card, problem=zero) for card in whole]
     losses, unread_losses = _table(texts.get(keys.LOSSES), keys.LOSSES)
     gains, unread_gains = _table(texts.get(keys.GAINS), keys.GAINS)
     return NodeDescription(

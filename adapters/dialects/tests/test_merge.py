@@ -14,6 +14,7 @@ from adapters.wire.kube import (
     DeviceTopology,
     KubeNode,
     Metadata,
+    NodeStatus,
     Text,
 )
 from adapters.wire.records.hardware import NodeHardware
@@ -199,6 +200,23 @@ def test_a_card_that_only_the_agent_reports_is_as_the_agent_reports_it() -> None
     assert node.cards == (reported,)
     assert node.isolation == "HAMi-core"
     assert problems == (f"card {A}: hot",)
+
+
+def test_a_card_says_why_it_is_not_healthy_and_never_why_another_dialect_left_it() -> None:
+    sick = NodeHardware((found(A, healthy=False),), None, ((A, "Xid 79"),))
+    left = {"hami.io/node-nvidia-register": f"{A},1,81920,100,NVIDIA-x,0,true:"}
+    gone = KubeNode(
+        Metadata(name="n", annotations=left), status=NodeStatus(allocatable={"nvidia.com/gpu": 0})
+    )
+    koordinator = DeviceObject(Metadata(name="n"), DeviceSpec((device(A, 0),)))
+
+    by_agent = described(volcano(f"{A},10,81920,NVIDIA-x,true,hami-core"), agent=sick)[0].cards[0]
+    by_koordinator = read_node(gone, koordinator, ALL)[0].cards[0]
+    by_none = read_node(gone, None, ALL)[0].cards[0]
+
+    assert (by_agent.healthy, by_agent.problem) == (False, "Xid 79")
+    assert (by_koordinator.healthy, by_koordinator.problem) == (True, "")
+    assert by_none.problem == "allocatable nvidia.com/gpu is 0: HAMi's device plugin does not run"
 
 
 def test_the_agent_adds_health_links_and_dialects_to_a_card_that_others_describe() -> None:

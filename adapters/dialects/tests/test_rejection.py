@@ -12,12 +12,12 @@ def test_a_node_without_cards_says_where_they_were_looked_for() -> None:
     none = Reason("n", 0, cause=Cause.NO_CARDS)
 
     assert rejection_text(request("volcano"), none) == (
-        "no cards: it has neither annotation volcano.sh/node-vgpu-register, "
-        "nor a report of its agent"
+        "no cards: neither annotation volcano.sh/node-vgpu-register nor its agent lists any; "
+        "each is missing, empty or cannot be read"
     )
     assert rejection_text(request("koordinator", "hami"), none) == (
-        "no cards: it has neither object Device nor annotation hami.io/node-nvidia-register, "
-        "nor a report of its agent"
+        "no cards: neither object Device nor annotation hami.io/node-nvidia-register nor its agent "
+        "lists any; each is missing, empty or cannot be read"
     )
     assert rejection_text(request("other"), none) == "no cards"
 

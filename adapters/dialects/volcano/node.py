@@ -206,13 +206,15 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
             card, node=node.metadata.name, index=index, dialects=frozenset({dialect})
         )
         problems += (*partitions.problems, *doubts)
-    withdrawn = _withdrawn(node.status.allocatable or {}, config) if cards else None
-    if withdrawn is not None:
-        problems.append(f"allocatable {withdrawn} is 0: the device plugin does not serve the cards")
+    zero = _withdrawn(node.status.allocatable or {}, config) if cards else None
+    if zero is not None:
+        withdrawn = f"allocatable {zero} is 0: the device plugin does not serve the cards"
+        problems.append(withdrawn)
+        cards = {
+            uuid: replace(card, healthy=False, problem=withdrawn) for uuid, card in cards.items()
+        }
     return NodeDescription(
-        cards=tuple(
-            replace(card, healthy=card.healthy and withdrawn is None) for card in cards.values()
-        ),
+        cards=tuple(cards.values()),
         precision=config.unit,
         problems=tuple(f"node {node.metadata.name}: {text}" for text in dict.fromkeys(problems)),
     )

@@ -45,6 +45,7 @@ def cards(cached: LedgerCache, node: str | None = None, first: int | None = None
             "model": card.model,
             "mode": card.mode.value,
             "healthy": card.healthy,
+            "problem": card.problem,
             "dialects": sorted(card.dialects),
             "memoryMiB": card.memory // MIB,
             "usedMemoryMiB": use.memory // MIB,

@@ -79,6 +79,7 @@ class CardRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     geometry: Number | None = None
     compute: Compute = FULL
     mps: bool = False
+    problem: str = ""
 
 
 class PartitionRecord(Wire, frozen=True, gc=False, omit_defaults=True):
@@ -265,6 +266,7 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
         geometries.index(card.geometry) if card.geometry.layouts else None,
         card.compute,
         card.mode is Mode.MPS,
+        card.problem,
     )
 
 
@@ -351,6 +353,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
         card.names,
         NO_GEOMETRY if card.geometry is None else geometries[card.geometry],
         card.compute,
+        card.problem,
     )
 
 

@@ -67,6 +67,7 @@ CHANGES: dict[type, dict[str, object]] = {
         "names": ("A100-SXM4",),
         "geometry": A30ISH,
         "compute": 50,
+        "problem": "Xid 79",
     },
     Node: {
         "cards": NODE.cards[:1],

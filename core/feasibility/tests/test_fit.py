@@ -487,7 +487,7 @@ def test_all_memory_of_a_mig_card_is_its_largest_slice() -> None:
     assert slots_of(fit(replace(CUT, containers=(container,)), empty(larger))) == [(0, 4)]
     uncut = replace(larger, geometry=NO_GEOMETRY)
     reason = refused(fit(replace(CUT, containers=(container,)), empty(uncut)))
-    assert reason.counts[0].cause is Cause.NO_PROFILE
+    assert reason.counts[0].cause is Cause.NO_LAYOUT
 
 
 def test_a_slice_by_its_configured_size_can_have_less_than_the_request() -> None:
@@ -632,3 +632,22 @@ def test_linked_slices_come_from_one_card_where_another_container_needs_the_othe
 
     assert sorted(found[:2]) == [found[0]] * 2
     assert found[2] not in found[:2]
+
+
+def test_a_card_that_its_description_takes_out_says_why() -> None:
+    sick = replace(a_card("a"), healthy=False, problem="Xid 79")
+    left = replace(a_card("b", 1), dialects=frozenset(), problem="its plugin is gone")
+    switched = replace(a_card("c", 2), mode=Mode.WHOLE, problem="states no shares")
+    request = a_request(a_container())
+
+    assert refused(fit(request, empty(switched))).text() == "1 of 1 cards: states no shares"
+    assert refused(fit(request, empty(sick, left))).text() == (
+        "1 of 2 cards: its plugin is gone; 1 of 2 cards: Xid 79"
+    )
+    assert refused(fit(request, empty(left))).text() == "its plugin is gone"
+    assert refused(fit(replace(request, dialect="other"), empty(sick, left))).text() == (
+        "its plugin is gone"
+    )
+    assert refused(fit(replace(request, dialect="other"), empty(sick))).text() == (
+        "no card is described in the pod's dialect"
+    )

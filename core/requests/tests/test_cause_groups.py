@@ -97,6 +97,15 @@ def test_one_text_is_kept_as_it_is() -> None:
     ]
 
 
+def test_what_the_descriptions_say_is_named_where_it_differs() -> None:
+    said = [
+        (Reason("n", 8, 1, "c", counts=(CauseCount(Cause.UNHEALTHY, 8, 0, text),)), nodes)
+        for text, nodes in (("Xid 79", 1), ("Xid 48", 2))
+    ]
+
+    assert texts(*said) == ["3 nodes: unhealthy, such as: 8 of 8 cards: Xid 48"]
+
+
 def test_one_text_is_kept_where_several_entries_have_it() -> None:
     assert texts((whole(Cause.NO_CARDS), 2), (whole(Cause.NO_CARDS), 3)) == ["5 nodes: no cards"]
     assert texts((short(GIB), 1), (short(GIB), 1)) == ["2 nodes: 8 of 8 cards: memory 1 GiB short"]

@@ -74,3 +74,11 @@ def test_without_amounts_nodes_that_lack_different_ones_have_one_text() -> None:
         "2 of 2 cards: memory short"
     )
     assert lacking(GIB, 5).text(amounts=False) == lacking(MIB, 7).text(amounts=False) == expected
+
+
+def test_cards_are_counted_by_what_their_description_says() -> None:
+    obstacles = [Obstacle(Cause.UNHEALTHY, detail=text) for text in ("Xid 79", "", "Xid 79")]
+
+    found = Reason("n", 3, counts=count_causes(obstacles))
+
+    assert found.text() == "2 of 3 cards: Xid 79; 1 of 3 cards: unhealthy"

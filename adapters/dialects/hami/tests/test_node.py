@@ -68,7 +68,8 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
         entry("GPU-a", mode="mig"),
     )
 
-    assert found.problems == ()
+    unknown = "card GPU-a is in mode mig and lists no migProfiles, as before HAMi 2.10"
+    assert found.problems == (unknown,)
     assert (found.precision, found.slots_stated, found.source) == (MIB, True, "HAMi")
     assert found.cards == (
         Card(
@@ -309,8 +310,10 @@ def test_no_pod_can_request_a_card_whose_device_plugin_is_gone() -> None:
     )
     node, problems = read_node(gone, None, ALL)
 
+    zero = "allocatable nvidia.com/gpu is 0: HAMi's device plugin does not run"
     assert [(card.dialects, card.healthy) for card in node.cards] == [(frozenset(), True)]
-    assert problems == ("allocatable nvidia.com/gpu is 0: HAMi's device plugin does not run",)
+    assert problems == (zero,)
+    assert rejection(a_pod({"gpu": 1, "gpumem": 1}), node).text() == zero
 
 
 def test_hami_and_a_dialect_describe_one_card() -> None:
@@ -526,6 +529,7 @@ def test_a_cordoned_card_gets_no_pod_and_is_named() -> None:
     found = HAMI_DIALECT.read_node(a_kube_node(a_device(0), a_device(1), annotations=cordon), None)
 
     assert [card.healthy for card in found.cards] == [True, False]
+    assert [card.problem for card in found.cards] == ["", "hami.io/device-cordon names it"]
     assert found.problems == ("hami.io/device-cordon: no pod gets card GPU-1 any more",)
 
 

@@ -148,6 +148,37 @@ def test_cards_that_are_shared_are_not_counted_as_whole_cards_too() -> None:
     assert len(empty.cards) == 8
 
 
+def a_switched_node(whole: int | None) -> NodeDescription:
+    stated: dict[str, Amount] = {"metax-tech.com/sgpu": "16"}
+    counted: dict[str, Amount] = {} if whole is None else {GPU: whole}
+    zero: dict[str, Amount] = {"metax-tech.com/sgpu": "0"}
+    node = a_kube_node([a_device(0)], capacity=stated | counted, allocatable=zero | counted)
+    return METAX.read_node(node, None)
+
+
+def test_a_node_that_was_switched_to_whole_cards_gives_no_shares() -> None:
+    """HAMi issue 1062: the plugin leaves its annotation, and states 0 shares."""
+    switched = a_switched_node(2)
+
+    assert [(card.uuid, card.mode) for card in switched.cards] == [
+        ("node-a-metax-0", Mode.WHOLE),
+        ("node-a-metax-1", Mode.WHOLE),
+    ]
+    assert switched.problems == (
+        "allocatable metax-tech.com/sgpu is 0: MetaX's device plugin serves no shares",
+    )
+
+
+@pytest.mark.parametrize("whole", [None, 0])
+def test_a_node_whose_plugin_serves_nothing_keeps_its_cards_and_says_why_no_pod_gets_them(
+    whole: int | None,
+) -> None:
+    (card,) = (description := a_switched_node(whole)).cards
+
+    assert (card.uuid, card.dialects) == ("GPU-0", frozenset())
+    assert (card.problem,) == description.problems
+
+
 # --- topology tables -------------------------------------------------------------------------
 
 

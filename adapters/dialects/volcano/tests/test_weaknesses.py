@@ -193,8 +193,9 @@ def test_w11_a_node_without_allocatable_memory_is_rejected_with_a_reason() -> No
 
     found = assigned(dialect, NodeLedger.of(served), a_pod(a_container(number=1)))
 
-    assert found == ["1 of 1 cards: unhealthy"]
-    assert "allocatable volcano.sh/vgpu-memory is 0" in problems[0]
+    zero = "allocatable volcano.sh/vgpu-memory is 0: the device plugin does not serve the cards"
+    assert found == [f"1 of 1 cards: {zero}"]
+    assert problems == (f"node node-1: {zero}",)
 
 
 def test_w12_two_containers_on_one_card_are_both_charged_after_a_restart() -> None:
@@ -264,7 +265,7 @@ def test_w20_an_unknown_mig_model_is_never_shared_as_hami_core() -> None:
     assert (on.cards[0].mode, on.cards[0].geometry) == (Mode.MIG, NO_GEOMETRY)
     assert found == [
         "1 of 1 cards: other sharing mode",
-        "1 of 1 cards: no MIG profile is large enough",
+        "1 of 1 cards: in MIG mode, and no MIG layout of it is known",
     ]
 
 

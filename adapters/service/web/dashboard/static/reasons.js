@@ -39,6 +39,7 @@ const CAUSES = {
   "memory": "显存",
   "compute": "算力",
   "compute fully allocated": "算力已全部分配",
+  "in MIG mode, and no MIG layout of it is known": "处于 MIG 模式，且其 MIG 布局未知",
   "no MIG profile is large enough": "没有足够大的 MIG 规格",
   "no free MIG slices for a large enough profile": "足够大的 MIG 规格没有空闲切片",
 };
