@@ -16,8 +16,7 @@ from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import Settings, SettingsError
 from adapters.service.standalone import StaticInventory, seed
 from adapters.service.web.app import Route
-from adapters.stores.memory import MemoryStore
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas, MemoryStore
 from adapters.stores.sqlite import SqliteStore
 from adapters.stores.store import Store
 

@@ -36,8 +36,8 @@ from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.limits import BodyBudget, PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
-from adapters.stores.quotas import MemoryQuotas, QuotaStore
-from adapters.stores.store import Store, kept
+from adapters.stores.memory import MemoryQuotas
+from adapters.stores.store import QuotaStore, Store, kept
 from adapters.wire.kube import Pod
 
 TICK = 1.0

@@ -17,16 +17,18 @@ import msgspec
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
 from adapters.cluster.watch.object_tracker import EventHandler, Identity
-from adapters.stores.quotas import StoredQuota, conflict, stored_quota
 from adapters.stores.store import (
     Change,
     Conflict,
     Decode,
     Stored,
+    StoredQuota,
     StoreError,
     changes_of,
+    conflict,
     kept,
     stored_of,
+    stored_quota,
 )
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError

@@ -1,4 +1,4 @@
-"""Ledgers in the memory of one process, for tests and for a service without a cluster."""
+"""Ledgers and quotas in the memory of one process: for tests, and a service without a cluster."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping
@@ -6,9 +6,18 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from adapters.stores.store import Change, Conflict, Stored, changes_of, stored_of
+from adapters.stores.store import (
+    Change,
+    Conflict,
+    Stored,
+    StoredQuota,
+    changes_of,
+    conflict,
+    stored_of,
+)
 from adapters.wire.records.ledger import encode
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 
 
 class MemoryRow(NamedTuple):
@@ -118,3 +127,41 @@ class MemoryStore:
                 node, str(row.version), row.record, recreated=row.recreated > seen
             )
         ]
+
+
+class MemoryQuotas:
+    """Quotas in the memory of one process, for tests; implements ``QuotaStore``."""
+
+    def __init__(self, quotas: tuple[Quota, ...] = ()) -> None:
+        self._count = 1
+        self._by_namespace = {each.namespace: StoredQuota(each, "1") for each in quotas}
+
+    def all(self) -> list[StoredQuota]:
+        """All quotas as they are now."""
+        return [*self._by_namespace.values()]
+
+    def delete(self, namespace: str) -> None:
+        """Delete a quota, as an administrator does."""
+        self._by_namespace.pop(namespace, None)
+
+    async def read(self, namespace: str) -> StoredQuota | None:
+        """Implements ``QuotaStore.read``."""
+        return self._by_namespace.get(namespace)
+
+    async def create(self, namespace: str) -> StoredQuota:
+        """Implements ``QuotaStore.create``."""
+        if namespace in self._by_namespace:
+            raise conflict(namespace)
+        self._count += 1
+        created = StoredQuota(Quota(namespace), str(self._count))
+        self._by_namespace[namespace] = created
+        return created
+
+    async def write(self, quota: Quota, expected: str) -> str:
+        """Implements ``QuotaStore.write``."""
+        known = self._by_namespace.get(quota.namespace)
+        if known is None or known.version != expected:
+            raise conflict(quota.namespace)
+        self._count += 1
+        self._by_namespace[quota.namespace] = StoredQuota(quota, str(self._count))
+        return str(self._count)

@@ -1,4 +1,4 @@
-"""The interface of all stores of ledgers, and their errors."""
+"""The interfaces of all stores of ledgers and quotas, and their errors."""
 
 import gc
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
@@ -9,7 +9,9 @@ from typing import Protocol
 import msgspec
 
 from adapters.wire.records.ledger import LedgerRecordError, decode
+from adapters.wire.records.quota import ShareQuotaObject, read_quota
 from core.ledger.node_ledger import NodeLedger
+from core.quota.quota import Quota
 
 
 class Conflict(Exception):  # noqa: N818 (it is no error: another writer was faster)
@@ -151,6 +153,67 @@ def changes_of(
     except LedgerRecordError as error:
         change = Change(node, None, str(error))
     return (Change(node, None), change) if recreated else (change,)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuota:
+    """A quota in the store.
+
+    Attributes:
+        quota: with all holds.
+        version: for the next write; opaque.
+        uid: of the object: one that was deleted and created again has another.
+    """
+
+    quota: Quota
+    version: str
+    uid: str = ""
+
+
+class QuotaStore(Protocol):
+    """Quotas by namespace. Every method may raise ``StoreError``."""
+
+    async def read(self, namespace: str) -> StoredQuota | None:
+        """The newest quota of a namespace; None where it has none.
+
+        Raises:
+            QuotaRecordError: it has one that cannot be used.
+        """
+        ...
+
+    async def create(self, namespace: str) -> StoredQuota:
+        """Create a quota without limits, for the holds of a namespace.
+
+        Raises:
+            Conflict: the namespace has one.
+            QuotaRecordError: the store answers with one that cannot be used.
+        """
+        ...
+
+    async def write(self, quota: Quota, expected: str) -> str:
+        """Write holds in place of those that the caller read; the limits stay.
+
+        Returns:
+            the new version.
+
+        Raises:
+            Conflict: the quota has another version, or does not exist any more.
+        """
+        ...
+
+
+def stored_quota(thing: ShareQuotaObject) -> StoredQuota:
+    """The stored value of an object.
+
+    Raises:
+        QuotaRecordError: it cannot be used.
+    """
+    return StoredQuota(read_quota(thing), thing.metadata.resource_version, thing.metadata.uid)
+
+
+def conflict(namespace: str) -> Conflict:
+    """The error of a write that lost to another one."""
+    return Conflict(f"the quota of {namespace} was changed by another writer")
 
 
 @contextmanager

@@ -6,8 +6,8 @@ from enum import Enum
 from typing import Protocol
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.stores.quotas import MemoryQuotas, QuotaStore
-from adapters.stores.store import Store
+from adapters.stores.memory import MemoryQuotas
+from adapters.stores.store import QuotaStore, Store
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
 from adapters.wire.kube import KubeNode, Pod
 from adapters.wire.kube_policy import Budget

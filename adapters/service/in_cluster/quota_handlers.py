@@ -6,7 +6,7 @@ from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.host_quota import HostLimits, host_limits
 from adapters.service.decide.state.quotas import Quotas
-from adapters.stores.quotas import stored_quota
+from adapters.stores.store import stored_quota
 from adapters.wire.kube import Unreadable
 from adapters.wire.kube_policy import ResourceQuotaObject, limits_of_extended_resources
 from adapters.wire.records.quota import NAME, QuotaRecordError, ShareQuotaObject

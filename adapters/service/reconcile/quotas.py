@@ -17,8 +17,7 @@ from typing import NoReturn
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.stores.quotas import QuotaStore, StoredQuota
-from adapters.stores.store import Conflict
+from adapters.stores.store import Conflict, QuotaStore, StoredQuota
 from adapters.wire.records.quota import QuotaRecordError
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger

@@ -24,8 +24,7 @@ from adapters.service.decide.ports import (
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.standalone import LocalCluster
-from adapters.stores.memory import MemoryStore, MemoryTable
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas, MemoryStore, MemoryTable
 from adapters.stores.store import Conflict, Stored
 from adapters.wire.kube import KubeNode, Metadata, Pod
 from core.durations import SECOND

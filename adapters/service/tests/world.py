@@ -28,9 +28,8 @@ from adapters.service.decide.service import Service
 from adapters.service.reconcile.nodes.controller import Reconciler
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.tests.settling import settling_loop
-from adapters.stores.memory import MemoryRow, MemoryStore, MemoryTable
-from adapters.stores.quotas import MemoryQuotas, StoredQuota
-from adapters.stores.store import Change, Conflict, Stored, StoreError
+from adapters.stores.memory import MemoryQuotas, MemoryRow, MemoryStore, MemoryTable
+from adapters.stores.store import Change, Conflict, Stored, StoredQuota, StoreError
 from adapters.wire.kube import Container, KubeNode, Metadata, Pod, PodSpec, Resources
 from adapters.wire.records.hardware import NodeHardware
 from adapters.wire.records.ledger import decode, encode

@@ -11,7 +11,7 @@ from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.transport import Query
 from adapters.stores.kubernetes import KubernetesQuotas
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import Conflict, StoreError
 from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import QuotaLimits

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.quotas import Quotas, not_counted
-from adapters.stores.quotas import QuotaStore, StoredQuota
-from adapters.stores.store import Conflict
+from adapters.stores.store import Conflict, QuotaStore, StoredQuota
 from adapters.wire.records.quota import QuotaRecordError
 from core.quota.amounts import NOTHING, QuotaAmounts
 from core.quota.quota import QuotaHold, Shortage

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.stores.quotas import StoredQuota
+from adapters.stores.store import StoredQuota
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NO_LIMITS, NOTHING, QuotaAmounts, QuotaLimits, amounts_of, least

@@ -16,8 +16,7 @@ from adapters.service.decide.ports import BindError, NodeLocked
 from adapters.service.decide.tests.test_gangs import GANG, LARGE, Lab, lab, member, since
 from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.tests.builders import Json, a_node, a_pod, a_service, read_pod, run
-from adapters.stores.memory import MemoryStore
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas, MemoryStore
 from adapters.stores.store import StoreError
 from adapters.wire.kube import KubeNode, Pod
 from core.durations import SECOND

@@ -28,7 +28,7 @@ from adapters.service.tests.claims import (
     claim_review,
     slice_of,
 )
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaAmounts, QuotaLimits
 from core.quota.quota import Quota

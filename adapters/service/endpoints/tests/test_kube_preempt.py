@@ -16,7 +16,7 @@ from adapters.service.tests.builders import (
     decoded,
     run,
 )
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota

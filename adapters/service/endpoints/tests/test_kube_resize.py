@@ -26,7 +26,7 @@ from adapters.service.tests.builders import (
     run,
     stored,
 )
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaLimits

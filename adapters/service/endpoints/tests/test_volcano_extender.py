@@ -17,7 +17,7 @@ from adapters.service.tests.builders import (
     decoded,
     run,
 )
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from adapters.wire.body import BodyError
 from adapters.wire.volcano import PredicateStatus
 from core.durations import SECOND

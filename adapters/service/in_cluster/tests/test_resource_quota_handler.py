@@ -8,7 +8,7 @@ from adapters.dialects.registry import dialects
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.in_cluster.quota_handlers import ResourceQuotaHandler
-from adapters.stores.quotas import StoredQuota
+from adapters.stores.store import StoredQuota
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.kube_policy import ResourceQuotaObject
 from core.hardware.quantity import MIB

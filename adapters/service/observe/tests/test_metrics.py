@@ -4,7 +4,7 @@ from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.observe.metrics import Metrics, QuotaMetrics
-from adapters.stores.quotas import StoredQuota
+from adapters.stores.store import StoredQuota
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaAmounts, QuotaLimits
 from core.quota.quota import Quota, QuotaHold

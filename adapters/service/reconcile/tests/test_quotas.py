@@ -2,7 +2,7 @@
 
 from adapters.service.reconcile.quotas import GRACE, QuotaReconciler
 from adapters.service.tests.builders import Bench, a_node, a_service, run
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from core.durations import SECOND
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger

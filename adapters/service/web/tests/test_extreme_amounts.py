@@ -8,8 +8,7 @@ from adapters.service.observe.card_metrics import CardLines
 from adapters.service.tests.builders import a_pod, a_service, body, run
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import app_of, call
-from adapters.stores.quotas import StoredQuota
-from adapters.stores.store import Change, Stored
+from adapters.stores.store import Change, Stored, StoredQuota
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.records.ledger import LedgerRecordError, decode, encode
 from adapters.wire.records.quota import QuotaRecordError, ShareQuotaObject, read_quota, write_status

@@ -7,7 +7,7 @@ from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas
 from core.hardware.quantity import GIB
 from core.quota.amounts import NO_LIMITS, QuotaLimits
 from core.quota.quota import Quota

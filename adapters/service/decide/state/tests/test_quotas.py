@@ -9,8 +9,8 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.tests.builders import Bench, a_node, a_pod, a_service, read_pod, run
-from adapters.stores.quotas import MemoryQuotas, StoredQuota
-from adapters.stores.store import Conflict, StoreError
+from adapters.stores.memory import MemoryQuotas
+from adapters.stores.store import Conflict, StoredQuota, StoreError
 from adapters.wire.records.quota import QuotaRecordError
 from core.hardware.quantity import GIB
 from core.quota.amounts import NOTHING, QuotaLimits

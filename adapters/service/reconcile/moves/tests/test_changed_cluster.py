@@ -14,7 +14,7 @@ from adapters.service.reconcile.moves.tests.moved_cluster import (
 )
 from adapters.service.reconcile.tests.preempted_cluster import rejected
 from adapters.service.tests.builders import Json, a_node, a_pod
-from adapters.stores.quotas import StoredQuota
+from adapters.stores.store import StoredQuota
 from adapters.wire.kube import NodeSpec, Taint
 from adapters.wire.records.move_plan import MovePhase, MovePlanSpec, MoveStep
 from core.ledger.node_ledger import NodeLedger

@@ -36,8 +36,7 @@ from adapters.service.tests.builders import (
     read_pod,
 )
 from adapters.service.tests.settling import run_settling, settled
-from adapters.stores.memory import MemoryStore
-from adapters.stores.quotas import MemoryQuotas
+from adapters.stores.memory import MemoryQuotas, MemoryStore
 from adapters.stores.store import Change, Conflict, Stored
 from adapters.tests.waiting import until
 from adapters.wire.kube import KubeNode, Pod

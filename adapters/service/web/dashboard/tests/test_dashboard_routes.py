@@ -14,8 +14,7 @@ from adapters.service.web.app import App
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.tests.calls import Got, app_of, call
-from adapters.stores.quotas import StoredQuota
-from adapters.stores.store import Change, Stored
+from adapters.stores.store import Change, Stored, StoredQuota
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
