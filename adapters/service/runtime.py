@@ -32,8 +32,8 @@ from adapters.service.process import FreedMemory, SystemClock
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
 from adapters.service.web.dashboard.moves import PlanSource
-from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
+from adapters.service.web.dashboard.views import AskAgents
 from adapters.service.web.limits import BodyBudget, PortLimits
 from adapters.service.web.routes import exposition, people, schedulers
 from adapters.stores.memory import MemoryQuotas

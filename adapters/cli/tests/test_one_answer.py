@@ -28,7 +28,7 @@ from adapters.service.grpc.calls import Calls
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.settings import read
 from adapters.service.web.dashboard import routes
-from adapters.service.web.dashboard.content import StaticFiles
+from adapters.service.web.dashboard.routes import StaticFiles
 from adapters.service.web.tests.calls import call
 from core.hardware.quantity import MIB
 

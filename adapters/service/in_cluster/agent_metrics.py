@@ -12,7 +12,7 @@ from typing import Any
 from adapters.cluster.api.client import PlainReader
 from adapters.service.cluster_state.agents import AgentPods
 from adapters.service.in_cluster.watches import Watches
-from adapters.service.web.dashboard.node_views import AskAgents
+from adapters.service.web.dashboard.views import AskAgents
 from adapters.wire.agent_report import NodeReport, parse
 
 FRESH = 4.0

@@ -1,25 +1,27 @@
 """All routes over HTTP."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 
 import orjson
 
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.ports import LiveResources
 from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints.admission import Admission
 from adapters.service.endpoints.claim_admission import ClaimAdmission, DeviceCatalog
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
-from adapters.service.web import views
 from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, problem
-from adapters.service.web.limits import MIB
 from adapters.wire import body
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, full_name
+from core.hardware.quantity import MIB
 
 Endpoint = Callable[[bytes], Awaitable[bytes]]
 Routes = dict[tuple[str, str], Route]
+View = dict[str, object]
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -98,15 +100,6 @@ def people(
             return Answer(f"{awaited}\n".encode(), 503, "text/plain")
         return Answer(b"ok\n", kind="text/plain")
 
-    def cards(call: Call) -> list[views.View]:
-        """Return the cards of ``?node=NAME``, or of the first ``?first=NUMBER`` nodes.
-
-        Any other number means all nodes.
-        """
-        text = call.query.get("first", "")
-        first = int(text) if text.isdecimal() and len(text) < MAX_DIGITS else None
-        return views.cards(ledgers, call.query.get("node"), first)
-
     async def explain(call: Call) -> Answer:
         """Return where a pod fits, and why it does not fit the others; nothing is allocated.
 
@@ -124,7 +117,7 @@ def people(
             return problem(404 if isinstance(error, UnknownPod) else 422, str(error))
         found = await service.explain(pod)
         answer = found.answer
-        shown: dict[str, object] = {
+        shown: View = {
             "pod": full_name(pod),
             "dialect": answer.dialect,
             "summary": answer.summary(),
@@ -134,7 +127,7 @@ def people(
             shown |= {
                 "best": answer.best,
                 "fits": answer.fitting,
-                "groups": views.groups(answer.groups()),
+                "groups": answer.groups(),
                 "nodes": answer.texts(),
                 "preemptionMayHelp": found.preemption_may_help,
             }
@@ -144,9 +137,9 @@ def people(
         ("GET", "/metrics"): exposition(metrics),
         ("GET", "/livez"): Route(live),
         ("GET", "/readyz"): Route(ready),
-        ("GET", "/api/nodes"): Route(_view(lambda _: views.nodes(ledgers))),
-        ("GET", "/api/cards"): Route(_view(cards)),
-        ("GET", "/api/pods"): Route(_view(lambda _: views.pods(ledgers))),
+        ("GET", "/api/nodes"): Route(_view(lambda _: nodes(ledgers))),
+        ("GET", "/api/cards"): Route(_view(lambda call: cards(ledgers, call.query))),
+        ("GET", "/api/pods"): Route(_view(lambda _: pods(ledgers))),
         ("GET", "/api/decisions"): Route(_view(lambda _: decisions())),
         ("GET", "/api/explain"): Route(explain),
         ("POST", "/api/explain"): Route(explain),
@@ -176,3 +169,103 @@ def _view(view: Callable[[Call], object]) -> Callable[[Call], Awaitable[Answer]]
         return Answer(orjson.dumps(view(call)))
 
     return answer
+
+
+def nodes(cached: LedgerCache) -> list[View]:
+    """Return every node: what is in use, and problems for an operator."""
+    readable: list[View] = [
+        {
+            "name": ledger.node.name,
+            "cards": len(ledger.node.cards),
+            "healthy": sum(card.healthy for card in ledger.node.cards),
+            "pods": len(ledger.allocations),
+            "memoryMiB": sum(card.memory for card in ledger.node.cards) // MIB,
+            "usedMemoryMiB": sum(use.memory for use in ledger.usages) // MIB,
+            "changes": ledger.version,
+            "problems": [f"{p.pod}: {p.text}" if p.pod else p.text for p in ledger.problems()],
+        }
+        for ledger in cached.inventory
+    ]
+    unreadable: list[View] = [
+        {"name": name, "problems": [text]} for name, text in cached.problems().items()
+    ]
+    return [*readable, *unreadable]
+
+
+def cards(cached: LedgerCache, query: Mapping[str, str]) -> list[View]:
+    """Return the cards of ``node=NAME``, or of the first ``first=NUMBER`` nodes, with sharers.
+
+    Any other number means all nodes. Memory is in MiB, compute in percent of one card.
+    """
+    node, text = query.get("node"), query.get("first", "")
+    first = int(text) if text.isdecimal() and len(text) < MAX_DIGITS else None
+    ledgers = (
+        islice(cached.inventory, first) if node is None else filter(None, [cached.ledger(node)])
+    )
+    return [
+        {
+            "node": ledger.node.name,
+            "uuid": card.uuid,
+            "index": card.index,
+            "vendor": card.vendor,
+            "model": card.model,
+            "mode": card.mode.value,
+            "healthy": card.healthy,
+            "problem": card.problem,
+            "dialects": sorted(card.dialects),
+            "memoryMiB": card.memory // MIB,
+            "usedMemoryMiB": use.memory // MIB,
+            "compute": card.compute,
+            "usedCompute": use.compute,
+            "slots": card.slots,
+            "usedSlots": use.slots,
+            "sharers": [
+                {
+                    "pod": allocation.pod,
+                    "uid": allocation.uid,
+                    "dialect": allocation.dialect,
+                    "memoryMiB": holder.memory // MIB,
+                    "compute": holder.compute,
+                    "state": allocation.state.value,
+                    "blocking": holder.blocked,
+                }
+                for holder in use.shares
+                for allocation in (ledger.allocations[holder.uid],)
+            ],
+        }
+        for ledger in ledgers
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+    ]
+
+
+def pods(cached: LedgerCache) -> list[View]:
+    """Return every pod with an allocation."""
+    rows: list[View] = []
+    for ledger in cached.inventory:
+        indexes = {card.uuid: card.index for card in ledger.node.cards}
+        for allocation in ledger.allocations.values():
+            containers: dict[str, list[View]] = {}
+            for grant in allocation.grants:
+                share: View = {
+                    "uuid": grant.card,
+                    "index": indexes.get(grant.card),
+                    "memoryMiB": grant.memory // MIB,
+                    "compute": grant.compute,
+                }
+                if grant.slice is not None:
+                    share["mig"] = {"profile": grant.slice.profile, "start": grant.slice.start}
+                containers.setdefault(grant.container or "*", []).append(share)
+            rows.append(
+                {
+                    "namespace": allocation.pod_ref.namespace,
+                    "name": allocation.pod_ref.name,
+                    "uid": allocation.uid,
+                    "dialect": allocation.dialect,
+                    "node": allocation.node,
+                    "state": allocation.state.value,
+                    "priority": allocation.priority,
+                    "containers": containers,
+                    "unread": allocation.unread,
+                }
+            )
+    return rows

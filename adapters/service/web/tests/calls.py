@@ -23,8 +23,8 @@ from adapters.service.tests.builders import (
 )
 from adapters.service.web.app import App
 from adapters.service.web.dashboard.moves import PlanSource
-from adapters.service.web.dashboard.node_views import AskAgents
 from adapters.service.web.dashboard.routes import dashboard
+from adapters.service.web.dashboard.views import AskAgents
 from adapters.service.web.routes import people, schedulers
 
 DECISION_LOG = StructuredDecisionLog(logger("error", "json"), Metrics())

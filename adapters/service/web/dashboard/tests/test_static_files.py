@@ -7,7 +7,7 @@ import pytest
 
 from adapters.service.tests.builders import run
 from adapters.service.web.app import Answer, Call
-from adapters.service.web.dashboard.content import FOREVER, KINDS, StaticFiles
+from adapters.service.web.dashboard.routes import FOREVER, KINDS, StaticFiles
 from core.requests.reason import Cause
 
 STATIC = StaticFiles()
