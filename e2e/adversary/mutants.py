@@ -17,15 +17,14 @@ from adapters.dialects.volcano.keys import ASSIGNED
 from adapters.dialects.volcano.keys import NAME as VOLCANO
 from adapters.repairs import plan as repair_plan
 from adapters.repairs.repairs import NodeView
-from adapters.service.cluster_state import adoption_cache
 from adapters.service.decide.commit import validate
 from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints import claim_admission
-from adapters.service.reconcile.nodes import controller
-from adapters.service.reconcile.nodes.controller import Reconciler
+from adapters.service.reconcile.nodes import controller, node_reader
+from adapters.service.reconcile.nodes.pod_writer import PodWriter
 from adapters.stores.kubernetes import KubernetesStore
 from adapters.stores.store import Conflict
 from adapters.wire.dra import ResourceClaim
@@ -157,10 +156,10 @@ def _version() -> None:
 def _touch() -> None:
     """Cards are released without a change of the pod."""
 
-    async def is_unbound(self: Reconciler, allocation: Allocation, view: NodeView) -> bool:  # noqa: ARG001
+    async def is_unbound(self: PodWriter, allocation: Allocation, view: NodeView) -> bool:  # noqa: ARG001
         return True
 
-    Reconciler._is_invalidated = is_unbound  # type: ignore[method-assign]
+    PodWriter.invalidate = is_unbound  # type: ignore[method-assign]
 
 
 def _lost() -> None:
@@ -215,7 +214,7 @@ def _mirrors_adopted() -> None:
             return replace(found, grants=tuple(Grant("main", *share) for share in shares))
         return found
 
-    adoption_cache.adopt = adopt_mirror  # type: ignore[attr-defined]
+    node_reader.adopt = adopt_mirror  # type: ignore[attr-defined]
 
 
 def _mirrors_unrepaired() -> None:

@@ -23,7 +23,8 @@ from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.admission import Admission
 from adapters.service.process import SystemClock
-from adapters.service.reconcile.nodes import controller, unbound
+from adapters.service.reconcile import looks
+from adapters.service.reconcile.nodes import controller
 from core.requests.reason import Reason
 from e2e.adversary.mutants import MUTANTS
 from e2e.adversary.stops import FOLDER
@@ -63,7 +64,7 @@ def main(rule: str = "") -> None:
         MUTANTS[rule]()
     _move_clock()
     _stop_binds()
-    unbound.EVERY, controller.POLL = 0.2, 0.2
+    looks.UNBOUND_EVERY, controller.POLL = 0.2, 0.2
     command()
 
 

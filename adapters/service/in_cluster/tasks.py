@@ -41,16 +41,14 @@ from adapters.service.in_cluster.scheduler_config import SchedulerConfig
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.reconcile.gangs import GangWatch
+from adapters.service.reconcile.looks import GangWatch, UnboundScanner
 from adapters.service.reconcile.moves.coordinator import MoveCoordinator, NoPlans
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
-from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
+from adapters.service.reconcile.nodes.node_reader import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
-from adapters.service.reconcile.nodes.unbound import UnboundScanner
-from adapters.service.reconcile.ports import RepairReporter
 from adapters.service.reconcile.preemptor import Preemptor
 from adapters.service.reconcile.quotas import QuotaReconciler
-from adapters.service.reconcile.reporter import ReconcileReporter
+from adapters.service.reconcile.reporter import ReconcileReporter, RepairReporter
 from adapters.service.reconcile.requeue import PodRequeuer
 from adapters.service.reconcile.shadows import ShadowPublisher
 from adapters.service.runtime import Cluster, ServiceRuntime

@@ -1,4 +1,4 @@
-"""Reports what the reconciler repairs and finds: as a metric, Events and log lines."""
+"""Reports what the reconciler repairs and finds."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -26,8 +26,24 @@ KINDS = (
 """Kinds of repairs, as values of a metric's label."""
 
 
-class ReconcileReporter:
-    """Implements ``ports.RepairReporter``."""
+class RepairReporter:
+    """Reports repairs and problems; this one reports none. Its methods neither wait nor fail."""
+
+    def repaired(self, kind: str) -> None:
+        """Count a repair."""
+
+    def of_pod(self, pod: Pod, reason: str, text: str) -> None:
+        """Emit an Event about a pod."""
+
+    def of_node(self, node: str, reason: str, text: str) -> None:
+        """Emit an Event about a node."""
+
+    def inventory(self, node: str, problems: Sequence[str]) -> None:
+        """Log what is invalid in a node's description of its cards."""
+
+
+class ReconcileReporter(RepairReporter):
+    """Reports as a metric, Events and log lines."""
 
     def __init__(
         self,
@@ -36,14 +52,7 @@ class ReconcileReporter:
         log: Logger,
         uid_of: Callable[[str], str],
     ) -> None:
-        """Register the counter.
-
-        Args:
-            registry: of this process.
-            events: writes the Events.
-            log: of this process.
-            uid_of: returns a node's uid, by its name; empty where there is no such node.
-        """
+        """Register the counter; ``uid_of`` returns a node's uid, empty for no such node."""
         repairs = Counter(
             "dragoman_reconciler_repairs",
             "Repairs of ledgers and of pods' annotations by the reconciler, by kind.",

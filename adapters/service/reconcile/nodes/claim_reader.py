@@ -1,15 +1,15 @@
 """Where the claims of a ledger are, for the reconciler."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import enlarged, holding
 from adapters.service.cluster_state.cluster_cache import ClusterCache
-from adapters.service.cluster_state.deleted_pods import UNKNOWN, release_by
+from adapters.service.cluster_state.deleted_pods import UNKNOWN, Departure
 from adapters.service.decide.ports import LiveClaims
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -38,16 +38,6 @@ class ClaimsOfNode:
     moved: list[str] = field(default_factory=list[str])
 
 
-class ClaimLingers(Protocol):
-    """Until when containers of a claim's pods may run, by one of the rules below."""
-
-    def __call__(
-        self, cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
-    ) -> int | None:
-        """Return a time in seconds since 1970; None where no container can run."""
-        ...
-
-
 class _Seen(NamedTuple):
     """Which allocation of a claim, counted, stands for which attempt."""
 
@@ -62,8 +52,8 @@ class ClaimReader:
     one in a moment. One that had what its ledger says, and has it no longer, was deallocated.
     """
 
-    def __init__(self, cache: ClusterCache, live: LiveClaims) -> None:
-        """Remember no claim yet."""
+    def __init__(self, cache: ClusterCache, live: LiveClaims | None) -> None:
+        """Remember no claim yet; ``live`` is None where no claims count."""
         self._cache = cache
         self._live = live
         self._seen: dict[str, dict[str, _Seen]] = {}
@@ -89,32 +79,29 @@ class ClaimReader:
                 found.held.append(held)
                 found.bound[uid] = node.name
         for uid, entry in ledger.allocations.items():
-            if entry.dialect == DRA and uid not in found.bound:
-                await self._ask(found, entry, node)
+            if entry.dialect != DRA or uid in found.bound:
+                continue
+            live = None if self._live is None else await self._live.get(entry.pod_ref)
+            if live is not None and live.metadata.uid != uid:
+                live = None
+            claim = None if live is None else allocated(live)
+            if claim is not None:
+                held_now = holding(claim, node, self._cache.claims.devices, entry)
+                found.bound[uid] = ANYWHERE if held_now is None else node.name
+                found.held += [] if held_now is None else [held_now]
+            elif self._may_run(entry, node.name):
+                # The watch of pods reports later what its pod has become.
+                found.bound[uid] = node.name
+            elif live is None:
+                found.gone.append(uid)
+            else:
+                seen = self._seen.get(node.name, {}).get(uid)
+                if entry.attempt == 0 or (seen is not None and seen.attempt == entry.attempt):
+                    found.gone.append(uid)
+                else:
+                    found.bound[uid] = ""
         found.moved += (held.uid for held in found.held if loses(ledger, held))
         return found
-
-    async def _ask(self, found: ClaimsOfNode, entry: Allocation, node: Node) -> None:
-        live = await self._live.get(entry.pod_ref)
-        claim = None if live is None or live.metadata.uid != entry.uid else allocated(live)
-        if claim is None and self._may_run(entry, node.name):
-            # The watch of pods reports later what its pod has become.
-            found.bound[entry.uid] = node.name
-            return
-        if live is None or live.metadata.uid != entry.uid:
-            found.gone.append(entry.uid)
-            return
-        if claim is None:
-            seen = self._seen.get(node.name, {}).get(entry.uid)
-            if entry.attempt == 0 or (seen is not None and seen.attempt == entry.attempt):
-                found.gone.append(entry.uid)
-            else:
-                found.bound[entry.uid] = ""
-            return
-        held = holding(claim, node, self._cache.claims.devices, entry)
-        found.bound[entry.uid] = ANYWHERE if held is None else node.name
-        if held is not None:
-            found.held.append(held)
 
     def _may_run(self, entry: Allocation, node: str) -> bool:
         """Return whether a pod of the claim is bound and has not finished, by the watch of pods.
@@ -154,44 +141,29 @@ class ClaimReader:
 
 
 def lingering_of_claim(
-    cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
+    cache: ClusterCache, uid: str, free_at: Callable[[Departure], int | None], *, moved: bool
 ) -> int | None:
-    """Return until when containers of a deallocated claim's pods may run, in seconds since 1970.
+    """Return until when containers may run with devices that a claim had, in seconds since 1970.
 
     None where none can: its pods have finished, or their kubelet deleted them. Of a claim that no
     watch of this process has reported, nothing is known.
+
+    Args:
+        cache: the watched objects.
+        uid: of the claim.
+        free_at: when the cards of a deleted pod are free.
+        moved: whether the claim got other devices at once. Only pods count then whose deletion this
+            process has seen: nothing else says that a pod ever ran with the earlier devices, which
+            may be those of an attempt that failed.
     """
-    departures = [
-        cache.departures.of(pod.uid)
-        for pod in cache.claims.consumers(uid)
-        if not _exists(cache, pod)
-    ]
-    if not cache.claims.allocations(uid):
-        departures.append(UNKNOWN)
-    times = [release_by(each, has_agent=has_agent, always=always, now=now) for each in departures]
-    return max((time for time in times if time is not None), default=None)
-
-
-def lingering_of_moved(
-    cache: ClusterCache, uid: str, *, has_agent: bool, always: bool, now: int
-) -> int | None:
-    """Return until when containers may run with a claim's earlier devices, in seconds since 1970.
-
-    The claim got other devices at once. None where no container can. Only pods count whose deletion
-    this process has seen: nothing else says that a pod ever ran with the earlier devices, which may
-    be those of an attempt that failed.
-    """
-    found = (
-        cache.departures.noted(pod.uid)
-        for pod in cache.claims.consumers(uid)
-        if not _exists(cache, pod)
-    )
-    times = (
-        release_by(each, has_agent=has_agent, always=always, now=now)
-        for each in found
-        if each is not None
-    )
-    return max((time for time in times if time is not None), default=None)
+    gone = [pod.uid for pod in cache.claims.consumers(uid) if not _exists(cache, pod)]
+    if moved:
+        departures = [*filter(None, map(cache.departures.noted, gone))]
+    else:
+        departures = [*map(cache.departures.of, gone)]
+        if not cache.claims.allocations(uid):
+            departures.append(UNKNOWN)
+    return max((time for time in map(free_at, departures) if time is not None), default=None)
 
 
 def _exists(cache: ClusterCache, pod: PodRef) -> bool:

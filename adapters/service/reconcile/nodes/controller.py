@@ -7,8 +7,6 @@ pods that were deleted or never bound. ``plan`` decides what to do.
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
-from http import HTTPStatus
 
 from adapters.dialects.dra import DRA
 from adapters.repairs.bound_without_service import late_pods
@@ -16,8 +14,6 @@ from adapters.repairs.plan import drift, reconcile
 from adapters.repairs.repairs import (
     LOST_LEDGER,
     LOST_WHY,
-    RELEASED,
-    RELEASED_LABEL,
     Adopt,
     Allocate,
     Annotate,
@@ -35,10 +31,9 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionLog, LiveClaims
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.nodes.invalidated_pods import InvalidatedPods
-from adapters.service.reconcile.nodes.node_reader import NodeReader
-from adapters.service.reconcile.nodes.pod_annotator import PodAnnotator
-from adapters.service.reconcile.ports import LivePods, NoReporter, RepairReporter
+from adapters.service.reconcile.nodes.node_reader import LivePods, NodeReader
+from adapters.service.reconcile.nodes.pod_writer import PodWriter
+from adapters.service.reconcile.reporter import RepairReporter
 from adapters.service.reconcile.work_queue import WorkQueue
 from adapters.stores.store import Conflict, Store, Stored
 from adapters.wire.kube import Metadata, Pod, UnreadPod
@@ -48,7 +43,6 @@ from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger, metered
 from core.ledger.problem import Problem, ProblemKind
 from core.requests.grant import Allocation
-from core.requests.request import PodRef
 
 GRACE = 120
 """Seconds after which an allocation without a bound pod is released. A Binding takes less."""
@@ -99,9 +93,8 @@ class Reconciler:
         self._service = service
         self._cache = cache
         self._store = store
-        self._live = live
         self._decision_log = decision_log
-        self._reporter = reporter or NoReporter()
+        self._reporter = reporter or RepairReporter()
         self._grace = grace
         clock = service.ports.clock
         self._reader = NodeReader(
@@ -113,10 +106,9 @@ class Reconciler:
             confirm_always=confirm_always,
             live_claims=live_claims,
         )
-        self._annotator = PodAnnotator(service, store, live)
+        self._writer = PodWriter(service, cache, store, live, grace * SECOND)
         self._queue = WorkQueue(self._seconds, REST)
         self._drift: dict[str, tuple[Problem, ...]] = {}
-        self._unbound = InvalidatedPods(cache, self._invalidate, clock, grace * SECOND)
 
     def take_over(self) -> None:
         """Assume that the nodes without a ledger had one: the leader before did not end in order.
@@ -156,7 +148,12 @@ class Reconciler:
         """Reconcile a node unless it agrees already; on an error, put it back into the queue."""
         self._queue.take(name)
         try:
-            await self._release_ended(name)
+            # In one write with what is committed meanwhile: ``reconcile`` begins again where a
+            # commit writes the ledger first. In a race of schedulers for full nodes, cards were
+            # free for a second before the ledger had them so.
+            with suppress(LedgerContended):  # ``reconcile`` reads the ledger, and reports it
+                for _ in range(await self._service.release_ended(name)):
+                    self._reporter.repaired(ReleaseCause.GONE.name.lower())
             settled = self._settled_by_watches(name)
             if settled is None:
                 settled = await self.reconcile(name)
@@ -213,8 +210,10 @@ class Reconciler:
         if node is None and stored is not None and not ledger.allocations:
             await self._store.delete(name, stored.version)
             ledgers.remove(name)
-        else:
-            await self._write(ledger, stored)
+        elif stored is None or ledger is not stored.ledger:
+            now = self._service.ports.clock.wall() // MILLISECOND
+            made = metered(ledger, stored.ledger if stored else None, now)
+            await self._store.write(made, stored.version if stored else None)
         is_finished = True
         for repair in repairs:
             try:
@@ -227,19 +226,6 @@ class Reconciler:
             view.bound.get(uid) == name and held.release_by is None
             for uid, held in ledger.allocations.items()
         )
-
-    async def _release_ended(self, name: str) -> None:
-        """Release the cards of pods that are gone, in one write with what is committed meanwhile.
-
-        ``reconcile`` begins again where a commit writes the ledger first: in a race of schedulers
-        for full nodes, cards were free for a second before the ledger had them so.
-
-        Raises:
-            OSError: the store or the API server did not answer.
-        """
-        with suppress(LedgerContended):  # ``reconcile`` reads the ledger, and reports it
-            for _ in range(await self._service.release_ended(name)):
-                self._reporter.repaired(ReleaseCause.GONE.name.lower())
 
     def _settled_by_watches(self, name: str) -> bool | None:
         """Compare ledger and cluster by the watches, without a request.
@@ -313,43 +299,11 @@ class Reconciler:
                 and repair.allocation.dialect != DRA
             ):
                 try:
-                    if not await self._is_invalidated(repair.allocation, view):
+                    if not await self._writer.invalidate(repair.allocation, view):
                         return None
                 except OSError:
                     unchanged.add(repair.allocation.uid)
         return frozenset(unchanged)
-
-    async def _is_invalidated(self, allocation: Allocation, view: NodeView) -> bool:
-        """Change the pods that may have an allocation, and return whether none was bound meanwhile.
-
-        Raises:
-            OSError: a pod is gone or cannot be changed, or the API server did not answer.
-        """
-        if allocation.uid == LOST_LEDGER:
-            return await self._unbound.invalidate(view, self._service.pod_requests.dialects)
-        return not (await self._invalidate(allocation.pod_ref)).spec.node_name
-
-    async def _invalidate(self, pod: PodRef) -> Pod:
-        """Change a pod, so that no Binding for an earlier version of it binds it.
-
-        An author can fill the 256 KiB that all annotations of a pod may have together, and labels
-        have no such limit. Source: k8s.io/apimachinery 0.37 pkg/api/validation/objectmeta.go,
-        ``TotalAnnotationSizeLimitB``.
-        """
-        now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
-        try:
-            text = now.isoformat(timespec="microseconds")
-            return await self._live.annotate(pod, {RELEASED: text})
-        except OSError as error:
-            if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
-                raise
-            return await self._live.annotate(pod, {}, {RELEASED: now.strftime(RELEASED_LABEL)})
-
-    async def _write(self, ledger: NodeLedger, stored: Stored | None) -> None:
-        if stored is None or ledger is not stored.ledger:
-            now = self._service.ports.clock.wall() // MILLISECOND
-            made = metered(ledger, stored.ledger if stored else None, now)
-            await self._store.write(made, stored.version if stored else None)
 
     async def _finish(self, repair: Repair, node: str) -> None:
         """Do what a repair asks for beside the ledger, and report it."""
@@ -387,10 +341,10 @@ class Reconciler:
             case Recount():
                 self._reporter.repaired("recounted")
             case Mirror():
-                if await self._annotator.mirror(repair, node):
+                if await self._writer.mirror(repair, node):
                     self._reporter.repaired("mirrored")
             case Annotate():
-                pod = await self._annotator.annotate(repair, node)
+                pod = await self._writer.annotate(repair, node)
                 if pod is not None:
                     self._reporter.repaired("annotated")
                     text = "Restored the annotations that name the cards allocated to this pod."

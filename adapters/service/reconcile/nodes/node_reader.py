@@ -9,31 +9,114 @@ than a Binding can be on its way.
 """
 
 from asyncio import gather
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Generic, Protocol, TypeVar
 
-from adapters.dialects.adoption.adopt import FINISHED
+import msgspec
+
+from adapters.dialects.adoption.adopt import FINISHED, adopt, disagreements
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
 from adapters.repairs.repairs import LOST_LEDGER, NodeView
-from adapters.service.cluster_state.adoption_cache import AdoptionCache
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import release_by
 from adapters.service.decide.ports import Clock, LiveClaims
-from adapters.service.reconcile.nodes.claim_reader import (
-    ClaimLingers,
-    ClaimReader,
-    lingering_of_claim,
-    lingering_of_moved,
-)
-from adapters.service.reconcile.ports import LivePods, NoClaims, RepairReporter
-from adapters.wire.kube import DeviceObject, KubeNode, Pod
+from adapters.service.reconcile.nodes.claim_reader import ClaimReader, lingering_of_claim
+from adapters.service.reconcile.reporter import RepairReporter
+from adapters.wire.kube import DeviceObject, KubeNode, Metadata, Pod
 from adapters.wire.records.hardware import NodeHardware
 from core.durations import SECOND
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
+from core.requests.request import PodRef
+
+ResultT = TypeVar("ResultT")
+
+_Arguments = tuple[Pod, Node, Sequence[Dialect]]
+
+
+class LivePods(Protocol):
+    """Pods as the API server has them now, without a cache."""
+
+    async def get(self, pod: PodRef) -> Pod | None:
+        """Return a pod; None where there is none of this name.
+
+        Raises:
+            OSError: the API server did not answer.
+        """
+        ...
+
+    async def annotate(
+        self,
+        pod: PodRef,
+        annotations: Mapping[str, str | None],
+        labels: Mapping[str, str | None] | None = None,
+    ) -> Pod:
+        """Set annotations and labels of the pod with this uid, and return it; None removes one.
+
+        Raises:
+            OSError: the API server rejected the change, or did not answer.
+        """
+        ...
+
+
+class _PodCache(Generic[ResultT]):
+    """Returns what a function returns for a pod on its node."""
+
+    def __init__(
+        self,
+        function: Callable[[Pod, Node, Sequence[Dialect]], ResultT],
+        before: "_PodCache[ResultT] | None",
+    ) -> None:
+        self._function = function
+        self._before = {} if before is None else before._now
+        self._now: dict[str, tuple[_Arguments, ResultT]] = {}
+
+    def __call__(self, pod: Pod, node: Node, dialects: Sequence[Dialect]) -> ResultT:
+        uid, arguments = pod.metadata.uid, (pod, node, dialects)
+        entry = self._now.get(uid) or self._before.get(uid)
+        if entry is None or not _is_same(entry[0], arguments):
+            entry = arguments, self._function(pod, node, dialects)
+        self._now[uid] = arguments, entry[1]
+        return entry[1]
+
+
+class AdoptionCache:
+    """Keeps what one reconciliation of a node, or the one before it, has read of its pods.
+
+    Most reconciliations are due to one new pod, so that all others would be read again. A pod
+    counts as unchanged where only its status differs, which neither function reads: every pod that
+    is bound is reported again when its containers run.
+
+    Attributes:
+        read: returns what ``adopt`` returns.
+        compare: returns what ``disagreements`` returns.
+    """
+
+    def __init__(self, before: "AdoptionCache | None" = None) -> None:
+        read, compare = (None, None) if before is None else (before.read, before.compare)
+        self.read: _PodCache[Allocation | None] = _PodCache(adopt, read)
+        self.compare: _PodCache[tuple[str, ...]] = _PodCache(disagreements, compare)
+
+
+def _is_same(one: _Arguments, other: _Arguments) -> bool:
+    """Return whether the pod differs in its status at most, and nothing else does."""
+    (pod, node, dialects), (other_pod, other_node, other_dialects) = one, other
+    if dialects is not other_dialects:
+        return False
+    if node is not other_node and node != other_node:  # a dataclass compares every card
+        return False
+    return pod is other_pod or (
+        pod.spec == other_pod.spec
+        and _unversioned(pod.metadata) == _unversioned(other_pod.metadata)
+    )
+
+
+def _unversioned(metadata: Metadata) -> Metadata:
+    return msgspec.structs.replace(metadata, resource_version="")
 
 
 class OrphanTracker:
@@ -90,15 +173,6 @@ _Sources = tuple[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadNode:
-    """A node as it was read last: most reconciliations are due to its pods."""
-
-    sources: _Sources
-    node: Node
-    problems: tuple[str, ...]
-
-
 class NodeReader:
     """Reads one node at a time; remembers what it read until the sources change."""
 
@@ -130,9 +204,10 @@ class NodeReader:
         self._clock = clock
         self._reporter = reporter
         self._confirm_always = confirm_always
-        self._claims = ClaimReader(cache, live_claims or NoClaims())
+        self._claims = ClaimReader(cache, live_claims)
         self._orphans = OrphanTracker(grace)
-        self._nodes: dict[str, _ReadNode] = {}
+        # A node as it was read last, and what is invalid in it: most looks are due to its pods.
+        self._nodes: dict[str, tuple[_Sources, Node, tuple[str, ...]]] = {}
         self._adoptions: dict[str, AdoptionCache] = {}
 
     def node(self, name: str, dialects: Sequence[Dialect]) -> Node | None:
@@ -150,12 +225,13 @@ class NodeReader:
             self._cache.claims.described(name),
         )
         earlier = self._nodes.get(name)
-        if earlier is not None and earlier.sources == sources:
-            return earlier.node
-        read = self._nodes[name] = _ReadNode(sources, *read_node(*sources))
-        if read.problems and (earlier is None or earlier.problems != read.problems):
-            self._reporter.inventory(name, read.problems)
-        return read.node
+        if earlier is not None and earlier[0] == sources:
+            return earlier[1]
+        node, problems = read_node(*sources)
+        self._nodes[name] = sources, node, problems
+        if problems and (earlier is None or earlier[2] != problems):
+            self._reporter.inventory(name, problems)
+        return node
 
     def cached_view(self, ledger: NodeLedger, node: Node) -> NodeView | None:
         """Return a node as the watches show it; None where the API server must be asked.
@@ -184,10 +260,10 @@ class NodeReader:
             pods,
             bound,
             wall=self._clock.wall(),
-            holdings=self._agent(node).holdings,
-            read=read,
+            holdings=self._cache.hardware.get(node.name, NO_AGENT).holdings,
+            read=read.read,
             compare=read.compare,
-            has_agent=self._has_agent(node),
+            has_agent=node.name in self._cache.hardware,
             claims=claims,
             consumers=self._cache.consumers(node.name) if claims else (),
         )
@@ -210,15 +286,17 @@ class NodeReader:
         pods = self._cache.holding(name)
         claims = await self._claims.read(ledger, node or ledger.node)
         bound = {pod.metadata.uid: name for pod in pods} | claims.bound
-        agent, wall = self._agent(ledger.node), self._clock.wall()
-        lingering: dict[str, int] = {
-            uid: until
-            for uid in claims.gone
-            if (until := self._claim_lingers(lingering_of_claim, uid, ledger.node, wall))
-            is not None
-        }
-        for uid in claims.moved:
-            until = self._claim_lingers(lingering_of_moved, uid, ledger.node, wall)
+        agent, wall = self._cache.hardware.get(name, NO_AGENT), self._clock.wall()
+        free_at = partial(
+            release_by,
+            has_agent=name in self._cache.hardware,
+            always=self._confirm_always,
+            now=wall // SECOND,
+        )
+        lingering: dict[str, int] = {}
+        for uid in (*claims.gone, *claims.moved):
+            moved = uid in claims.moved
+            until = lingering_of_claim(self._cache, uid, free_at, moved=moved)
             if until is not None:
                 lingering[uid] = until
         if LOST_LEDGER in ledger.allocations:
@@ -231,13 +309,7 @@ class NodeReader:
         for allocation, pod in zip(asked, await live_pods(self._live, asked), strict=True):
             uid = allocation.uid
             if pod is None or pod.metadata.uid != uid:
-                until = release_by(
-                    self._cache.departures.of(uid),
-                    has_agent=self._has_agent(ledger.node),
-                    always=self._confirm_always,
-                    now=wall // SECOND,
-                )
-                if until is not None:
+                if (until := free_at(self._cache.departures.of(uid))) is not None:
                     lingering[uid] = until
             elif not has_finished(pod):
                 bound[uid] = pod.spec.node_name or ""
@@ -253,29 +325,13 @@ class NodeReader:
             wall,
             agent.holdings,
             frozenset(agent.stopped),
-            read,
+            read.read,
             read.compare,
-            self._has_agent(ledger.node),
+            name in self._cache.hardware,
             claims.held,
             is_lost=is_lost,
             consumers=self._cache.consumers(name) if claims.held else (),
         )
-
-    def _claim_lingers(self, rule: ClaimLingers, uid: str, node: Node, wall: int) -> int | None:
-        return rule(
-            self._cache,
-            uid,
-            has_agent=self._has_agent(node),
-            always=self._confirm_always,
-            now=wall // SECOND,
-        )
-
-    def _has_agent(self, node: Node) -> bool:
-        return node.name in self._cache.hardware
-
-    def _agent(self, node: Node) -> NodeHardware:
-        """Return what the node's agent reports."""
-        return self._cache.hardware.get(node.name, NO_AGENT)
 
 
 async def live_pods(live: LivePods, allocations: Sequence[Allocation]) -> list[Pod | None]:
@@ -297,3 +353,41 @@ async def live_pods(live: LivePods, allocations: Sequence[Allocation]) -> list[P
 def has_finished(pod: Pod) -> bool:
     """Return whether all containers of a pod have ended for good."""
     return pod.status.phase in FINISHED
+
+
+class ClusterEndedPods:
+    """Implements ``ports.EndedPods``, in each replica."""
+
+    def __init__(self, cache: ClusterCache, live: LivePods, *, confirm_always: bool) -> None:
+        """Know what a cache knows; ``confirm_always`` as for ``NodeReader``."""
+        self._cache = cache
+        self._live = live
+        self._confirm_always = confirm_always
+
+    async def among(self, ledger: NodeLedger) -> Sequence[Allocation]:
+        """Return the allocations whose pods are gone for good; see ``ports.EndedPods``.
+
+        The API server is asked about those of which the watch has reported that no container can
+        run any more.
+        """
+        cache, asked = self._cache, list[Allocation]()
+        has_agent = ledger.node.name in cache.hardware
+        for held in ledger.allocations.values():
+            if held.dialect == DRA or held.release_by is not None:
+                continue
+            departure = cache.departures.noted(held.uid)
+            if departure is None:
+                pod = cache.pod(held.pod_ref.namespace, held.pod_ref.name)
+                has_ended = pod is not None and pod.metadata.uid == held.uid and has_finished(pod)
+            else:
+                always = self._confirm_always
+                until = release_by(departure, has_agent=has_agent, always=always, now=0)
+                has_ended = until is None
+            if has_ended:
+                asked.append(held)
+        found = await live_pods(self._live, asked)
+        return [
+            held
+            for held, pod in zip(asked, found, strict=True)
+            if pod is None or pod.metadata.uid != held.uid or has_finished(pod)
+        ]

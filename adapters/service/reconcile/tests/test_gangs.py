@@ -7,13 +7,13 @@ import pytest
 
 from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.tests.test_gang_cache import pod
-from adapters.service.reconcile import gangs
-from adapters.service.reconcile.gangs import GangWatch
-from adapters.service.reconcile.ports import NoReporter
+from adapters.service.reconcile import looks
+from adapters.service.reconcile.looks import GangWatch
+from adapters.service.reconcile.reporter import RepairReporter
 from adapters.wire.kube import Pod, full_name
 
 
-class Reporter(NoReporter):
+class Reporter(RepairReporter):
     """Keeps what is reported of pods."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ def test_gangs_without_shares_are_not_ours() -> None:
 
 
 def test_it_looks_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gangs, "EVERY", 0)
+    monkeypatch.setattr(looks, "GANGS_EVERY", 0)
     _, watch, reporter = a_watch()
 
     async def main() -> None:

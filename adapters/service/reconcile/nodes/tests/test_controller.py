@@ -14,8 +14,7 @@ from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.reconcile.nodes.controller import AGAIN, GRACE, REST, Reconciler
-from adapters.service.reconcile.nodes.ended_pods import ClusterEndedPods
-from adapters.service.reconcile.nodes.node_reader import AT_ONCE
+from adapters.service.reconcile.nodes.node_reader import AT_ONCE, ClusterEndedPods
 from adapters.service.reconcile.nodes.tests.pods import (
     NODE,
     a_wish,
@@ -24,6 +23,7 @@ from adapters.service.reconcile.nodes.tests.pods import (
     placed,
     written,
 )
+from adapters.service.reconcile.reporter import RepairReporter
 from adapters.service.reconcile.work_queue import LIMIT
 from adapters.service.tests.builders import (
     DIALECTS,
@@ -96,7 +96,7 @@ class FakePods:
 
 
 @dataclass
-class RecordingReporter:
+class RecordingReporter(RepairReporter):
     counts: list[str] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
     problems: list[tuple[str, ...]] = field(default_factory=list)

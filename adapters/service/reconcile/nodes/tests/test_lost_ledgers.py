@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from adapters.repairs.repairs import LOST_LEDGER
+from adapters.repairs.repairs import LOST_LEDGER, closing
 from adapters.service.decide.state.ledger_cache import REMEMBERED, LedgerCache
 from adapters.service.reconcile.nodes.controller import GRACE
 from adapters.service.reconcile.nodes.tests.pods import NODE, a_wish, bound, placed, written
@@ -65,8 +65,7 @@ def test_one_change_of_a_pod_serves_all_ledgers_that_were_deleted_before() -> No
 
         rig.see(a_wish(1))
         view = await rig.reconciler._reader.live_view(await rig.ledger(), None)
-        dialects = rig.reconciler._service.pod_requests.dialects
-        assert await rig.reconciler._unbound.invalidate(view, dialects)
+        assert await rig.reconciler._writer.invalidate(closing(view.ledger.node), view)
         assert rig.pods.writes == 3
 
     asyncio.run(tried())

@@ -158,8 +158,7 @@ def test_nothing_is_written_where_a_holder_is_gone_from_the_newest_ledger() -> N
         await rig.store.write(stored.ledger.release("u-claim"), stored.version)
         rig.pods.there["a"] = consumer("a")
 
-        annotator = rig.reconciler._annotator
-        assert not await annotator.mirror(repair, "n1")
+        assert not await rig.reconciler._writer.mirror(repair, "n1")
         assert rig.pods.writes == 1
 
     asyncio.run(tried())

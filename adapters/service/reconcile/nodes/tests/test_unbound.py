@@ -6,7 +6,7 @@ from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.reconcile.nodes.unbound import UnboundScanner
+from adapters.service.reconcile.looks import UnboundScanner
 from adapters.service.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.stores.store import Change, Stored
 from adapters.wire.kube import Pod

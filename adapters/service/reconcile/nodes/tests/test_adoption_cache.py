@@ -7,8 +7,8 @@ import pytest
 
 from adapters.dialects.adoption.adopt import adopt, disagreements
 from adapters.dialects.merge import read_node
-from adapters.service.cluster_state import adoption_cache as module
-from adapters.service.cluster_state.adoption_cache import AdoptionCache
+from adapters.service.reconcile.nodes import node_reader as module
+from adapters.service.reconcile.nodes.node_reader import AdoptionCache
 from adapters.service.tests.builders import DIALECTS, a_node, a_pod, read_pod
 from adapters.wire.kube import Pod
 from core.hardware.node import Node
@@ -39,12 +39,12 @@ def test_a_pod_is_read_once_while_each_reconciliation_reads_it(read: list[str]) 
     node = a_described_node()
     pods = [read_pod(a_pod(name, annotations=CHOICE)) for name in ("a", "b")]
     first = AdoptionCache()
-    allocations = [first(pod, node, DIALECTS) for pod in pods]
+    allocations = [first.read(pod, node, DIALECTS) for pod in pods]
 
     second = AdoptionCache(first)
-    again = [second(pod, replace(node), DIALECTS) for pod in pods for _ in range(2)]
+    again = [second.read(pod, replace(node), DIALECTS) for pod in pods for _ in range(2)]
     third = AdoptionCache(AdoptionCache(second))
-    last = third(pods[0], node, DIALECTS)
+    last = third.read(pods[0], node, DIALECTS)
 
     assert again == [allocations[0], allocations[0], allocations[1], allocations[1]]
     assert allocations[0] is not None
@@ -56,14 +56,14 @@ def test_a_pod_is_read_once_while_each_reconciliation_reads_it(read: list[str]) 
 def test_a_pod_whose_status_alone_changed_is_not_read_again(read: list[str]) -> None:
     node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
     one = AdoptionCache()
-    allocation = one(pod, node, DIALECTS)
+    allocation = one.read(pod, node, DIALECTS)
     running = msgspec.structs.replace(
         pod,
         metadata=msgspec.structs.replace(pod.metadata, resource_version="2"),
         status=msgspec.structs.replace(pod.status, phase="Running"),
     )
 
-    assert AdoptionCache(one)(running, node, DIALECTS) == allocation
+    assert AdoptionCache(one).read(running, node, DIALECTS) == allocation
     assert len(read) == 1
 
 
@@ -83,13 +83,13 @@ def test_what_a_pod_holds_does_not_depend_on_its_status(
 def test_a_changed_pod_node_or_policy_is_read_again(read: list[str]) -> None:
     node, pod = a_described_node(), read_pod(a_pod(annotations=CHOICE))
     one = AdoptionCache()
-    one(pod, node, DIALECTS)
+    one.read(pod, node, DIALECTS)
 
     other = AdoptionCache(one)
     allocations = [
-        other(read_pod(a_pod()), node, DIALECTS),
-        other(pod, replace(node, cards=()), DIALECTS),
-        other(pod, node, (*DIALECTS,)[::-1]),
+        other.read(read_pod(a_pod()), node, DIALECTS),
+        other.read(pod, replace(node, cards=()), DIALECTS),
+        other.read(pod, node, (*DIALECTS,)[::-1]),
     ]
 
     assert len(read) == 4

@@ -1,0 +1,118 @@
+"""Regular looks for what no watch reports: pods or gangs that wait too long for a Binding."""
+
+import asyncio
+from collections.abc import Callable
+from typing import NoReturn
+
+from adapters.accounting.gang_cache import GangCache
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.state.ledger_cache import LedgerCache
+from adapters.service.reconcile.reporter import RepairReporter
+from adapters.wire.kube import Pod
+from core.requests.gang import GangRef
+
+GANGS_EVERY = 15.0
+"""Seconds between two looks; a gang that is bound in part at two of them is reported."""
+
+
+class GangWatch:
+    """Finds gangs of which a part is bound for longer than a scheduler takes to bind the rest.
+
+    The service holds cards for a whole gang before its first bind. A Binding may still be refused
+    for a reason that is not ours, a pod be deleted, or the scheduler end in between. Nothing is
+    evicted: the scheduler tries the other pods again, and their cards are held for them meanwhile.
+
+    Attributes:
+        count: of the gangs that are reported now.
+    """
+
+    def __init__(
+        self, gangs: GangCache, requests_share: Callable[[Pod], bool], reporter: RepairReporter
+    ) -> None:
+        """Know none yet.
+
+        Args:
+            gangs: of the cluster.
+            requests_share: whether a pod requests a share; gangs of others are not ours.
+            reporter: of the Events.
+        """
+        self.count = 0
+        self._gangs = gangs
+        self._requests_share = requests_share
+        self._reporter = reporter
+        self._seen: dict[GangRef, bool] = {}
+
+    async def run(self) -> NoReturn:
+        """Look until cancelled."""
+        while True:
+            await asyncio.sleep(GANGS_EVERY)
+            self.look()
+
+    def look(self) -> None:
+        """Report the gangs that were bound in part at the last look too."""
+        seen: dict[GangRef, bool] = {}
+        for gang in self._gangs.bound_in_part():
+            waiting = [pod for pod in gang.pods if not pod.spec.node_name]
+            if any(map(self._requests_share, waiting)):
+                known = self._seen.get(gang.key)
+                seen[gang.key] = known is not None
+                if known is False:
+                    text = (
+                        f"{len(gang.pods) - len(waiting)} of {gang.minimum} pods of gang {gang.ref}"
+                        " are bound; its scheduler tries the others again, and their cards are held"
+                        " for them for some minutes."
+                    )
+                    for pod in waiting:
+                        self._reporter.of_pod(pod, "GangBoundInPart", text)
+        self._seen = seen
+        self.count = sum(seen.values())
+
+
+UNBOUND_EVERY = 5.0
+"""Seconds between two scans. A Binding usually follows its ledger within one second."""
+
+
+class UnboundScanner:
+    """Finds the nodes whose ledger has a pod that is still not bound one scan later.
+
+    A service died between ledger and Binding: neither the pod nor its node changes.
+    """
+
+    def __init__(
+        self, ledgers: LedgerCache, cache: ClusterCache, found: Callable[[str], None]
+    ) -> None:
+        """Begin without a changed ledger.
+
+        Args:
+            ledgers: all ledgers.
+            cache: the pods.
+            found: called with the name of such a node.
+        """
+        self._ledgers = ledgers
+        self._cache = cache
+        self._found = found
+        self._changed: set[str] = set()
+        self._to_check: set[str] = set()
+
+    def changed(self, node: str) -> None:
+        """Note that a node's ledger was written."""
+        self._changed.add(node)
+
+    async def run(self) -> NoReturn:
+        """Scan until cancelled."""
+        while True:
+            await asyncio.sleep(UNBOUND_EVERY)
+            self.scan()
+
+    def scan(self) -> None:
+        """Check the nodes whose ledger was written before the last scan."""
+        for node in self._to_check:
+            stored = self._ledgers.stored(node)
+            if stored is None:
+                continue
+            bound = {pod.metadata.uid for pod in self._cache.holding(node)}
+            ledger = stored.ledger
+            bound |= {held.uid for held in self._cache.claims.holding(ledger, ledger.node)}
+            if not stored.ledger.allocations.keys() <= bound:
+                self._found(node)
+        self._to_check, self._changed = self._changed, set()

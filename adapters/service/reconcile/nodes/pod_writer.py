@@ -1,0 +1,147 @@
+"""What the reconciler writes on pods: the cards that they have, and that an attempt is over."""
+
+from datetime import UTC, datetime
+from http import HTTPStatus
+
+from adapters.repairs.mirrored_records import mirror_of
+from adapters.repairs.plan import rewrite
+from adapters.repairs.repairs import (
+    LOST_LEDGER,
+    RELEASED,
+    RELEASED_LABEL,
+    Annotate,
+    Mirror,
+    NodeView,
+)
+from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.service import Service
+from adapters.service.reconcile.nodes.node_reader import LivePods, has_finished
+from adapters.stores.store import Store
+from adapters.wire.kube import Pod, pod_ref
+from core.durations import SECOND
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+from core.requests.request import PodRef
+
+
+class PodWriter:
+    """Reads ledger and pod again before it writes what a pod has: the cluster cache may be late."""
+
+    def __init__(
+        self, service: Service, cache: ClusterCache, store: Store, live: LivePods, grace: int
+    ) -> None:
+        """Write nothing yet; ``grace`` is the time in nanoseconds that a Binding may take."""
+        self._service = service
+        self._cache = cache
+        self._store = store
+        self._live = live
+        self._grace = grace
+        self._changed: dict[str, int] = {}
+
+    async def annotate(self, repair: Annotate, node: str) -> Pod | None:
+        """Write the annotations that the ledger asks for.
+
+        Args:
+            repair: of a pod, as the cluster cache has it.
+            node: where it runs.
+
+        Returns:
+            the pod before the write; None where there is nothing to write.
+
+        Raises:
+            LedgerRecordError: the ledger cannot be read.
+            OSError: the store or the API server did not answer.
+        """
+        found = await self._newest(repair.pod, node)
+        if found is None:
+            return None
+        pod, ledger = found
+        allocation = ledger.allocations.get(pod.metadata.uid)
+        if allocation is None:
+            return None
+        dialects, wall = self._service.pod_requests.dialects, self._service.ports.clock.wall()
+        needed = rewrite(pod, allocation, ledger.node, dialects, wall)
+        if needed is None:
+            return None
+        await self._live.annotate(pod_ref(pod), needed.result.annotations, needed.result.labels)
+        return pod
+
+    async def mirror(self, repair: Mirror, node: str) -> bool:
+        """Write the mirrored records that a pod lacks, and return whether any was written.
+
+        Args:
+            repair: of a pod, as the cluster cache has it.
+            node: where it runs.
+
+        Raises:
+            LedgerRecordError, OSError: as ``annotate``.
+        """
+        found = await self._newest(repair.pod, node)
+        if found is None:
+            return False
+        pod, ledger = found
+        held = [each for each in map(ledger.allocations.get, repair.holders) if each is not None]
+        if len(held) < len(repair.holders):
+            return False
+        dialects = self._service.pod_requests.dialects
+        needed = mirror_of(pod, held, ledger, dialects, self._service.mirrored)
+        if needed is None:
+            return False
+        await self._live.annotate(pod_ref(pod), needed.annotations)
+        return True
+
+    async def _newest(self, cached: Pod, node: str) -> tuple[Pod, NodeLedger] | None:
+        """Return a pod and its ledger as they are now; None where the pod runs there no more."""
+        pod = await self._live.get(pod_ref(cached))
+        stored = await self._store.read(node)
+        if pod is None or stored is None or pod.metadata.uid != cached.metadata.uid:
+            return None
+        runs = pod.spec.node_name == node and not has_finished(pod)
+        return (pod, stored.ledger) if runs else None
+
+    async def invalidate(self, allocation: Allocation, view: NodeView) -> bool:
+        """Change the pods that may have an allocation, so that no Binding on its way binds one.
+
+        Returns:
+            whether none was bound meanwhile.
+
+        Raises:
+            OSError: a pod is gone or cannot be changed, or the API server did not answer.
+        """
+        if allocation.uid != LOST_LEDGER:
+            return not (await self._invalidate(allocation.pod_ref)).spec.node_name
+        # Any pod that is not bound may have been committed to the ledger that was deleted. A
+        # service that was stopped after such a commit may send its Binding at any time; it names
+        # the version of the pod that it read. One change serves all ledgers deleted before.
+        name, now = view.ledger.node.name, self._service.ports.clock.now()
+        dialects = self._service.pod_requests.dialects
+        recent = {uid for uid, at in self._changed.items() if now - at < self._grace}
+        for uid in self._changed.keys() - recent:
+            self._changed.pop(uid, None)
+        for pod in self._cache.unbound():
+            uid = pod.metadata.uid
+            if uid in recent or not any(dialect.matches(pod) for dialect in dialects):
+                continue
+            changed = await self._invalidate(pod_ref(pod))
+            if changed.spec.node_name == name:
+                return False
+            if not changed.spec.node_name:
+                self._changed[uid] = now
+        # Else one was bound that the watch has not reported yet.
+        return all(pod.metadata.uid in view.bound for pod in self._cache.holding(name))
+
+    async def _invalidate(self, pod: PodRef) -> Pod:
+        """Change a pod, so that no Binding for an earlier version of it binds it.
+
+        An author can fill the 256 KiB that all annotations of a pod may have together, and labels
+        have no such limit. Source: k8s.io/apimachinery 0.37 pkg/api/validation/objectmeta.go,
+        ``TotalAnnotationSizeLimitB``.
+        """
+        now = datetime.fromtimestamp(self._service.ports.clock.wall() / SECOND, UTC)
+        try:
+            text = now.isoformat(timespec="microseconds")
+            return await self._live.annotate(pod, {RELEASED: text})
+        except OSError as error:
+            if getattr(error, "status", 0) != HTTPStatus.UNPROCESSABLE_ENTITY:
+                raise
+            return await self._live.annotate(pod, {}, {RELEASED: now.strftime(RELEASED_LABEL)})
