@@ -33,8 +33,7 @@ from adapters.stores.store import (
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Metadata, Unreadable, Wire
-from adapters.wire.records.ledger import LedgerObject, decode, encode
-from adapters.wire.records.ledger_reader import LedgerReader
+from adapters.wire.records.ledger import LedgerObject, LedgerReader, decode, encode
 from adapters.wire.records.quota import (
     NAME,
     QuotaRecordError,

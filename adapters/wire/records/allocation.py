@@ -31,7 +31,7 @@ Size = Annotated[int, msgspec.Meta(ge=1, le=MAX_NUMBER)]
 """Memory slices of a MIG slice: one of none would overlap no other."""
 
 
-_TERMS = 1024
+_terms = lru_cache(1024)(SharingTerms)
 """Terms of which all allocations have the same object: most demand nothing."""
 
 
@@ -80,21 +80,9 @@ class AllocationRecord(Wire, frozen=True, gc=False, omit_defaults=True):
     initialized: bool = False
 
 
-def _slice_record(slot: Slice) -> SliceRecord:
-    """Return the record of a slice."""
-    return SliceRecord(
-        slot.profile,
-        slot.start,
-        slot.size,
-        slot.memory,
-        slot.compute,
-        slot.layout,
-        slot.position,
-    )
-
-
 def grant_record(grant: Grant) -> GrantRecord:
     """Return the record of a grant."""
+    slot = grant.slice
     return GrantRecord(
         grant.container,
         grant.card,
@@ -102,7 +90,7 @@ def grant_record(grant: Grant) -> GrantRecord:
         grant.compute,
         grant.exclusive,
         grant.phase,
-        None if grant.slice is None else _slice_record(grant.slice),
+        None if slot is None else msgspec.convert(slot, SliceRecord, from_attributes=True),
     )
 
 
@@ -161,7 +149,13 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         record.dialect,
         node,
         grants,
-        _terms(record.task_class, record.qos, record.group, record.member_of, record.exclusions),
+        _terms(
+            record.task_class,
+            record.qos,
+            record.group,
+            record.member_of,
+            frozenset(record.exclusions),
+        ),
         record.priority,
         unread=unread,
         blocked=blocked,
@@ -170,14 +164,3 @@ def read_allocation(record: AllocationRecord, node: str) -> Allocation:
         devices=record.devices,
         initialized=record.initialized,
     )
-
-
-@lru_cache(_TERMS)
-def _terms(
-    task_class: TaskClass,
-    qos: str | None,
-    group: str | None,
-    member_of: str | None,
-    exclusions: tuple[str, ...],
-) -> SharingTerms:
-    return SharingTerms(task_class, qos, group, member_of, frozenset(exclusions))

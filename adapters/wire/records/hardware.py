@@ -11,7 +11,7 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.allocation import Count
 from adapters.wire.records.ledger import CardRecord, card_of, card_record
@@ -61,8 +61,8 @@ class DeviceHolding:
     pod: str
     container: str
     resource: str
-    count: Int64
-    cards: tuple[str, ...]
+    count: Count
+    cards: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=_MAX_CARDS)]
     shared: bool = False
 
 
@@ -98,24 +98,13 @@ class ProblemRecord(Wire, frozen=True, gc=False):
     text: str
 
 
-class HoldingRecord(Wire, frozen=True, gc=False):
-    """A ``DeviceHolding``."""
-
-    pod: str
-    container: str
-    resource: str
-    count: Count
-    cards: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=_MAX_CARDS)]
-    shared: bool = False
-
-
 class HardwareRecord(Wire, frozen=True, gc=False):
     """The status. Every field is present, so that a patch replaces all of an earlier one."""
 
     cards: Annotated[tuple[CardRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
     isolation: str | None = None
     problems: Annotated[tuple[ProblemRecord, ...], msgspec.Meta(max_length=_MAX_CARDS)] = ()
-    holdings: Annotated[tuple[HoldingRecord, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
+    holdings: Annotated[tuple[DeviceHolding, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
     stopped: Annotated[tuple[str, ...], msgspec.Meta(max_length=_MAX_HOLDINGS)] = ()
     mig_cut: bool | None = None
 
@@ -130,10 +119,7 @@ def encode(hardware: NodeHardware) -> bytes:
         tuple(card_record(replace(card, geometry=NO_GEOMETRY), []) for card in hardware.cards),
         hardware.isolation,
         tuple(ProblemRecord(*problem) for problem in hardware.problems),
-        tuple(
-            HoldingRecord(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
-            for h in hardware.holdings
-        ),
+        hardware.holdings,
         hardware.stopped,
         hardware.mig_cut,
     )
@@ -160,15 +146,11 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
     except (UnreadableError, KeyError, IndexError) as error:
         raise HardwareRecordError(f"the status of the ledger cannot be read: {error}") from error
     problems = tuple((problem.card, problem.text) for problem in record.problems)
-    holdings = tuple(
-        DeviceHolding(h.pod, h.container, h.resource, h.count, h.cards, h.shared)
-        for h in record.holdings
-    )
     return NodeHardware(
         tuple(cards.values()),
         record.isolation,
         problems,
-        holdings,
+        record.holdings,
         record.stopped,
         record.mig_cut,
     )

@@ -6,8 +6,9 @@ or a newer program reads the same record.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from hashlib import blake2b
 from types import MappingProxyType
 from typing import Annotated
 
@@ -177,13 +178,53 @@ _DIALECTS = 256
 
 _dialects = lru_cache(_DIALECTS)(frozenset[str])
 
+
+@lru_cache(_GEOMETRIES)
+def _geometry(record: GeometryRecord) -> Geometry:
+    return msgspec.convert(record, Geometry, from_attributes=True)
+
+
 _encoder = msgspec.json.Encoder()
 _decoder = Decoder(LedgerRecord)
 
 
 def encode(ledger: NodeLedger) -> bytes:
     """Return the record of a ledger, without reservations, which only one service process knows."""
-    return _encoder.encode(_record(ledger))
+    node, meter, cards = ledger.node, ledger.meter, ledger.node.cards
+    geometries = list(dict.fromkeys(card.geometry for card in cards if card.geometry.layouts))
+    committed = [a for a in ledger.allocations.values() if a.state is AllocationState.COMMITTED]
+    used = sum(use.memory for use in ledger.usages) // GIB
+    total = sum(card.memory for card in cards) // GIB
+    healthy = sum(card.healthy for card in cards)
+    totals = tuple(
+        TotalRecord(*consumer, str(sums.shares), str(sums.memory), str(sums.compute))
+        for consumer, sums in meter.totals.items()
+    )
+    record = LedgerRecord(
+        node=node.name,
+        changes=ledger.version,
+        summary=SummaryRecord(len(cards), healthy, len(committed), f"{used} of {total} GiB"),
+        isolation=node.isolation,
+        cards=tuple(card_record(card, geometries) for card in cards),
+        geometries=tuple(
+            msgspec.convert(g, GeometryRecord, from_attributes=True) for g in geometries
+        ),
+        partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
+        partitions_bind=node.partitions_bind,
+        losses=tuple(CardCountRecord(*loss) for loss in node.losses),
+        gains=tuple(CardCountRecord(*gain) for gain in node.gains),
+        scores=node.scores,
+        allocations=tuple(allocation_record(allocation) for allocation in committed),
+        fences=dict(sorted(ledger.fences.items())),
+        meter=MeterRecord(meter.until, totals) if meter.until else None,
+        holds=tuple(
+            KeptPlaceRecord(
+                h.plan, allocation_record(h.allocation), h.recipient, h.by_name, h.taken_by
+            )
+            for h in ledger.holds
+        ),
+    )
+    return _encoder.encode(record)
 
 
 def decode(record: bytes | msgspec.Raw) -> NodeLedger:
@@ -193,59 +234,29 @@ def decode(record: bytes | msgspec.Raw) -> NodeLedger:
         LedgerRecordError: it cannot be read, or contradicts itself.
     """
     try:
-        return _ledger(_decoder.decode(record))
+        read = _decoder.decode(record)
+        geometries = [*map(_geometry, read.geometries)]
+        cards = tuple([card_of(card, read.node, geometries) for card in read.cards])
     except (UnreadableError, KeyError, IndexError) as error:
         raise LedgerRecordError(f"the ledger's record cannot be read: {error}") from error
-
-
-def _record(ledger: NodeLedger) -> LedgerRecord:
-    node = ledger.node
-    geometries = list(dict.fromkeys(card.geometry for card in node.cards if card.geometry.layouts))
-    committed = [a for a in ledger.allocations.values() if a.state is AllocationState.COMMITTED]
-    return LedgerRecord(
-        node=node.name,
-        changes=ledger.version,
-        summary=_summary(ledger, len(committed)),
-        isolation=node.isolation,
-        cards=tuple(card_record(card, geometries) for card in node.cards),
-        geometries=tuple(
-            msgspec.convert(g, GeometryRecord, from_attributes=True) for g in geometries
-        ),
-        partitions=tuple(PartitionRecord(p.indexes, p.bandwidth, p.score) for p in node.partitions),
-        partitions_bind=node.partitions_bind,
-        losses=tuple(CardCountRecord(cards, value) for cards, value in node.losses),
-        gains=tuple(CardCountRecord(cards, value) for cards, value in node.gains),
-        scores=node.scores,
-        allocations=tuple(allocation_record(allocation) for allocation in committed),
-        fences=dict(sorted(ledger.fences.items())),
-        meter=_meter_record(ledger.meter) if ledger.meter.until else None,
-        holds=tuple(
-            KeptPlaceRecord(
-                hold.plan,
-                allocation_record(hold.allocation),
-                hold.recipient,
-                hold.by_name,
-                hold.taken_by,
-            )
-            for hold in ledger.holds
-        ),
+    # Scores of pairs that are not those of the record's cards count as none.
+    is_square = [*map(len, read.scores)] == [len(cards)] * len(cards)
+    node = Node(
+        name=read.node,
+        cards=cards,
+        isolation=read.isolation,
+        partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in read.partitions),
+        partitions_bind=read.partitions_bind,
+        losses=tuple((entry.cards, entry.value) for entry in read.losses),
+        gains=tuple((entry.cards, entry.value) for entry in read.gains),
+        scores=read.scores if is_square else (),
     )
-
-
-def _meter_record(meter: Meter) -> MeterRecord:
-    totals = (
-        TotalRecord(*consumer, str(sums.shares), str(sums.memory), str(sums.compute))
-        for consumer, sums in meter.totals.items()
-    )
-    return MeterRecord(meter.until, tuple(totals))
-
-
-def _summary(ledger: NodeLedger, pods: int) -> SummaryRecord:
-    cards = ledger.node.cards
-    used = sum(use.memory for use in ledger.usages) // GIB
-    total = sum(card.memory for card in cards) // GIB
-    healthy = sum(card.healthy for card in cards)
-    return SummaryRecord(len(cards), healthy, pods, f"{used} of {total} GiB")
+    allocations = [read_allocation(allocation, node.name) for allocation in read.allocations]
+    _check_unique("card", [card.uuid for card in cards])
+    _check_unique("pod", [allocation.uid for allocation in allocations])
+    holds = _read_holds(read.holds, node.name, allocations)
+    ledger = NodeLedger.restored(node, allocations, read.changes, read.fences, holds)
+    return ledger if read.meter is None else replace(ledger, meter=_read_meter(read.meter))
 
 
 def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
@@ -270,39 +281,7 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
     )
 
 
-def _ledger(record: LedgerRecord) -> NodeLedger:
-    geometries = [*map(_geometry, record.geometries)]
-    node = Node(
-        name=record.node,
-        cards=tuple([card_of(card, record.node, geometries) for card in record.cards]),
-        isolation=record.isolation,
-        partitions=tuple(Partition(p.indexes, p.bandwidth, p.score) for p in record.partitions),
-        partitions_bind=record.partitions_bind,
-        losses=tuple((entry.cards, entry.value) for entry in record.losses),
-        gains=tuple((entry.cards, entry.value) for entry in record.gains),
-        scores=_scores(record),
-    )
-    allocations = [read_allocation(allocation, node.name) for allocation in record.allocations]
-    check_unique("card", [card.uuid for card in node.cards])
-    check_unique("pod", [allocation.uid for allocation in allocations])
-    holds = read_holds(record.holds, node.name, allocations)
-    ledger = NodeLedger.restored(node, allocations, record.changes, record.fences, holds)
-    return ledger if record.meter is None else replace(ledger, meter=read_meter(record.meter))
-
-
-def _scores(record: LedgerRecord) -> tuple[tuple[int, ...], ...]:
-    """Return the scores of pairs; none where they are not those of the record's cards."""
-    cards = len(record.cards)
-    is_square = len(record.scores) == cards and all(len(row) == cards for row in record.scores)
-    return record.scores if is_square else ()
-
-
-@lru_cache(_GEOMETRIES)
-def _geometry(record: GeometryRecord) -> Geometry:
-    return msgspec.convert(record, Geometry, from_attributes=True)
-
-
-def read_meter(record: MeterRecord) -> Meter:
+def _read_meter(record: MeterRecord) -> Meter:
     """Return the meter of a record.
 
     One that cannot be read begins again, as no decision depends on it.
@@ -319,7 +298,7 @@ def read_meter(record: MeterRecord) -> Meter:
     return Meter(record.until, MappingProxyType(totals))
 
 
-def check_unique(what: str, keys: list[str]) -> None:
+def _check_unique(what: str, keys: list[str]) -> None:
     """Check that each card and each pod is named once.
 
     Raises:
@@ -357,7 +336,7 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     )
 
 
-def read_holds(
+def _read_holds(
     records: tuple[KeptPlaceRecord, ...], node: str, allocations: Sequence[Allocation]
 ) -> tuple[Hold, ...]:
     """Return the holds of a record, on a node.
@@ -368,7 +347,7 @@ def read_holds(
     if not records:
         return ()
     uids = [record.allocation.uid for record in records]
-    check_unique("uid", [*uids, *(allocation.uid for allocation in allocations)])
+    _check_unique("uid", [*uids, *(allocation.uid for allocation in allocations)])
     return tuple(
         Hold(
             each.plan,
@@ -379,3 +358,105 @@ def read_holds(
         )
         for each in records
     )
+
+
+_DIGEST = 16
+"""Bytes: two rows of 2^64 have the same one by chance, and no author can make two that have."""
+
+_ABSENT = msgspec.Raw()
+
+
+class SplitRecord(Wire, frozen=True, gc=False):
+    """A ``LedgerRecord`` in which all that says what the node is, and allocations, are encoded."""
+
+    node: str
+    changes: Count = 0
+    summary: SummaryRecord = SummaryRecord()
+    isolation: msgspec.Raw = _ABSENT
+    cards: msgspec.Raw = _ABSENT
+    geometries: msgspec.Raw = _ABSENT
+    partitions: msgspec.Raw = _ABSENT
+    partitions_bind: msgspec.Raw = _ABSENT
+    losses: msgspec.Raw = _ABSENT
+    gains: msgspec.Raw = _ABSENT
+    scores: msgspec.Raw = _ABSENT
+    allocations: tuple[msgspec.Raw, ...] = ()
+    fences: dict[str, Count] = msgspec.field(default_factory=dict)
+    meter: MeterRecord | None = None
+    holds: tuple[KeptPlaceRecord, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The latest record of a node.
+
+    Attributes:
+        node: digest of what says what the node is.
+        rows: the digests of its allocations, in their order, without anything between them.
+        ledger: the value of the record.
+    """
+
+    node: bytes
+    rows: bytes
+    ledger: NodeLedger
+
+
+_split = Decoder(SplitRecord)
+_row = Decoder(AllocationRecord)
+
+
+class LedgerReader:
+    """Reads the records of ledgers that change again and again: only what has changed is decoded.
+
+    Another replica that binds a pod changes one row of a record of dozens. Each row and the node
+    itself are compared with those of the node's latest record by their digest, so that the rows
+    themselves need not be kept.
+    """
+
+    def __init__(self) -> None:
+        self._latest: dict[str, _Known] = {}
+
+    def read(self, record: bytes | msgspec.Raw) -> NodeLedger:
+        """Return the ledger of a record, equal to what ``decode`` returns.
+
+        Raises:
+            LedgerRecordError: it cannot be read, or contradicts itself.
+        """
+        try:
+            split = _split.decode(record)
+            fields = msgspec.structs.astuple(split)
+            texts = [bytes(field) for field in fields if isinstance(field, msgspec.Raw)]
+            digest = _digest(b"%b %b" % (repr([*map(len, texts)]).encode(), b"".join(texts)))
+            rows = [*map(_digest, split.allocations)]
+            known = self._latest.get(split.node)
+            if known is None or known.node != digest:
+                ledger = decode(record)
+            else:
+                ledger = _changed(known, split, rows)
+        except (UnreadableError, KeyError, IndexError):
+            return decode(record)  # its error names the field
+        self._latest[split.node] = _Known(digest, b"".join(rows), ledger)
+        return ledger
+
+    def forget(self, node: str) -> None:
+        """Drop what is remembered of a node whose record was deleted."""
+        self._latest.pop(node, None)
+
+
+def _changed(known: _Known, split: SplitRecord, rows: Sequence[bytes]) -> NodeLedger:
+    """Return the ledger of the same node with other allocations; only new rows are decoded."""
+    starts = range(0, len(known.rows), _DIGEST)
+    digests = (known.rows[start : start + _DIGEST] for start in starts)
+    by_digest = dict(zip(digests, known.ledger.allocations.values(), strict=True))
+    allocations: list[Allocation] = []
+    for digest, raw in zip(rows, split.allocations, strict=True):
+        allocation = by_digest.get(digest)
+        allocations.append(allocation or read_allocation(_row.decode(raw), split.node))
+    _check_unique("pod", [allocation.uid for allocation in allocations])
+    holds = _read_holds(split.holds, split.node, allocations)
+    ledger = known.ledger.with_allocations(allocations, split.changes, split.fences, holds)
+    return ledger if split.meter is None else replace(ledger, meter=_read_meter(split.meter))
+
+
+def _digest(content: bytes | msgspec.Raw) -> bytes:
+    return blake2b(content, digest_size=_DIGEST).digest()

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.wire.records.ledger import LedgerRecord, LedgerRecordError, decode, encode
-from adapters.wire.records.ledger_reader import LedgerReader, SplitRecord
+from adapters.wire.records.ledger import (
+    LedgerReader,
+    LedgerRecord,
+    LedgerRecordError,
+    SplitRecord,
+    decode,
+    encode,
+)
 from adapters.wire.tests.ledgers import a_rich_ledger
 from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
