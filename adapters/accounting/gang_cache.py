@@ -8,7 +8,7 @@ from adapters.dialects.adoption.adopt import FINISHED
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
 
 NO_POD: Mapping[str, Pod] = {}

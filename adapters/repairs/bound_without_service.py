@@ -12,8 +12,7 @@ from adapters.accounting.pod_requests import PodRequest, read
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.dialect import Dialect, DialectError
-from adapters.wire.kube import Pod, annotations, full_name
-from adapters.wire.marked_pod import has_variable
+from adapters.wire.kube import Pod, annotations, full_name, has_variable
 from adapters.wire.records.hardware import is_reported
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import NodeLedger

@@ -23,7 +23,7 @@ from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
 from core.ledger.node_ledger import NodeLedger, metered

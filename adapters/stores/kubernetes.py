@@ -8,14 +8,15 @@ labels and annotations of others.
 
 import asyncio
 import secrets
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
-from urllib.parse import quote
 
 import msgspec
 
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
+from adapters.cluster.api.paths import NODE_LEDGERS, SHARE_QUOTAS
 from adapters.cluster.watch.object_tracker import EventHandler, Identity
 from adapters.stores.store import (
     Change,
@@ -25,14 +26,13 @@ from adapters.stores.store import (
     StoredQuota,
     StoreError,
     changes_of,
-    conflict,
     kept,
     stored_of,
     stored_quota,
 )
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Metadata, Unreadable, Wire
+from adapters.wire.kube import Unreadable, Wire
 from adapters.wire.records.ledger import LedgerObject, LedgerReader, decode, encode
 from adapters.wire.records.quota import (
     NAME,
@@ -45,8 +45,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota
 from core.requests.grant import AllocationState
 
-COLLECTION = "/apis/dragoman.dev/v1alpha1/nodeledgers"
-QUOTAS = "/apis/dragoman.dev/v1alpha1/namespaces/{}/sharequotas"
+COLLECTION = NODE_LEDGERS.collection()
 
 WRITE = "dragoman.dev/write"
 """Annotation: a random text for every write, by which a writer recognizes its own."""
@@ -196,21 +195,23 @@ class KubernetesStore:
         if expected is not None:
             metadata |= {"resourceVersion": expected, "managedFields": _CLEARED}
         body = msgspec.json.encode(_Written(metadata, msgspec.Raw(encode(ledger))))
-        try:
-            answer = await (
-                self._api.create(COLLECTION, body, metadata_only=True)
-                if expected is None
-                else self._api.replace(_path(node), body, metadata_only=True)
-            )
-        except ClusterError as error:
-            if not _is_conflict(error, created=expected is None):
-                raise _failure(node, error) from error
-            # The second copy of a request that the client sent twice conflicts with the first.
-            newest = await self._get(node)
-            if newest is None or (newest.metadata.annotations or {}).get(WRITE) != mark:
-                raise _conflict(node) from error
-            return newest.metadata.resource_version
-        version = _metadata(node, answer).resource_version
+        rejected = (CONFLICT,) if expected is None else (CONFLICT, NOT_FOUND)
+        with _answered(f"the ledger of {node}", *rejected):
+            try:
+                answer = await (
+                    self._api.create(COLLECTION, body, metadata_only=True)
+                    if expected is None
+                    else self._api.replace(NODE_LEDGERS.path(node), body, metadata_only=True)
+                )
+            except ClusterError as error:
+                if error.status not in rejected:
+                    raise
+                # The second copy of a request that the client sent twice conflicts with the first.
+                newest = await self._get(node)
+                if newest is None or (newest.metadata.annotations or {}).get(WRITE) != mark:
+                    raise
+                return newest.metadata.resource_version
+            version = _WRITTEN.decode(answer).metadata.resource_version
         if all(one.state is AllocationState.COMMITTED for one in ledger.allocations.values()):
             self._own[node] = Stored(ledger, version)
         return version
@@ -222,12 +223,8 @@ class KubernetesStore:
             "kind": "DeleteOptions",
             "preconditions": {"resourceVersion": expected},
         }
-        try:
-            await self._api.delete(_path(node), msgspec.json.encode(options))
-        except ClusterError as error:
-            if _is_conflict(error, created=False):
-                raise _conflict(node) from error
-            raise _failure(node, error) from error
+        with _answered(f"the ledger of {node}", CONFLICT, NOT_FOUND):
+            await self._api.delete(NODE_LEDGERS.path(node), msgspec.json.encode(options))
 
     async def changes(self) -> AsyncGenerator[Change, None]:
         """Implements ``Store.changes``."""
@@ -255,12 +252,9 @@ class KubernetesStore:
         await self._stop()
 
     async def _get(self, node: str) -> LedgerObject | None:
-        try:
-            return _object(node, await self._api.get(_path(node)))
-        except ClusterError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise _failure(node, error) from error
+        with _answered(f"the ledger of {node}"):
+            answer = await self._api.find(NODE_LEDGERS.path(node))
+            return None if answer is None else _LEDGER.decode(answer)
 
     def _begin(self) -> Inbox:
         self._inbox = Inbox()
@@ -292,39 +286,17 @@ class KubernetesStore:
             raise StoreError("the watch of the ledgers has ended") from watching.exception()
 
 
-def _path(node: str) -> str:
-    return f"{COLLECTION}/{quote(node, safe='')}"
-
-
-def _object(node: str, answer: bytes) -> LedgerObject:
+@contextmanager
+def _answered(what: str, *rejected: int) -> Iterator[None]:
+    """Say what an error of a request was about; another writer was faster at ``rejected``."""
     try:
-        return _LEDGER.decode(answer)
+        yield
+    except ClusterError as error:
+        if error.status in rejected:
+            raise Conflict(f"{what} was changed by another writer") from error
+        raise StoreError(f"{what}: {error}") from error
     except UnreadableError as error:
-        raise _unreadable(node, error) from error
-
-
-def _metadata(node: str, answer: bytes) -> Metadata:
-    try:
-        return _WRITTEN.decode(answer).metadata
-    except UnreadableError as error:
-        raise _unreadable(node, error) from error
-
-
-def _unreadable(node: str, error: UnreadableError) -> StoreError:
-    return StoreError(f"the ledger of {node}: the answer cannot be read: {error}")
-
-
-def _is_conflict(error: ClusterError, *, created: bool) -> bool:
-    """Whether the server rejects the write because the object is not the one that was read."""
-    return error.status == CONFLICT or (not created and error.status == NOT_FOUND)
-
-
-def _conflict(node: str) -> Conflict:
-    return Conflict(f"the ledger of {node} was changed by another writer")
-
-
-def _failure(node: str, error: ClusterError) -> StoreError:
-    return StoreError(f"the ledger of {node}: {error}")
+        raise StoreError(f"{what}: the answer cannot be read: {error}") from error
 
 
 class KubernetesQuotas:
@@ -335,47 +307,27 @@ class KubernetesQuotas:
 
     async def read(self, namespace: str) -> StoredQuota | None:
         """Implements ``QuotaStore.read``."""
-        try:
-            answer = await self._api.get(_quota_path(namespace))
-        except ClusterError as error:
-            if error.status == NOT_FOUND:
-                return None
-            raise _quota_failure(namespace, error) from error
-        return stored_quota(_quota_object(namespace, answer))
+        with _answered(f"the quota of {namespace}"):
+            answer = await self._api.find(SHARE_QUOTAS.path(NAME, namespace))
+        return None if answer is None else stored_quota(_quota(namespace, answer))
 
     async def create(self, namespace: str) -> StoredQuota:
         """Implements ``QuotaStore.create``."""
-        path = QUOTAS.format(quote(namespace, safe=""))
-        try:
+        path = SHARE_QUOTAS.collection(namespace)
+        with _answered(f"the quota of {namespace}", CONFLICT):
             answer = await self._api.create(path, write_new(namespace))
-        except ClusterError as error:
-            if error.status == CONFLICT:
-                raise conflict(namespace) from error
-            raise _quota_failure(namespace, error) from error
-        return stored_quota(_quota_object(namespace, answer))
+        return stored_quota(_quota(namespace, answer))
 
     async def write(self, quota: Quota, expected: str) -> str:
         """Implements ``QuotaStore.write``."""
-        path = f"{_quota_path(quota.namespace)}/status"
-        try:
+        path = SHARE_QUOTAS.path(NAME, quota.namespace, "status")
+        with _answered(f"the quota of {quota.namespace}", CONFLICT, NOT_FOUND):
             answer = await self._api.replace(path, write_status(quota, expected))
-        except ClusterError as error:
-            if error.status in (CONFLICT, NOT_FOUND):
-                raise conflict(quota.namespace) from error
-            raise _quota_failure(quota.namespace, error) from error
-        return _quota_object(quota.namespace, answer).metadata.resource_version
+        return _quota(quota.namespace, answer).metadata.resource_version
 
 
-def _quota_path(namespace: str) -> str:
-    return f"{QUOTAS.format(quote(namespace, safe=''))}/{NAME}"
-
-
-def _quota_object(namespace: str, answer: bytes) -> ShareQuotaObject:
+def _quota(namespace: str, answer: bytes) -> ShareQuotaObject:
     try:
         return _QUOTA.decode(answer)
     except UnreadableError as error:
         raise QuotaRecordError(f"the quota of {namespace} cannot be read: {error}") from error
-
-
-def _quota_failure(namespace: str, error: ClusterError) -> StoreError:
-    return StoreError(f"the quota of {namespace}: {error}")

@@ -12,7 +12,6 @@ from adapters.stores.store import (
     Stored,
     StoredQuota,
     changes_of,
-    conflict,
     stored_of,
 )
 from adapters.wire.records.ledger import encode
@@ -151,7 +150,7 @@ class MemoryQuotas:
     async def create(self, namespace: str) -> StoredQuota:
         """Implements ``QuotaStore.create``."""
         if namespace in self._by_namespace:
-            raise conflict(namespace)
+            raise Conflict(f"the quota of {namespace} was changed by another writer")
         self._count += 1
         created = StoredQuota(Quota(namespace), str(self._count))
         self._by_namespace[namespace] = created
@@ -161,7 +160,7 @@ class MemoryQuotas:
         """Implements ``QuotaStore.write``."""
         known = self._by_namespace.get(quota.namespace)
         if known is None or known.version != expected:
-            raise conflict(quota.namespace)
+            raise Conflict(f"the quota of {quota.namespace} was changed by another writer")
         self._count += 1
         self._by_namespace[quota.namespace] = StoredQuota(quota, str(self._count))
         return str(self._count)

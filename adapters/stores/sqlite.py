@@ -71,7 +71,8 @@ class SqliteStore:
 
     async def read(self, node: str) -> Stored | None:
         """Implements ``Store.read``."""
-        return await self._do(lambda: self._read(node))
+        version, _, record = await self._do(lambda: self._row(node))
+        return None if record is None else stored_of(node, str(version), record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """Implements ``Store.write``."""
@@ -137,10 +138,6 @@ class SqliteStore:
     def _shut(self) -> None:
         if self._opened is not None:
             self._opened.close()
-
-    def _read(self, node: str) -> Stored | None:
-        version, _, record = self._row(node)
-        return None if record is None else stored_of(node, str(version), record)
 
     def _row(self, node: str) -> tuple[int, int, bytes | None]:
         query = "SELECT version, again, record FROM ledgers WHERE node = ?"

@@ -211,11 +211,6 @@ def stored_quota(thing: ShareQuotaObject) -> StoredQuota:
     return StoredQuota(read_quota(thing), thing.metadata.resource_version, thing.metadata.uid)
 
 
-def conflict(namespace: str) -> Conflict:
-    """The error of a write that lost to another one."""
-    return Conflict(f"the quota of {namespace} was changed by another writer")
-
-
 @contextmanager
 def kept() -> Iterator[None]:
     """Collect no garbage within, and leave what was made there out of all later collections.

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from adapters.wire.decode.decoder import Int64
-from adapters.wire.kube import Amount, Metadata, Wire
+from adapters.wire.kube import Amount, Metadata, RequiredNodeSelector, Wire
 
 
 class Attribute(Wire, frozen=True, gc=False):
@@ -217,32 +217,11 @@ class DeviceAllocation(Wire, frozen=True, gc=False):
     results: tuple[DeviceResult, ...] | None = None
 
 
-class NodeRequirement(Wire, frozen=True, gc=False):
-    """A requirement of a term of a node selector."""
-
-    key: str = ""
-    operator: str = ""
-    values: tuple[str, ...] | None = None
-
-
-class NodeTerm(Wire, frozen=True, gc=False):
-    """A term of a node selector; all its requirements hold together."""
-
-    match_fields: tuple[NodeRequirement, ...] | None = None
-    match_expressions: tuple[NodeRequirement, ...] | None = None
-
-
-class NodeSelector(Wire, frozen=True, gc=False):
-    """Where the devices of a claim can be used; one term is enough."""
-
-    node_selector_terms: tuple[NodeTerm, ...] | None = None
-
-
 class ClaimAllocation(Wire, frozen=True, gc=False):
     """The allocation of a claim; without a node selector all nodes can use the devices."""
 
     devices: DeviceAllocation = DeviceAllocation()
-    node_selector: NodeSelector | None = None
+    node_selector: RequiredNodeSelector | None = None
     allocation_timestamp: str | None = None
 
 

@@ -20,7 +20,7 @@ from adapters.wire.kube import (
     SchedulingGate,
     SchedulingGroup,
 )
-from adapters.wire.pod_group import DisruptionMode, PodGroupObject, PodGroupSpec, TogetherMode
+from adapters.wire.kube_policy import DisruptionMode, PodGroupObject, PodGroupSpec, TogetherMode
 from core.requests.gang import GangApi, GangRef
 
 NAME = "gang.scheduling.koordinator.sh/name"

@@ -28,8 +28,7 @@ from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import ConfigMap, KubeNode, Pod, full_name
-from adapters.wire.kube_policy import RESOURCE_QUOTA, limits_of_extended_resources
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import RESOURCE_QUOTA, PodGroupObject, limits_of_extended_resources
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.records.ledger import LedgerObject, LedgerRecordError

@@ -45,8 +45,7 @@ from adapters.dialects.dialect import Document
 from adapters.wire.agent_report import LABELS, AgentReports, NodeReport, parse
 from adapters.wire.dra import ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, full_name
-from adapters.wire.kube_policy import Budget, JobObject, ResourceQuotaObject
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangRef

@@ -11,8 +11,7 @@ from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
-from adapters.wire.kube_policy import Budget, JobObject, ResourceQuotaObject
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangApi, GangRef

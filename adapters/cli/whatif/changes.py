@@ -9,7 +9,7 @@ from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
 from adapters.cli.input.source import InputError
 from adapters.dialects import registry
 from adapters.wire.kube import Pod, PodStatus, full_name
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangRef
 

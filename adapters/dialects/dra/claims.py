@@ -12,11 +12,9 @@ from adapters.wire.dra import (
     ClaimAllocation,
     ClaimStatus,
     DeviceResult,
-    NodeSelector,
-    NodeTerm,
     ResourceClaim,
 )
-from adapters.wire.kube import Metadata, Pod, Wire
+from adapters.wire.kube import Metadata, NodeSelectorTerm, Pod, RequiredNodeSelector, Wire
 from core.requests.request import PodRef
 
 NAME_FIELD = "metadata.name"
@@ -143,7 +141,7 @@ def is_shadow(allocation: ClaimAllocation) -> bool:
 
 
 class _Place(Wire, frozen=True, gc=False):
-    node_selector: NodeSelector | None = None
+    node_selector: RequiredNodeSelector | None = None
 
 
 class _PlacedStatus(Wire, frozen=True, gc=False):
@@ -170,7 +168,7 @@ def _placed(
     return None if place is None else _nodes(place.node_selector)
 
 
-def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:
+def _nodes(selector: RequiredNodeSelector | None) -> frozenset[str] | None:
     """Return the nodes that a selector names; None where it does not name them."""
     if selector is None or not selector.node_selector_terms:
         return None
@@ -178,7 +176,7 @@ def _nodes(selector: NodeSelector | None) -> frozenset[str] | None:
     return frozenset[str]().union(*named) if all(named) else None
 
 
-def _named(term: NodeTerm) -> Iterator[str]:
+def _named(term: NodeSelectorTerm) -> Iterator[str]:
     """The label with a node's host name need not be the node's name, and says nothing here."""
     for each in term.match_fields or ():
         if each.key == NAME_FIELD and each.operator == "In":

@@ -21,6 +21,8 @@ from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.wire.kube import (
     DeviceObject,
     KubeNode,
+    MarkedContainer,
+    MarkedPod,
     Metadata,
     Pod,
     PodSpec,
@@ -28,8 +30,8 @@ from adapters.wire.kube import (
     Unreadable,
     UnreadPod,
     annotations,
+    unread_pod,
 )
-from adapters.wire.marked_pod import MarkedContainer, MarkedPod, unread_pod
 from adapters.wire.records.hardware import NodeHardware
 from core.requests.request import PodRef
 

@@ -4,8 +4,7 @@ import msgspec
 import pytest
 
 from adapters.wire.decode.decoder import UnreadableError
-from adapters.wire.kube import Pod
-from adapters.wire.marked_pod import MarkedPod, PodDecoder, has_variable
+from adapters.wire.kube import MarkedPod, Pod, PodDecoder, has_variable
 
 MARK = "MARKED"
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 
 
 @pytest.mark.parametrize(

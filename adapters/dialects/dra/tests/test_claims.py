@@ -5,7 +5,6 @@ from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
 from adapters.wire.dra import ClaimManifest, ResourceClaim
 from adapters.wire.kube import (
     ExtendedClaim,
-    GeneratedClaim,
     Metadata,
     Pod,
     PodClaim,
@@ -95,7 +94,7 @@ def test_a_claim_of_a_file_is_the_one_of_the_server() -> None:
 def test_a_pod_names_its_claims_those_of_templates_and_that_of_its_extended_resources() -> None:
     spec = PodSpec(resource_claims=(PodClaim(name="own", resource_claim_name="own-claim"),))
     status = PodStatus(
-        resource_claim_statuses=(GeneratedClaim(name="made", resource_claim_name="made-claim"),),
+        resource_claim_statuses=(PodClaim(name="made", resource_claim_name="made-claim"),),
         extended_resource_claim_status=ExtendedClaim(resource_claim_name="whole-cards"),
     )
 

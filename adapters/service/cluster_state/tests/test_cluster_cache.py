@@ -14,6 +14,10 @@ from adapters.service.tests.builders import a_node
 from adapters.wire.kube import (
     Affinity,
     Container,
+    EnvVar,
+    MarkedContainer,
+    MarkedPod,
+    MarkedSpec,
     Metadata,
     NodeAffinity,
     NodeSpec,
@@ -27,7 +31,6 @@ from adapters.wire.kube import (
     Toleration,
     Unreadable,
 )
-from adapters.wire.marked_pod import EnvVar, MarkedContainer, MarkedPod, MarkedSpec
 
 
 def a_kube_pod(name: str, node: str | None = None, resource: str = "x.io/card", **more: str) -> Pod:

@@ -27,7 +27,7 @@ from adapters.service.tests.builders import (
 )
 from adapters.stores.store import StoreError
 from adapters.wire.kube import Metadata
-from adapters.wire.pod_group import GangPolicy, GroupPolicy, PodGroupObject, PodGroupSpec
+from adapters.wire.kube_policy import GangPolicy, GroupPolicy, PodGroupObject, PodGroupSpec
 from core.durations import SECOND
 from core.requests.gang import GangApi
 

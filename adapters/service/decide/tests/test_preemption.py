@@ -18,8 +18,7 @@ from adapters.service.tests.builders import (
     run,
 )
 from adapters.stores.store import StoreError
-from adapters.wire.kube_policy import Budget
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import Budget, PodGroupObject
 from core.requests.gang import GangApi
 
 

@@ -54,10 +54,8 @@ from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import TEXTS, VALUES
 from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode
-from adapters.wire.kube_policy import ResourceQuotaObject
-from adapters.wire.marked_pod import MarkedPod
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, MarkedPod
+from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
 from adapters.wire.records import ledger
 from adapters.wire.records.hardware import HardwareRecord
 from adapters.wire.records.ledger import LedgerObject, LedgerRecord

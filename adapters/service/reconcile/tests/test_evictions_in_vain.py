@@ -19,7 +19,7 @@ from adapters.service.tests.builders import Json, a_node, a_pod, read_pod
 from adapters.stores.memory import MemoryStore
 from adapters.stores.store import StoreError
 from adapters.wire.kube import Pod, pod_ref
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 from core.durations import SECOND
 from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangApi

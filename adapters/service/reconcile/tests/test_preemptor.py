@@ -25,8 +25,7 @@ from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejec
 from adapters.service.tests.builders import Json, a_node, a_pod, body, decoded, read_pod
 from adapters.stores.store import StoreError
 from adapters.wire.kube import KubeNode, pod_ref
-from adapters.wire.kube_policy import Budget
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import Budget, PodGroupObject
 from core.durations import SECOND
 from core.requests.gang import GangApi
 
