@@ -25,7 +25,8 @@ from adapters.cluster.api.paths import NODES, PODS, Selection
 from adapters.cluster.watch.object_tracker import Identity, KubeObject
 from adapters.cluster.watch.reflector import Reflector, WatchSettings
 from adapters.dialects.allocation_record import MARK
-from adapters.wire.kube import KubeNode, PodDecoder, Unreadable
+from adapters.wire.body import PodDecoder
+from adapters.wire.kube import KubeNode, Unreadable
 
 PAGE = 500
 

@@ -1,4 +1,4 @@
-"""Bodies of requests: decoded into the fields that are needed, or rejected with a sentence.
+"""Bodies of requests, and pods of watches: decoded into the fields that are needed, or rejected.
 
 A text of two characters can become an object of a hundred bytes: a body of 60 MB would need
 gigabytes. So a pod is decoded only if its text could be one, and the items of a list are counted
@@ -11,7 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Pod, Wire
+from adapters.wire.decode.partial_decoder import PartialDecoder
+from adapters.wire.kube import MarkedPod, Metadata, Pod, PodSpec, SchedulingGroup, UnreadPod, Wire
 
 MOST_ITEMS = 200_000
 """Items of all lists of a request; the largest clusters have 5,000 nodes of 110 pods."""
@@ -99,3 +100,82 @@ def read_pod(text: msgspec.Raw, where: str) -> Pod | None:
         return _POD.decode(content)
     except UnreadableError as error:
         raise BodyError(f"{where} cannot be read: {error}") from error
+
+
+class PodDecoder:
+    """Decodes pods as a watch sends them; those whose text has a mark as ``MarkedPod``.
+
+    A usual pod has tens of variables, of which the service reads one name: to decode them all takes
+    as long as the rest of the pod.
+    """
+
+    def __init__(self, mark: str) -> None:
+        """Decode by a mark: the name of a variable that JSON does not escape."""
+        self._mark = mark.encode()
+        self._plain = PartialDecoder(Pod)
+        self._marked = PartialDecoder(MarkedPod)
+
+    def decode(self, raw: msgspec.Raw) -> Pod:
+        """Return the pod.
+
+        Raises:
+            UnreadableError: it is no pod.
+        """
+        return (self._marked if self._mark in bytes(raw) else self._plain).decode(raw)
+
+
+class _Bound(Wire, frozen=True, gc=False):
+    node_name: str | None = None
+
+
+class _BoundPod(Wire, frozen=True, gc=False):
+    spec: _Bound = _Bound()
+
+
+class _Texts(Wire, frozen=True, gc=False):
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _MarkedByTexts(Wire, frozen=True, gc=False):
+    metadata: _Texts = _Texts()
+
+
+class _Grouped(Wire, frozen=True, gc=False):
+    scheduling_group: SchedulingGroup | None = None
+
+
+class _GroupedPod(Wire, frozen=True, gc=False):
+    spec: _Grouped = _Grouped()
+
+
+_BOUND = PartialDecoder(_BoundPod)
+_TEXTS = PartialDecoder(_MarkedByTexts)
+_GROUPED = PartialDecoder(_GroupedPod)
+
+
+def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
+    """Return a pod that cannot be decoded.
+
+    Args:
+        metadata: its identity.
+        raw: the object.
+        problem: why it cannot be decoded.
+    """
+    bound, texts, grouped = _part(_BOUND, raw), _part(_TEXTS, raw), _part(_GROUPED, raw)
+    spec = PodSpec(
+        node_name=None if bound is None else bound.spec.node_name,
+        scheduling_group=None if grouped is None else grouped.spec.scheduling_group,
+    )
+    if texts is not None:
+        metadata = msgspec.structs.replace(
+            metadata, labels=texts.metadata.labels, annotations=texts.metadata.annotations
+        )
+    return UnreadPod(metadata, spec, problem=problem, node_known=bound is not None)
+
+
+def _part(decoder: Decoder[T], raw: msgspec.Raw) -> T | None:
+    try:
+        return decoder.decode(raw)
+    except UnreadableError:
+        return None

@@ -4,20 +4,17 @@ Source: k8s.io/api/core/v1/types.go; Device: koordinator-sh/koordinator
 apis/scheduling/v1alpha1/device_types.go.
 """
 
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import msgspec
 
-from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
-from adapters.wire.decode.partial_decoder import PartialDecoder
+from adapters.wire.decode.decoder import Int64
 from core.requests.request import PodRef
 
 Amount = str | int | float
 """A quantity in a manifest: Kubernetes accepts a number in place of text."""
 
 Text = dict[str, str]
-
-KindT = TypeVar("KindT")
 
 
 class Wire(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -377,85 +374,6 @@ class MarkedPod(Pod, frozen=True, gc=False):
     """A pod whose containers have their variables."""
 
     spec: MarkedSpec = MarkedSpec()
-
-
-class PodDecoder:
-    """Decodes pods as a watch sends them; those whose text has a mark as ``MarkedPod``.
-
-    A usual pod has tens of variables, of which the service reads one name: to decode them all takes
-    as long as the rest of the pod.
-    """
-
-    def __init__(self, mark: str) -> None:
-        """Decode by a mark: the name of a variable that JSON does not escape."""
-        self._mark = mark.encode()
-        self._plain = PartialDecoder(Pod)
-        self._marked = PartialDecoder(MarkedPod)
-
-    def decode(self, raw: msgspec.Raw) -> Pod:
-        """Return the pod.
-
-        Raises:
-            UnreadableError: it is no pod.
-        """
-        return (self._marked if self._mark in bytes(raw) else self._plain).decode(raw)
-
-
-class _Bound(Wire, frozen=True, gc=False):
-    node_name: str | None = None
-
-
-class _BoundPod(Wire, frozen=True, gc=False):
-    spec: _Bound = _Bound()
-
-
-class _Texts(Wire, frozen=True, gc=False):
-    labels: Text | None = None
-    annotations: Text | None = None
-
-
-class _MarkedByTexts(Wire, frozen=True, gc=False):
-    metadata: _Texts = _Texts()
-
-
-class _Grouped(Wire, frozen=True, gc=False):
-    scheduling_group: SchedulingGroup | None = None
-
-
-class _GroupedPod(Wire, frozen=True, gc=False):
-    spec: _Grouped = _Grouped()
-
-
-_BOUND = PartialDecoder(_BoundPod)
-_TEXTS = PartialDecoder(_MarkedByTexts)
-_GROUPED = PartialDecoder(_GroupedPod)
-
-
-def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
-    """Return a pod that cannot be decoded.
-
-    Args:
-        metadata: its identity.
-        raw: the object.
-        problem: why it cannot be decoded.
-    """
-    bound, texts, grouped = _part(_BOUND, raw), _part(_TEXTS, raw), _part(_GROUPED, raw)
-    spec = PodSpec(
-        node_name=None if bound is None else bound.spec.node_name,
-        scheduling_group=None if grouped is None else grouped.spec.scheduling_group,
-    )
-    if texts is not None:
-        metadata = msgspec.structs.replace(
-            metadata, labels=texts.metadata.labels, annotations=texts.metadata.annotations
-        )
-    return UnreadPod(metadata, spec, problem=problem, node_known=bound is not None)
-
-
-def _part(decoder: Decoder[KindT], raw: msgspec.Raw) -> KindT | None:
-    try:
-        return decoder.decode(raw)
-    except UnreadableError:
-        return None
 
 
 def has_variable(container: Container, name: str) -> bool:

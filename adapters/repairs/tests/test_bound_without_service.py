@@ -14,7 +14,8 @@ from adapters.service.reconcile.nodes.tests.pods import GARBLED, NODE, a_wish, b
 from adapters.service.reconcile.nodes.tests.test_controller import Rig, a_rig
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 from adapters.stores.memory import MemoryQuotas
-from adapters.wire.kube import ContainerStatus, Pod, PodDecoder
+from adapters.wire.body import PodDecoder
+from adapters.wire.kube import ContainerStatus, Pod
 from adapters.wire.records.hardware import NodeHardware
 from core.ledger.hold import Hold
 from core.ledger.node_ledger import NodeLedger

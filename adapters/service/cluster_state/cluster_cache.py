@@ -18,6 +18,7 @@ from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dra.claims import claims_of
 from adapters.service.cluster_state.deleted_pods import Departures
+from adapters.wire.body import unread_pod
 from adapters.wire.kube import (
     DeviceObject,
     KubeNode,
@@ -30,7 +31,6 @@ from adapters.wire.kube import (
     Unreadable,
     UnreadPod,
     annotations,
-    unread_pod,
 )
 from adapters.wire.records.hardware import NodeHardware
 from core.requests.request import PodRef

@@ -46,8 +46,9 @@ from adapters.service.in_cluster.scheduler_config import (
 )
 from adapters.service.observe.decision_log import Logger
 from adapters.wire.agent_report import LABELS, AgentPod
+from adapters.wire.body import PodDecoder
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, PodDecoder, Unreadable
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject

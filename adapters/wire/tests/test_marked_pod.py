@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
+from adapters.wire.body import PodDecoder
 from adapters.wire.decode.decoder import UnreadableError
-from adapters.wire.kube import MarkedPod, Pod, PodDecoder, has_variable
+from adapters.wire.kube import MarkedPod, Pod, has_variable
 
 MARK = "MARKED"
 
