@@ -19,7 +19,7 @@ from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax.dialect import Metax
 from adapters.dialects.volcano import keys as volcano_keys
 from adapters.dialects.volcano.dialect import Volcano
-from adapters.service.in_cluster.scheduler_config import config_map_names
+from adapters.service.in_cluster.handlers import config_map_names
 
 ROOT = Path(__file__).parents[2]
 FILES = ROOT / "charts" / "dragoman" / "files"

@@ -4,16 +4,20 @@ The agents are found by the watch of their pods.
 """
 
 import asyncio
+import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from time import monotonic
 from typing import Any
 
 from adapters.cluster.api.client import PlainReader
-from adapters.service.cluster_state.agents import AgentPods
+from adapters.cluster.api.paths import PODS, Selection
+from adapters.cluster.watch.object_tracker import Identity
+from adapters.service.cluster_state.cluster_cache import Key
 from adapters.service.in_cluster.watches import Watches
 from adapters.service.web.dashboard.views import AskAgents
-from adapters.wire.agent_report import NodeReport, parse
+from adapters.wire.agent_report import LABELS, AgentPod, NodeReport, parse
+from adapters.wire.kube import Unreadable
 
 FRESH = 4.0
 """Seconds for which a report is shown again; the page asks every five."""
@@ -35,6 +39,67 @@ KEPT = 1000
 
 Read = Callable[[str], Awaitable[bytes]]
 """The text of the metrics at an IP address; raises OSError."""
+
+
+class AgentPods:
+    """The agents' pods as a watch reports them; an ``EventHandler``.
+
+    Who may create pods in the agents' namespace may give one their labels: where two pods of a
+    node have them, neither counts.
+    """
+
+    def __init__(self) -> None:
+        self._node: dict[Key, str] = {}
+        self._by_node: dict[str, dict[Key, str]] = {}
+
+    def address(self, node: str) -> str | None:
+        """Return the IP address of a node's agent; None where there is no or more than one."""
+        addresses = self._by_node.get(node, {})
+        return next(iter(addresses.values())) if len(addresses) == 1 else None
+
+    def on_update(self, thing: AgentPod) -> None:
+        """Put a new or changed pod."""
+        key = (thing.metadata.namespace, thing.metadata.name)
+        self._remove(key)
+        ends = thing.metadata.deletion_timestamp is not None
+        if thing.status.phase == "Running" and not ends and is_of_a_pod(thing.status.pod_ip):
+            self._node[key] = thing.spec.node_name
+            self._by_node.setdefault(thing.spec.node_name, {})[key] = thing.status.pod_ip
+
+    def on_delete(self, what: Identity) -> None:
+        """Drop a deleted pod."""
+        self._remove((what.namespace, what.name))
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:  # noqa: ARG002 - the port's
+        """Drop a pod that cannot be decoded."""
+        self._remove((what.namespace, what.name))
+
+    def on_synced(self) -> None:
+        """Ignore it: no decision waits for a full list of agents."""
+
+    def _remove(self, key: Key) -> None:
+        node = self._node.pop(key, None)
+        if node is not None:
+            self._by_node[node].pop(key)
+            if not self._by_node[node]:
+                del self._by_node[node]
+
+
+def is_of_a_pod(address: str) -> bool:
+    """Return whether a pod may have this IP address.
+
+    A node writes the addresses of its pods: none may lead to the service's own machine, or to the
+    metadata of a cloud. The API server has the same rule for its proxy
+    (k8s.io/kubernetes pkg/proxy/util/utils.go, IsProxyableIP).
+    """
+    try:
+        found = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    mapped = getattr(found, "ipv4_mapped", None) or found
+    return not (
+        mapped.is_loopback or mapped.is_link_local or mapped.is_multicast or mapped.is_unspecified
+    )
 
 
 class AgentMetrics:
@@ -130,7 +195,11 @@ class AgentQuestions:
 
     def tasks(self, watches: Watches, namespace: str) -> Sequence[Coroutine[Any, Any, Any]]:
         """Return the watch of the agents' pods, which have the namespace of the service."""
-        return [] if self._metrics is None else [watches.agents(self._pods, namespace).run()]
+        if self._metrics is None:
+            return []
+        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        selection = Selection(PODS, namespace, labels=labels)
+        return [watches.reflector(selection, AgentPod, self._pods).run()]
 
     async def close(self) -> None:
         """Ask nothing any more, and close the connections."""

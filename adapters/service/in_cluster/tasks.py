@@ -21,11 +21,11 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
-from adapters.service.cluster_state.agents import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.in_cluster.agent_metrics import AgentQuestions
+from adapters.service.in_cluster.handlers import ResourceQuotaHandler, SchedulerConfig
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
     ClusterEvents,
@@ -36,8 +36,6 @@ from adapters.service.in_cluster.ports import (
     check_served,
     credentials,
 )
-from adapters.service.in_cluster.quota_handlers import ResourceQuotaHandler
-from adapters.service.in_cluster.scheduler_config import SchedulerConfig
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
@@ -89,8 +87,7 @@ class InCluster:
         self._gangs = GangCache()
         self._cache.follow_pods(self._gangs)
         self._watches = Watches(self._client, log)
-        agents = AgentStatusFeed(self._cache.put_hardware, self._warning("agent_status.invalid"))
-        self._ledgers = ClusterLedgerWatch(self._watches, agents)
+        self._ledgers = ClusterLedgerWatch(self._watches, self._cache, log)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
         self._agents = AgentQuestions(settings.agent_port)
@@ -159,6 +156,13 @@ class InCluster:
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
+        async def until_adopted() -> None:
+            """Make the service ready when the ledgers have all bound pods of their nodes."""
+            ready = service.readiness
+            while ready.awaited != {Sync.ADOPTION} or unadopted(service, self._cache):
+                await asyncio.sleep(0.1)
+            ready.mark_synced(Sync.ADOPTION)
+
         tasks = [
             *(each.run() for each in self._watches.scheduler_config(config, renamed)),
             *(each.run() for each in watches.values()),
@@ -170,7 +174,7 @@ class InCluster:
             *tasks,
             self._events.run(),
             election.run(partial(self._lead, service, election, reconciler, leading)),
-            _until_adopted(service, self._cache),
+            until_adopted(),
             unbound.run(),
             requeuer.run(),
             *([self._preemptor(runtime).run()] if self._settings.preemption.enabled else ()),
@@ -223,7 +227,7 @@ class InCluster:
         deleted(reconciler.look_at)
         publisher = NodeResourcePublisher(
             self._cache,
-            self._nodes,
+            self._nodes.publish,
             lambda: service.pod_requests.dialects,
             self._settings.publish,
             monotonic,
@@ -362,10 +366,3 @@ class InCluster:
     def _warning(self, event: str) -> Callable[[str, str], None]:
         """Return a function that logs an event of a node, with a sentence about it."""
         return lambda node, text: self._log.warning(event, node=node, text=text)
-
-
-async def _until_adopted(service: Service, cache: ClusterCache) -> None:
-    """Make the service ready when the ledgers have all bound pods of their nodes."""
-    while service.readiness.awaited != {Sync.ADOPTION} or unadopted(service, cache):
-        await asyncio.sleep(0.1)
-    service.readiness.mark_synced(Sync.ADOPTION)

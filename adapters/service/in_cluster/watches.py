@@ -26,10 +26,9 @@ from adapters.cluster.api.paths import (
     SHARE_QUOTAS,
     Selection,
 )
-from adapters.cluster.watch.object_tracker import EventHandler, ObjectDecoder
+from adapters.cluster.watch.object_tracker import EventHandler, Identity, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.dialects.allocation_record import MARK
-from adapters.service.cluster_state.agents import AgentPods, AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import (
     ClusterCache,
     ClusterCacheHandler,
@@ -38,18 +37,18 @@ from adapters.service.cluster_state.cluster_cache import (
     Update,
 )
 from adapters.service.decide.service import Service
-from adapters.service.in_cluster.quota_handlers import QuotaHandler, ResourceQuotaHandler
-from adapters.service.in_cluster.scheduler_config import (
+from adapters.service.in_cluster.handlers import (
+    QuotaHandler,
+    ResourceQuotaHandler,
     SchedulerConfig,
-    SchedulerConfigHandler,
     config_map_names,
 )
 from adapters.service.observe.decision_log import Logger
-from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.body import PodDecoder
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
+from adapters.wire.records.hardware import HardwareRecordError, NodeHardware, decode
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangApi, GangRef
@@ -244,11 +243,6 @@ class Watches:
 
         return ClusterCacheHandler(update, delete, synced, unreadable)
 
-    def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
-        """Return the reflector of the node agents' pods."""
-        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
-        return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
-
     def scheduler_config(
         self, config: SchedulerConfig, renamed: Mapping[str, str]
     ) -> list["Reflector[Any]"]:
@@ -257,24 +251,74 @@ class Watches:
             self.reflector(
                 Selection(CONFIG_MAPS, fields=f"metadata.name={name}"),
                 ConfigMap,
-                SchedulerConfigHandler(name, config),
+                config.handler(name),
             )
             for name in sorted(config_map_names(renamed))
         ]
 
 
-class ClusterLedgerWatch:
-    """The watch of NodeLedgers: the store reads the spec of each, the agents' feed its status."""
+class LedgerHandler:
+    """Hands each NodeLedger to the store, and the agent's report in its status to the cache."""
 
-    def __init__(self, watches: Watches, agents: AgentStatusFeed) -> None:
+    def __init__(
+        self,
+        store: EventHandler[LedgerObject],
+        reported: Callable[[str, NodeHardware | None], None],
+        invalid: Callable[[str, str], None],
+    ) -> None:
+        """Hand over nothing yet.
+
+        Args:
+            store: gets all that is reported.
+            reported: called with the name of a node and its agent's report; None where there is
+                none any more.
+            invalid: called with the node and the problem of a status that cannot be decoded; the
+                earlier one counts.
+        """
+        self._store = store
+        self._reported = reported
+        self._invalid = invalid
+
+    def on_update(self, thing: LedgerObject) -> None:
+        """Hand on an object, and the report in it."""
+        node = thing.metadata.name
+        try:
+            self._reported(node, decode(thing.status, node))
+        except HardwareRecordError as error:
+            self._invalid(node, str(error))
+        self._store.on_update(thing)
+
+    def on_delete(self, what: Identity) -> None:
+        """Hand on that an object was deleted."""
+        self._reported(what.name, None)
+        self._store.on_delete(what)
+
+    def on_unreadable(self, what: Unreadable, problem: str) -> None:
+        """Hand on an object that cannot be decoded."""
+        self._store.on_unreadable(what, problem)
+
+    def on_synced(self) -> None:
+        """Hand on that all objects were listed."""
+        self._store.on_synced()
+
+
+class ClusterLedgerWatch:
+    """The watch of NodeLedgers: the store reads the spec of each, the cache its status."""
+
+    def __init__(self, watches: Watches, cache: ClusterCache, log: Logger) -> None:
         self._watches = watches
-        self._agents = agents
+        self._cache = cache
+        self._log = log
         self._reflector: Reflector[Any] | None = None
 
-    def follow(self, handler: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
+    def follow(self, store: EventHandler[LedgerObject]) -> Coroutine[object, object, None]:
         """Hand all NodeLedgers and their changes to the store, until cancelled."""
-        both = self._agents.tee(handler)
-        self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, both)
+
+        def invalid(node: str, text: str) -> None:
+            self._log.warning("agent_status.invalid", node=node, text=text)
+
+        handler = LedgerHandler(store, self._cache.put_hardware, invalid)
+        self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, handler)
         return self._reflector.run()
 
     def staleness(self) -> float:

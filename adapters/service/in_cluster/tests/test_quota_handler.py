@@ -5,7 +5,7 @@ import msgspec
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.service.in_cluster.quota_handlers import QuotaHandler
+from adapters.service.in_cluster.handlers import QuotaHandler
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.records.quota import ShareQuotaObject
 

@@ -7,7 +7,7 @@ from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.service.in_cluster.quota_handlers import ResourceQuotaHandler
+from adapters.service.in_cluster.handlers import ResourceQuotaHandler
 from adapters.stores.store import StoredQuota
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.kube_policy import ResourceQuotaObject

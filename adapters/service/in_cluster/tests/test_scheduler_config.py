@@ -3,9 +3,8 @@ import pytest
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects.dialect import Documents
 from adapters.dialects.volcano.keys import DEVICE_CONFIG, SCHEDULER_CONFIG
-from adapters.service.in_cluster.scheduler_config import (
+from adapters.service.in_cluster.handlers import (
     SchedulerConfig,
-    SchedulerConfigHandler,
     config_map_names,
 )
 from adapters.tests.hostile_texts import TEXTS
@@ -29,7 +28,7 @@ class Service:
 
     def sync(self) -> None:
         for name in config_map_names():
-            SchedulerConfigHandler(name, self.settings).on_synced()
+            self.settings.handler(name).on_synced()
 
 
 @pytest.fixture
@@ -61,7 +60,7 @@ def test_a_cluster_without_config_maps_has_the_defaults(service: Service) -> Non
 
 def test_every_change_is_applied_once(service: Service) -> None:
     service.sync()
-    sink = SchedulerConfigHandler(NAME, service.settings)
+    sink = service.settings.handler(NAME)
 
     for _ in range(3):
         sink.on_update(config_map("a: 1"))
@@ -156,9 +155,7 @@ def test_an_unreadable_config_map_changes_nothing(service: Service) -> None:
     service.sync()
     service.settings.put(config_map("a: 1"))
 
-    SchedulerConfigHandler(NAME, service.settings).on_unreadable(
-        Unreadable("kube-system", NAME, "uid"), "odd"
-    )
+    service.settings.handler(NAME).on_unreadable(Unreadable("kube-system", NAME, "uid"), "odd")
 
     assert service.applied[-1] == {(NAME, KEY): {"a": 1}}
 

@@ -6,10 +6,9 @@ has reset them or when cards were removed, and never otherwise.
 """
 
 from asyncio import Event, timeout
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
 
 import msgspec
 
@@ -67,21 +66,13 @@ def patch(node: KubeNode, stated: Mapping[str, int]) -> dict[str, str]:
     return {name: str(amount) for name, amount in stated.items() if not states(node, name, amount)}
 
 
-class NodeStatusWriter(Protocol):
-    """Writes the status of nodes."""
+Publish = Callable[
+    [str, Mapping[str, str | None], Mapping[str, str | None]], Coroutine[None, None, None]
+]
+"""Sets capacity, allocatable and annotations of a node in one write; None removes an entry.
 
-    async def publish(
-        self,
-        name: str,
-        resources: Mapping[str, str | None],
-        annotations: Mapping[str, str | None],
-    ) -> None:
-        """Set capacity, allocatable and annotations in one write; None removes an entry.
-
-        Raises:
-            OSError: the API server rejected the write, or did not answer.
-        """
-        ...
+Raises OSError where the API server rejected the write, or did not answer.
+"""
 
 
 @dataclass(slots=True)
@@ -99,7 +90,7 @@ class NodeResourcePublisher:
     def __init__(
         self,
         cache: ClusterCache,
-        status: NodeStatusWriter,
+        write: Publish,
         dialects: Callable[[], Sequence[Dialect]],
         wanted: Collection[str],
         clock: Callable[[], float],
@@ -109,14 +100,14 @@ class NodeResourcePublisher:
 
         Args:
             cache: the watched objects.
-            status: writes the status of nodes.
+            write: writes the status of a node.
             dialects: returns all dialects with their present settings.
             wanted: names of the dialects whose resources are published.
             clock: monotonic seconds.
             failed: called with the node and the error of a write that failed.
         """
         self._cache = cache
-        self._status = status
+        self._write = write
         self._dialects = dialects
         self._wanted = frozenset(wanted)
         self._clock = clock
@@ -174,7 +165,7 @@ class NodeResourcePublisher:
             pause = min(2 * last.pause, LONGEST)
         self._written[name] = _Written(wanted, now, pause)
         try:
-            await self._status.publish(name, wanted, {MARK: ours})
+            await self._write(name, wanted, {MARK: ours})
         except OSError as error:
             self._failed(name, str(error))
             return False

@@ -182,7 +182,7 @@ def a_rig() -> Rig:
     status, failed = FakeStatus(cache), list[str]()
     publisher = NodeResourcePublisher(
         cache,
-        status,
+        status.publish,
         lambda: DIALECTS,
         ALL,
         lambda: made.time,

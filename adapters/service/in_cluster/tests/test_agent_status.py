@@ -1,8 +1,8 @@
 import msgspec
 
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.service.cluster_state.agents import AgentStatusFeed
 from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.in_cluster.watches import LedgerHandler
 from adapters.wire.kube import Metadata, Unreadable
 from adapters.wire.records.hardware import NodeHardware, encode
 from adapters.wire.records.ledger import LedgerObject
@@ -38,8 +38,7 @@ def thing(status: bytes) -> LedgerObject:
 def test_the_cache_gets_each_change_of_an_agents_report_once() -> None:
     named: list[str] = []
     inner, cache = Inner(), ClusterCache(named.append)
-    agents = AgentStatusFeed(cache.put_hardware, lambda *_: None)
-    sink = agents.tee(inner)
+    sink = LedgerHandler(inner, cache.put_hardware, lambda *_: None)
 
     sink.on_update(thing(encode(HARDWARE)))
     sink.on_synced()
@@ -56,10 +55,9 @@ def test_the_cache_gets_each_change_of_an_agents_report_once() -> None:
 def test_a_status_that_cannot_be_read_is_reported_and_leaves_the_earlier_one() -> None:
     unread: list[str] = []
     inner, cache = Inner(), ClusterCache()
-    agents = AgentStatusFeed(
-        cache.put_hardware, lambda node, text: unread.append(f"{node}: {text}")
+    sink = LedgerHandler(
+        inner, cache.put_hardware, lambda node, text: unread.append(f"{node}: {text}")
     )
-    sink = agents.tee(inner)
     sink.on_update(thing(encode(HARDWARE)))
 
     sink.on_update(thing(b"[]"))

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from adapters.cluster.watch.object_tracker import Identity
-from adapters.service.cluster_state.agents import AgentPods
+from adapters.service.in_cluster.agent_metrics import AgentPods
 from adapters.wire.agent_report import AgentPod
 from adapters.wire.kube import Unreadable
 
