@@ -1,11 +1,14 @@
 """The settings of the service: one YAML file, overridden by the environment."""
 
+import difflib
 import ipaddress
 import os
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal, LiteralString, get_args
 
+import yaml
 from pydantic import (
     AfterValidator,
     BaseModel,
@@ -15,17 +18,10 @@ from pydantic import (
     model_validator,
 )
 from pydantic_core import ErrorDetails, PydanticCustomError
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import BaseSettings, EnvSettingsSource, SettingsConfigDict
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults, SchedulingPolicy
-from adapters.service.settings.environment import (
-    PREFIX,
-    SettingsFile,
-    SettingsFileError,
-    VariableError,
-    override,
-)
 from adapters.service.settings.sections import (
     ADDRESS,
     FORMS,
@@ -44,32 +40,27 @@ from adapters.service.settings.sections import (
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""
 
+PREFIX = "DRAGOMAN_"
+"""Prefix of every variable; the key follows in capitals, with ``_`` between its parts."""
+
 _OFF = BeforeValidator(lambda value: "off" if value is False else value)
 """YAML reads the word off as a boolean."""
 
 
-def _registered(name: str) -> str:
-    """Check that a dialect has this name."""
-    names = registry.names()
-    if name not in names:
-        raise PydanticCustomError(
-            "dialect", "Input should be one of {names}", {"names": ", ".join(names)}
-        )
-    return name
+def _one_of(kind: LiteralString, names: Callable[[], Collection[str]]) -> AfterValidator:
+    """Return a check that a dialect of some kind has this name."""
+
+    def check(name: str) -> str:
+        if name not in names():
+            listed = {"names": ", ".join(names())}
+            raise PydanticCustomError(kind, "Input should be one of {names}", listed)
+        return name
+
+    return AfterValidator(check)
 
 
-def _counts_mirrors(name: str) -> str:
-    """Check that the scheduler of a dialect of this name counts mirrored records."""
-    names = registry.mirror_targets()
-    if name not in names:
-        raise PydanticCustomError(
-            "mirror", "Input should be one of {names}", {"names": ", ".join(names)}
-        )
-    return name
-
-
-_DialectName = Annotated[str, AfterValidator(_registered)]
-_MirrorName = Annotated[str, AfterValidator(_counts_mirrors)]
+_DialectName = Annotated[str, _one_of("dialect", registry.names)]
+_MirrorName = Annotated[str, _one_of("mirror", registry.mirror_targets)]
 _NamespaceName = Annotated[str, Field(min_length=1)]
 
 
@@ -243,6 +234,154 @@ class _Variables(Settings, BaseSettings):
     )
 
 
+class SettingsFile:
+    """One YAML file.
+
+    Attributes:
+        content: the mapping; empty for an empty file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Read it.
+
+        Raises:
+            SettingsError: it cannot be read, or is no mapping; the text names file and line.
+        """
+        self._path = path
+        try:
+            content = path.read_bytes()
+            self._root = yaml.compose(content, yaml.SafeLoader)
+            document = yaml.safe_load(content)
+        except OSError as error:
+            raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
+        except yaml.YAMLError as error:
+            text = f"{path}: is not YAML: {' '.join(str(error).split())}"
+            if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+                text = f"{path}:{error.problem_mark.line + 1}: is not YAML: {error.problem}"
+            raise SettingsError(text) from error
+        if document is not None and not isinstance(document, dict):
+            raise SettingsError(f"{path}: must be a mapping of settings")
+        self.content: dict[str, object] = document or {}
+
+    def place(self, keys: Sequence[int | str]) -> str:
+        """``FILE:LINE: `` of a key, by its path; empty where the file does not have it."""
+        node, line = self._root, 0
+        for key in keys:
+            if isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+                node = node.value[key]
+                line = node.start_mark.line + 1
+                continue
+            pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+            found = next(((name, value) for name, value in pairs if name.value == key), None)
+            if found is None:
+                return ""
+            line, node = found[0].start_mark.line + 1, found[1]
+        return f"{self._path}:{line}: " if line else f"{self._path}: "
+
+
+def override(
+    document: Mapping[str, object], settings: type[BaseSettings], environment: Mapping[str, str]
+) -> dict[str, object]:
+    """Return a document of settings with the values of variables in it.
+
+    Args:
+        document: as the settings file has it, with camelCase keys.
+        settings: the model; its ``model_config`` has the prefix and the delimiter.
+        environment: all variables; keys after the prefix are read in any case.
+
+    Raises:
+        SettingsError: a variable names no setting; a misspelled one must not start the service.
+    """
+    settable = frozenset(_variables(settings, PREFIX))
+    values: dict[str, str | None] = {}
+    for name, value in environment.items():
+        if not name.startswith(PREFIX):
+            continue
+        if name.upper() in settable:
+            values[name.lower()] = value
+        elif not is_service_link(name, value):
+            upper, known = name.upper(), sorted(settable)
+            if within := [each for each in known if each.startswith(f"{upper}_")]:
+                text = "is a section of the settings; set one of its values: " + ", ".join(within)
+            else:
+                similar = difflib.get_close_matches(upper, known) or known
+                text = f"there is no such setting; there is {', '.join(similar)}"
+            raise SettingsError(f"{name}: {text}")
+    source = EnvSettingsSource(settings)
+    source.env_vars = values
+    return _merge(document, source())
+
+
+def _merge(document: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
+    """Return the document with the overrides in it, section by section."""
+    merged = dict(document)
+    for key, value in overrides.items():
+        section = merged.get(key)
+        if isinstance(value, Mapping):
+            merged[key] = _merge(section if isinstance(section, Mapping) else {}, value)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _variables(model: type[BaseModel], prefix: str) -> Iterator[str]:
+    """Yield the variable of each value of a model, sections included."""
+    for name, field in model.model_fields.items():
+        variable = f"{prefix}{field.alias or name}".upper()
+        section = _section(field.annotation)
+        if section is None:
+            yield variable
+        else:
+            yield from _variables(section, f"{variable}_")
+
+
+def _section(annotation: object) -> type[BaseModel] | None:
+    """Return the model of a field that is a section, such as ``Tls | None``."""
+    for each in (annotation, *get_args(annotation)):
+        if isinstance(each, type) and issubclass(each, BaseModel):
+            return each
+    return None
+
+
+_PORT = re.compile(r"[0-9]{1,5}").fullmatch
+_PROTOCOL = re.compile(r"tcp|udp|sctp").fullmatch
+_URL = re.compile(r"(tcp|udp|sctp)://\S+:[0-9]{1,5}").fullmatch
+
+
+def _is_address(value: str) -> bool:
+    try:
+        ipaddress.ip_address(value)
+    except ValueError:
+        return False
+    return True
+
+
+_LINKS: tuple[tuple[re.Pattern[str], Callable[[str], object]], ...] = tuple(
+    (re.compile(rf"[A-Z0-9_]+_{ending}"), matches)
+    for ending, matches in (
+        ("SERVICE_HOST", _is_address),
+        ("SERVICE_PORT(_[A-Z0-9_]+)?", _PORT),
+        ("PORT(_[0-9]+_(TCP|UDP|SCTP))?", _URL),
+        ("PORT_[0-9]+_(TCP|UDP|SCTP)_PROTO", _PROTOCOL),
+        ("PORT_[0-9]+_(TCP|UDP|SCTP)_PORT", _PORT),
+        ("PORT_[0-9]+_(TCP|UDP|SCTP)_ADDR", _is_address),
+    )
+)
+"""How the name of a service link ends, and the form of its value."""
+
+
+def is_service_link(name: str, value: str) -> bool:
+    """Return whether the kubelet sets such a variable for a Service of the pod's namespace.
+
+    It does so unless the pod has ``enableServiceLinks: false``; those of a Service ``dragoman``
+    begin like our settings. Source: kubernetes/pkg/kubelet/envvars/envvars.go.
+
+    The form of the value counts too: ``DRAGOMAN_PORT=9595`` is a mistaken setting,
+    ``DRAGOMAN_PORT=tcp://10.96.0.7:9595`` is a service link.
+    """
+    return any(link.fullmatch(name) and matches(value) for link, matches in _LINKS)
+
+
 def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Settings:
     """Return the settings of a file, overridden by those of the environment.
 
@@ -255,51 +394,32 @@ def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Set
         SettingsError: the file cannot be read, a variable names no setting, or a value is invalid.
     """
     variables = os.environ if environment is None else environment
-    found: SettingsFile | None = None
+    found = None if file is None else SettingsFile(file)
+    document = {} if found is None else found.content
     try:
-        found = None if file is None else SettingsFile(file)
-        document = {} if found is None else found.content
         return Settings.model_validate(override(document, _Variables, variables))
-    except (SettingsFileError, VariableError) as error:
-        raise SettingsError(str(error)) from error
     except ValidationError as error:
-        texts = [
-            f"{_place(found, each, variables)}{_sentence(each)}"
-            for each in error.errors(include_url=False)
-        ]
+        texts: list[str] = []
+        for each in error.errors(include_url=False):
+            variable = PREFIX + "_".join(map(str, each["loc"])).upper()
+            is_set = any(name.upper() == variable for name in variables)
+            place = "" if found is None or is_set else found.place(each["loc"])
+            texts.append(f"{place}{_sentence(each)}")
         raise SettingsError("; ".join(texts)) from error
-
-
-def _place(file: SettingsFile | None, error: ErrorDetails, variables: Mapping[str, str]) -> str:
-    """Return where the value stands: file and line; empty where a variable set it."""
-    variable = PREFIX + "_".join(map(str, error["loc"])).upper()
-    is_set = any(name.upper() == variable for name in variables)
-    return "" if file is None or is_set else file.place(error["loc"])
 
 
 def _sentence(error: ErrorDetails) -> str:
     key, value, problem = ".".join(map(str, error["loc"])), error["input"], error["msg"]
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key}; known: {', '.join(_known(error['loc'][:-1]))}"
+        model: type[BaseModel] = Settings
+        for part in error["loc"][:-1]:
+            fields = model.model_fields.values()
+            sections = (_section(each.annotation) for each in fields if each.alias == part)
+            model = next(filter(None, sections), model)
+        known = sorted(each.alias or name for name, each in model.model_fields.items())
+        return f"unknown key {key}; known: {', '.join(known)}"
     if error["type"] == "string_pattern_mismatch":
         problem = FORMS.get(error.get("ctx", {}).get("pattern", ""), problem)
     if isinstance(value, Mapping):  # a problem of the section as a whole names the keys itself
         return f"{key}: {problem.removeprefix('Value error, ')}" if key else problem
     return f"{key}: {value!r}: {problem[:1].lower()}{problem[1:]}"
-
-
-def _known(section: tuple[int | str, ...]) -> list[str]:
-    """Return the keys of a section of the settings, by its path."""
-    model: type[BaseModel] = Settings
-    for key in section:
-        fields = model.model_fields.values()
-        kinds = (each.annotation for each in fields if each.alias == key)
-        found = next(kinds, None)
-        members = [found, *get_args(found)]
-        nested = [
-            each for each in members if isinstance(each, type) and issubclass(each, BaseModel)
-        ]
-        if not nested:
-            break
-        model = nested[0]
-    return sorted(each.alias or name for name, each in model.model_fields.items())

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from adapters.service.settings.environment import is_service_link
 from adapters.service.settings.sections import GrpcTls
-from adapters.service.settings.settings import Log, Settings, SettingsError, read
+from adapters.service.settings.settings import Log, Settings, SettingsError, is_service_link, read
 
 SERVICE = {
     "DRAGOMAN_SERVICE_HOST": "10.96.0.7",
