@@ -1,10 +1,9 @@
 """What each call does. Errors are exceptions here and status codes in ``server``."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 
-from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
@@ -64,28 +63,36 @@ class Calls:
         pod_request = service.pod_requests.read(pod)
         if pod_request is None:
             raise StateError(f"pod {full_name(pod)} requests no share of a card")
-        if pod.spec.node_name or not may_be_bound(pod):
+        is_over = pod.status.phase not in (None, "Pending") or pod.metadata.deletion_timestamp
+        if pod.spec.node_name or is_over:
             raise StateError(f"pod {full_name(pod)} is bound already, or has finished")
         if len(request.nodes) > MOST_ITEMS:
             raise BodyError(f"nodes has more than {MOST_ITEMS} names")
         names = list(dict.fromkeys(request.nodes)) or service.ledgers.inventory.names()
+        uid, named = pod_request.request.uid, pod_request.request.pod
         for _ in range(ATTEMPTS):
-            node = self._node(pod_request, names)
+            node = next((held for held, _ in service.ledgers.committed(uid)), None)
+            if node is None:
+                evaluation = service.feasibility.evaluate(pod_request)
+                placement = evaluation.best(NodeNames(names))
+                if placement is None:
+                    counted = [(each, 1) for each in evaluation.rejections(names).values()]
+                    decision = refused("grpc_allocate", pod_request, counted, len(names))
+                    service.ports.decision_log.record(decision)
+                    raise NothingFitsError(decision.text)
+                node = placement.node
+            elif node not in names:
+                raise ElsewhereError(f"pod {named} has cards of {node} already")
             committed = (
                 await service.bind(pod_request, node)
                 if request.bind
                 else await service.committer.commit(pod_request, node)
             )
             if isinstance(committed, Committed):
+                outcome = Outcome.BOUND if request.bind else Outcome.HELD
+                dialect = pod_request.dialect.name
                 service.ports.decision_log.record(
-                    DecisionRecord(
-                        "grpc_allocate",
-                        Outcome.BOUND if request.bind else Outcome.HELD,
-                        pod_request.request.pod,
-                        pod_request.request.uid,
-                        pod_request.dialect.name,
-                        node,
-                    )
+                    DecisionRecord("grpc_allocate", outcome, named, uid, dialect, node)
                 )
                 result = service.result(pod_request, committed)
                 return pb.AllocateResponse(
@@ -116,16 +123,8 @@ class Calls:
             if dict(service.ledgers.committed(request.uid)).get(request.node) is None:
                 return pb.ReleaseResponse(released=False)
             raise StateError(f"a later attempt to bind pod {found.pod} has begun")
-        service.ports.decision_log.record(
-            DecisionRecord(
-                "grpc_release",
-                Outcome.RELEASED,
-                found.pod,
-                request.uid,
-                found.dialect,
-                request.node,
-            )
-        )
+        released = (Outcome.RELEASED, found.pod, request.uid, found.dialect, request.node)
+        service.ports.decision_log.record(DecisionRecord("grpc_release", *released))
         return pb.ReleaseResponse(released=True)
 
     async def explain(self, request: pb.ExplainRequest) -> pb.ExplainResponse:
@@ -214,33 +213,6 @@ class Calls:
 
     async def _find(self, pod: pb.Pod) -> Pod:
         return await self._service.find(PodRef(pod.namespace or "default", pod.name, pod.uid))
-
-    def _node(self, pod_request: PodRequest, names: Sequence[str]) -> str:
-        """Return the node for a pod: where it has cards already, else where it fits best.
-
-        Raises:
-            ElsewhereError: it has cards of a node that is no candidate.
-            NothingFitsError: it fits no candidate.
-        """
-        service = self._service
-        for node, _ in service.ledgers.committed(pod_request.request.uid):
-            if node not in names:
-                raise ElsewhereError(f"pod {pod_request.request.pod} has cards of {node} already")
-            return node
-        evaluation = service.feasibility.evaluate(pod_request)
-        placement = evaluation.best(NodeNames(names))
-        if placement is not None:
-            return placement.node
-        rejections = evaluation.rejections(names)
-        counted = [(each, 1) for each in rejections.values()]
-        decision = refused("grpc_allocate", pod_request, counted, len(names))
-        service.ports.decision_log.record(decision)
-        raise NothingFitsError(decision.text)
-
-
-def may_be_bound(pod: Pod) -> bool:
-    """Return whether a pod can be bound at all: it has not finished and is not being deleted."""
-    return pod.status.phase in (None, "Pending") and pod.metadata.deletion_timestamp is None
 
 
 def card_messages(ledger: NodeLedger) -> list[pb.Card]:

@@ -5,11 +5,14 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from http import HTTPStatus
 from pathlib import Path
-from typing import NoReturn, TypeVar
+from types import SimpleNamespace
+from typing import Any, NoReturn, TypeVar
 
 import grpc
+from google.protobuf.message import DecodeError
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
@@ -21,11 +24,27 @@ from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.decide.state.readiness import NotReady
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
-from adapters.service.grpc.call_limits import CallLimits
 from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError
 from adapters.service.settings.sections import GrpcTls
 from adapters.service.settings.settings import UNIX, SettingsError, is_local
 from adapters.wire.body import BodyError
+
+MESSAGE_SECONDS = 10.0
+"""Seconds in which the message of a call arrives."""
+
+RESPONSE_SECONDS = 30.0
+"""Seconds in which a client reads a message."""
+
+ARRIVING = 64
+"""Calls whose messages arrive at a time, of 4 MiB each; the oldest one gives way to a new one."""
+
+STREAMS = 64
+"""Streams at a time, so that calls have room beside them."""
+
+Context = grpc.aio.ServicerContext
+Handler = Any
+"""A ``grpc.RpcMethodHandler``, which has no type for its functions."""
+
 
 SERVICE = "dragoman.v1alpha1.Dragoman"
 """The service name in health checks and reflection."""
@@ -62,7 +81,6 @@ Failed = Callable[[str, Exception], str]
 
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
-Context = grpc.aio.ServicerContext
 
 _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
     (NotReady, grpc.StatusCode.UNAVAILABLE),
@@ -78,61 +96,119 @@ _CODES: tuple[tuple[type[Exception], grpc.StatusCode], ...] = (
 )
 
 
-class Servicer(pb_grpc.DragomanServicer):
-    """Answers calls; every error becomes a status code with a sentence, never an approval."""
+class CallLimits(grpc.aio.ServerInterceptor):
+    """Reads messages and writes responses in the place of grpc; what a client sees is the same.
 
-    def __init__(self, calls: Calls, failed: Failed) -> None:
-        self._calls = calls
-        self._failed = failed
+    grpc's own handlers wait for the message of a call, and for the reader of an answer, without
+    end, and each such call is one of those that the server answers at a time.
+    """
 
-    async def Allocate(  # noqa: N802 - as in the proto file
-        self, request: pb.AllocateRequest, context: "Context[object, object]"
-    ) -> pb.AllocateResponse:
-        """Allocate cards to a pod."""
-        return await self._answer(self._calls.allocate, request, context)
-
-    async def Release(  # noqa: N802
-        self, request: pb.ReleaseRequest, context: "Context[object, object]"
-    ) -> pb.ReleaseResponse:
-        """Release an allocation."""
-        return await self._answer(self._calls.release, request, context)
-
-    async def Explain(  # noqa: N802
-        self, request: pb.ExplainRequest, context: "Context[object, object]"
-    ) -> pb.ExplainResponse:
-        """Return where a pod fits."""
-        return await self._answer(self._calls.explain, request, context)
-
-    async def ListCards(  # noqa: N802
-        self, request: pb.ListCardsRequest, context: "Context[object, object]"
-    ) -> pb.ListCardsResponse:
-        """Return the cards, page by page."""
-        return await self._answer(self._calls.list_cards, request, context)
-
-    async def WatchLedger(  # noqa: N802
-        self, request: pb.WatchLedgerRequest, context: "Context[object, object]"
-    ) -> AsyncIterator[pb.LedgerChange]:
-        """Yield every node as it is, then each that changes."""
-        try:
-            async for change in self._calls.watch_ledger(request):
-                yield change
-        except Exception as error:
-            await self._abort("WatchLedger", error, context)
-
-    async def _answer(
+    def __init__(
         self,
-        call: Callable[[RequestT], Awaitable[ResponseT]],
-        request: RequestT,
-        context: "Context[object, object]",
-    ) -> ResponseT:
-        try:
-            return await call(request)
-        except Exception as error:
-            await self._abort(type(request).__name__.removesuffix("Request"), error, context)
+        message_seconds: float = MESSAGE_SECONDS,
+        response_seconds: float = RESPONSE_SECONDS,
+    ) -> None:
+        """Begin without a call.
 
-    async def _abort(
-        self, call: str, error: Exception, context: "Context[object, object]"
-    ) -> NoReturn:
+        Args:
+            message_seconds: in which the message of a call arrives.
+            response_seconds: in which a client reads a message.
+        """
+        self._message_seconds = message_seconds
+        self._response_seconds = response_seconds
+        self._arriving: dict[asyncio.Timeout, None] = {}  # the oldest first
+        self._streams = 0
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler:
+        """Return the handler of a call, with limits."""
+        handler = await continuation(handler_call_details)
+        if handler is None:
+            return None
+
+        async def call(_: object, context: "Context[Any, Any]") -> None:
+            if handler.response_streaming:
+                async with self._stream(context):
+                    request = await self._message(handler, context)
+                    responses = handler.unary_stream(request, context)
+                    if isinstance(responses, Awaitable):  # the health service writes them itself
+                        await responses
+                        return
+                    async for response in responses:
+                        await self._write(response, context)
+                return
+            request = await self._message(handler, context)
+            response = await handler.unary_unary(request, context)
+            await self._write(response, context)
+
+        async def exchange(requests: object, context: "Context[Any, Any]") -> None:
+            async with self._stream(context):
+                async for response in handler.stream_stream(requests, context):
+                    await self._write(response, context)
+
+        write = handler.response_serializer
+        if handler.request_streaming:
+            read = handler.request_deserializer
+            return grpc.stream_stream_rpc_method_handler(exchange, read, write)
+        return grpc.stream_stream_rpc_method_handler(call, None, write)
+
+    async def _message(self, handler: Handler, context: "Context[Any, Any]") -> Any:
+        """Return a message; the call ends here where it does not arrive or is malformed."""
+        if len(self._arriving) >= ARRIVING:
+            oldest = next(iter(self._arriving))
+            del self._arriving[oldest]
+            oldest.reschedule(asyncio.get_running_loop().time())
+        limit = asyncio.timeout(self._message_seconds)
+        try:
+            async with limit:
+                self._arriving[limit] = None
+                content: Any = await context.read()
+        except TimeoutError:
+            text = "the message did not arrive in time"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+        finally:
+            self._arriving.pop(limit, None)
+        if content is grpc.aio.EOF:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message")
+        try:
+            return handler.request_deserializer(content)
+        except DecodeError:
+            await context.abort(grpc.StatusCode.INVALID_ARGUMENT, "the message cannot be read")
+
+    async def _write(self, response: Any, context: "Context[Any, Any]") -> None:
+        """Write a message; the call ends here where the client does not read."""
+        try:
+            async with asyncio.timeout(self._response_seconds):
+                await context.write(response)
+        except TimeoutError:
+            text = "the response was not read in time"
+            await context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, text)
+
+    @asynccontextmanager
+    async def _stream(self, context: "Context[Any, Any]") -> AsyncIterator[None]:
+        """Count a stream; the call ends here where there are too many."""
+        if self._streams >= STREAMS:
+            text = f"{STREAMS} streams are open, the limit; try again"
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, text)
+        self._streams += 1
+        try:
+            yield
+        finally:
+            self._streams -= 1
+
+
+def servicer(calls: Calls, failed: Failed) -> object:
+    """Return what answers calls; every error becomes a status code with a sentence, never a yes.
+
+    Args:
+        calls: of one service.
+        failed: called with unexpected errors.
+    """
+
+    async def abort(call: str, error: Exception, context: "Context[Any, Any]") -> NoReturn:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
         if isinstance(error, BindError):
             missing = error.status == HTTPStatus.NOT_FOUND
@@ -140,10 +216,38 @@ class Servicer(pb_grpc.DragomanServicer):
             if not error.definite:
                 code = grpc.StatusCode.UNAVAILABLE
         if code is None:
-            number = self._failed(f"{SERVICE}/{call}", error)
+            number = failed(f"{SERVICE}/{call}", error)
             text = f"unexpected error; it is in the log with decision {number}"
             await context.abort(grpc.StatusCode.INTERNAL, text)
         await context.abort(code, str(error)[:LONGEST])
+
+    def unary(
+        name: str, call: Callable[[RequestT], Awaitable[ResponseT]]
+    ) -> Callable[[RequestT, "Context[Any, Any]"], Awaitable[ResponseT]]:
+        async def answer(request: RequestT, context: "Context[Any, Any]") -> ResponseT:
+            try:
+                return await call(request)
+            except Exception as error:
+                await abort(name, error, context)
+
+        return answer
+
+    async def watch(
+        request: pb.WatchLedgerRequest, context: "Context[Any, Any]"
+    ) -> AsyncIterator[pb.LedgerChange]:
+        try:
+            async for change in calls.watch_ledger(request):
+                yield change
+        except Exception as error:
+            await abort("WatchLedger", error, context)
+
+    return SimpleNamespace(
+        Allocate=unary("Allocate", calls.allocate),
+        Release=unary("Release", calls.release),
+        Explain=unary("Explain", calls.explain),
+        ListCards=unary("ListCards", calls.list_cards),
+        WatchLedger=watch,
+    )
 
 
 class GrpcServer:
@@ -167,7 +271,7 @@ class GrpcServer:
             limits: limits of calls; None for the default ones.
 
         Raises:
-            OSError: the address is in use, or cannot be bound.
+            OSError: the address is in use, cannot be bound, or is a path that is no socket.
         """
         self._service = service
         self._path = Path(listen.removeprefix(UNIX)) if listen.startswith(UNIX) else None
@@ -176,7 +280,7 @@ class GrpcServer:
             interceptors=(limits or CallLimits(),), options=LIMITS, maximum_concurrent_rpcs=CALLS
         )
         pb_grpc.add_DragomanServicer_to_server(  # type: ignore[no-untyped-call]
-            Servicer(Calls(service), failed), self._server
+            servicer(Calls(service), failed), self._server
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection(
@@ -187,7 +291,31 @@ class GrpcServer:
             ),
             self._server,
         )
-        self.port = self._listen(listen, credentials)
+        path = self._path
+        if path is not None and path.exists():
+            if not path.is_socket():
+                raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+                try:
+                    probe.connect(str(path))
+                except OSError:  # it was left behind
+                    path.unlink(missing_ok=True)
+                else:
+                    raise OSError(f"grpc: unix:{path}: another service listens there")
+        if path is None and credentials is None and not is_local(listen):
+            raise OSError(f"grpc: {listen}: must be a loopback address, or grpcTls must be set")
+        earlier = os.umask(0o177)  # only the owner may connect
+        try:
+            where = listen if path is None else f"{UNIX}{path.absolute()}"
+            self.port: int = (
+                self._server.add_insecure_port(where)
+                if credentials is None
+                else self._server.add_secure_port(where, credentials)
+            )
+        except RuntimeError as error:
+            raise OSError(f"grpc: {listen}: cannot listen: {error}") from error
+        finally:
+            os.umask(earlier)
 
     async def start(self) -> None:
         """Begin to serve; health is NOT_SERVING until the service is ready."""
@@ -215,39 +343,6 @@ class GrpcServer:
         status = health_pb2.HealthCheckResponse
         for name in ("", SERVICE):
             await self._health.set(name, status.SERVING if ready else status.NOT_SERVING)
-
-    def _listen(self, listen: str, credentials: grpc.ServerCredentials | None) -> int:
-        """Bind the port, and return its number; a socket that was left behind is removed.
-
-        Raises:
-            OSError: another service listens, or the path is no socket.
-        """
-        path = self._path
-        if path is not None and path.exists():
-            if not path.is_socket():
-                raise OSError(f"grpc: unix:{path}: exists already, and is no socket")
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-                try:
-                    probe.connect(str(path))
-                except OSError:
-                    path.unlink(missing_ok=True)
-                else:
-                    raise OSError(f"grpc: unix:{path}: another service listens there")
-        if path is None and credentials is None and not is_local(listen):
-            raise OSError(f"grpc: {listen}: must be a loopback address, or grpcTls must be set")
-        earlier = os.umask(0o177)  # only the owner may connect
-        try:
-            where = listen if path is None else f"{UNIX}{path.absolute()}"
-            port = (
-                self._server.add_insecure_port(where)
-                if credentials is None
-                else self._server.add_secure_port(where, credentials)
-            )
-        except RuntimeError as error:
-            raise OSError(f"grpc: {listen}: cannot listen: {error}") from error
-        finally:
-            os.umask(earlier)
-        return port
 
 
 def default_socket(environment: Mapping[str, str]) -> Path:
@@ -321,14 +416,10 @@ class _Files:
         )
 
     def _stamp(self) -> object:
-        return tuple(
-            map(_stamp, (self._tls.certificate, self._tls.key, self._tls.client_authorities))
-        )
-
-
-def _stamp(path: Path) -> object:
-    try:
-        stat = path.stat()
-    except OSError:
-        return None
-    return stat.st_mtime_ns, stat.st_ino, stat.st_size
+        """Return what changes with the files; None while one of them is missing."""
+        paths = (self._tls.certificate, self._tls.key, self._tls.client_authorities)
+        try:
+            stats = [path.stat() for path in paths]
+        except OSError:
+            return None
+        return [(each.st_mtime_ns, each.st_ino, each.st_size) for each in stats]

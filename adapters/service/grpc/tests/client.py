@@ -12,8 +12,7 @@ import pytest
 
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
-from adapters.service.grpc.call_limits import CallLimits
-from adapters.service.grpc.server import GrpcServer
+from adapters.service.grpc.server import CallLimits, GrpcServer
 from adapters.service.tests.builders import (
     Bench,
     Json,

@@ -9,10 +9,9 @@ import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from adapters.service.grpc import call_limits
 from adapters.service.grpc import dragoman_pb2 as pb
-from adapters.service.grpc.call_limits import CallLimits
-from adapters.service.grpc.server import SERVICE
+from adapters.service.grpc import server as grpc_server
+from adapters.service.grpc.server import SERVICE, CallLimits
 from adapters.service.grpc.tests.client import Connected, on
 from adapters.service.tests.builders import a_pod, body
 from adapters.tests.waiting import until
@@ -80,7 +79,7 @@ def test_calls_without_a_message_do_not_stop_others(folder: Path) -> None:
     @on(folder, limits=CallLimits(message_seconds=600))
     async def _(client: Connected) -> None:
         begun = [_begun(client, "Explain") for _ in range(300)]
-        ended = 300 - call_limits.ARRIVING - 1
+        ended = 300 - grpc_server.ARRIVING - 1
         health: Any = health_pb2_grpc.HealthStub(client.channel)
         await asyncio.sleep(0.5)
 
@@ -101,7 +100,7 @@ def test_streams_that_do_not_end_leave_room_for_calls(folder: Path) -> None:
     @on(folder)
     async def _(client: Connected) -> None:
         asked = pb.WatchLedgerRequest()
-        streams = [client.stub.WatchLedger(asked) for _ in range(call_limits.STREAMS)]
+        streams = [client.stub.WatchLedger(asked) for _ in range(grpc_server.STREAMS)]
         for stream in streams:
             await stream.read()
 
