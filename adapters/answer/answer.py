@@ -1,5 +1,6 @@
 """The answer about one pod, and about its gang, as values."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,19 +9,57 @@ from adapters.accounting.gang_members import GangMembers, named
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.device_plugins import DeviceFit
 from adapters.dialects.registry import rejection_text
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, rejection_of
 from core.feasibility.inventory import NodeNames
 from core.requests.cause_groups import CauseGroup, group_summary, grouped
 from core.requests.decision import NodeReasons
 from core.requests.grant import Placement
+from core.requests.reason import Cause
 from core.requests.request import Request
 
 EXAMPLES = 5
 """Nodes that are named for each group."""
 
+DEFAULT = "default-scheduler"
+
+LONGEST = 200
+"""Characters of the message that are shown."""
+
+OTHER_REASONS = "cards: other reasons (dragoman explain pod)"
+"""The reason of a node, of our own, where a scheduler was given enough different ones."""
+
+_HEAD = re.compile(r"(?:In hyperNode \S+ )?0/\d+ nodes are (?:un)?available: ")
+_PART = re.compile(r", (?=\d+ )")
+_NUMBER = re.compile(r"^\d+ ")
+_PREEMPTION = re.compile(r"\.? (?:pod group )?preemption: ")
+
+_COUNTED = (
+    "node(s) were unschedulable",
+    "node(s) didn't match Pod's node affinity",
+    "node(s) had untolerated taint",
+    "node(s) had taint",
+    "Insufficient nvidia.com/",
+    "Insufficient volcano.sh/",
+    "Insufficient koordinator.sh/",
+    "Insufficient metax-tech.com/",
+)
+"""Beginnings of reasons that the answer states itself.
+
+Source: kubernetes 1.37 pkg/scheduler/framework/plugins/nodeunschedulable, nodeaffinity and
+tainttoleration; noderesources/fit.go for resources of cards, whose devices the answer counts.
+"""
+
+_OURS = re.compile(
+    r"(?:\d+|some) of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
+    rf"{re.escape(OTHER_REASONS)}|"
+    + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
+    + "|no cards: it has "
+    + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"
+    + r"|gang \S+: \d+ of \d+ pods exist"
+)
+"""Beginnings of Dragoman's reasons (``Reason.text``), which the scheduler repeats."""
+
 NO_REASONS = NodeReasons.of({})
-
-
 NOWHERE: Mapping[str, str] = {}
 NO_CARDS: Mapping[str, Placement] = {}
 
@@ -214,3 +253,34 @@ def joined(text: str, message: str) -> str:
 def uncounted_text(names: tuple[str, ...]) -> str:
     """Say that a pod requests resources that no dialect knows."""
     return f"requests {', '.join(names)}, which Dragoman does not count"
+
+
+def scheduler_of(pod: Pod) -> str:
+    """The scheduler of a pod by the name that people know."""
+    name = pod.spec.scheduler_name or DEFAULT
+    return "kube-scheduler" if name == DEFAULT else name
+
+
+def scheduler_message(pod: Pod) -> str:
+    """What a pod's scheduler said last beside what Dragoman counts itself; empty where nothing.
+
+    Such as ``kube-scheduler said: Insufficient cpu``. The condition ``PodScheduled`` has the
+    message of the latest ``FailedScheduling`` Event, and does not expire as Events do.
+    Source: kubernetes pkg/scheduler/framework/types.go, FitError ("0/%v nodes are available: 3
+    Insufficient cpu, 1 node(s) were unschedulable.", sorted by text); volcano
+    pkg/scheduler/api/unschedule_info.go, FitErrors ("0/%v nodes are unavailable: ...").
+    """
+    condition = rejection_of(pod)
+    plain = "" if condition is None else " ".join(condition.message.split())
+    head = _HEAD.match(plain)
+    if head is None:
+        text = "" if _OURS.match(plain) else plain
+    else:
+        reasons = _PREEMPTION.split(plain[head.end() :])[0].removesuffix(".")
+        others = dict.fromkeys(_NUMBER.sub("", part, count=1) for part in _PART.split(reasons))
+        theirs = (
+            each for each in others if not each.startswith(_COUNTED) and not _OURS.match(each)
+        )
+        text = ", ".join(filter(None, theirs))
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return f"{scheduler_of(pod)} said: {text}" if text else ""

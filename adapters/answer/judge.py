@@ -20,11 +20,16 @@ from adapters.accounting.gang_members import (
     too_many,
 )
 from adapters.accounting.pod_requests import PodRequest, dialect_name, template_of
-from adapters.answer.answer import NO_REASONS, GangAnswer, PodAnswer, uncounted_text
+from adapters.answer.answer import (
+    NO_REASONS,
+    GangAnswer,
+    PodAnswer,
+    scheduler_message,
+    uncounted_text,
+)
 from adapters.answer.cluster_facts import ClusterFacts, committed, standing
 from adapters.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advice
-from adapters.answer.scheduler_message import scheduler_message
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import amounts_of

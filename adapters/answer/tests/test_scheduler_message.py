@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.answer.scheduler_message import LONGEST, OTHER_REASONS, scheduler_message
+from adapters.answer.answer import LONGEST, OTHER_REASONS, scheduler_message
 from adapters.wire.kube import Metadata, Pod, PodCondition, PodSpec, PodStatus
 
 

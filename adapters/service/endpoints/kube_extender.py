@@ -8,7 +8,7 @@ from itertools import compress, repeat
 import numpy as np
 
 from adapters.accounting.pod_requests import PodRequest
-from adapters.answer.scheduler_message import OTHER_REASONS
+from adapters.answer.answer import OTHER_REASONS
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import NodeRejections, spread
 from adapters.service.decide.decisions import main_cause, refused

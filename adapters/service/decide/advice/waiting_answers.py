@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.accounting.pod_requests import template_of
-from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined
+from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined, scheduler_message
 from adapters.answer.judge import Judge
-from adapters.answer.scheduler_message import scheduler_message
 from adapters.service.decide.advice.facts import ServiceFacts
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.readiness import Readiness
