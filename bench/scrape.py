@@ -16,7 +16,7 @@ import clusters
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_metrics import CardMetrics
-from adapters.service.observe.exposition import Compressor, plain
+from adapters.service.observe.metrics import Compressor, plain
 from adapters.stores.store import Change, Stored
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger

@@ -13,7 +13,7 @@ from asyncio import sleep
 from collections.abc import Callable, Mapping
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
-from adapters.service.observe.exposition import FamilyText, escaped
+from adapters.service.observe.metrics import FamilyText, escaped
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB
 from core.ledger.node_ledger import NodeLedger

@@ -17,8 +17,14 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.service import Service
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_metrics import CardMetrics
-from adapters.service.observe.exposition import Compressor, FamilyText, escaped, plain
-from adapters.service.observe.metrics import Metrics, QuotaMetrics
+from adapters.service.observe.metrics import (
+    Compressor,
+    FamilyText,
+    Metrics,
+    QuotaMetrics,
+    escaped,
+    plain,
+)
 from core.durations import MILLISECOND
 from core.hardware.quantity import FULL, GIB
 from core.ledger.meter import NOTHING, Amounts, Consumer, Meter

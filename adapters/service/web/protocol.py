@@ -19,8 +19,15 @@ from uvicorn._types import ASGI3Application, ASGIReceiveCallable, ASGISendCallab
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from adapters.service.web.connections import ConnectionPhase, Connections
-from adapters.service.web.limits import DROP, FIELDS, HEAD_BYTES, PIPELINED, PROBES
+from adapters.service.web.limits import (
+    DROP,
+    FIELDS,
+    HEAD_BYTES,
+    PIPELINED,
+    PROBES,
+    ConnectionPhase,
+    Connections,
+)
 
 Refused = Callable[[str], None]
 """Counts a request or connection that was refused, by its reason."""

@@ -16,8 +16,7 @@ from uvicorn.server import ServerState
 from adapters.service.certificates.tls_context import CertificateFiles, ServingCertificate
 from adapters.service.settings import settings
 from adapters.service.web.app import App
-from adapters.service.web.connections import Connections
-from adapters.service.web.limits import PortLimits
+from adapters.service.web.limits import Connections, PortLimits
 from adapters.service.web.protocol import LimitedProtocol, Refused
 
 KEEP_ALIVE = 120

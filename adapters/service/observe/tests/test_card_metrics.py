@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.card_metrics import CardMetrics
-from adapters.service.observe.exposition import plain
+from adapters.service.observe.metrics import plain
 from adapters.service.tests.builders import a_ledger_cache, run, stored
 from adapters.stores.store import Change
 from core.hardware.mig import Slice

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.service.observe.exposition import NODES, Compressor, FamilyText, plain
+from adapters.service.observe.metrics import NODES, Compressor, FamilyText, plain
 from adapters.service.tests.builders import run
 
 lines = st.lists(st.binary(max_size=40), max_size=3 * NODES)

@@ -2,7 +2,7 @@
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exported_metrics import NamespaceMetrics
-from adapters.service.observe.exposition import plain
+from adapters.service.observe.metrics import plain
 from adapters.service.tests.builders import stored
 from adapters.stores.store import Change
 from core.hardware.quantity import GIB

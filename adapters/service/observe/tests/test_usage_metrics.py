@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.exported_metrics import MARGIN, UsageMetrics
-from adapters.service.observe.exposition import plain
+from adapters.service.observe.metrics import plain
 from adapters.service.tests.builders import run, stored
 from adapters.stores.store import Change, Stored
 from adapters.wire.records.ledger import decode, encode

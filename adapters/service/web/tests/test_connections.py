@@ -5,9 +5,8 @@ import asyncio
 import pytest
 
 from adapters.service.tests.builders import run
-from adapters.service.web.connections import ConnectionPhase as Phase
-from adapters.service.web.connections import Connections
-from adapters.service.web.limits import SPARE_CONNECTIONS, PortLimits
+from adapters.service.web.limits import SPARE_CONNECTIONS, Connections, PortLimits
+from adapters.service.web.limits import ConnectionPhase as Phase
 
 
 class Wire:
