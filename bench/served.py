@@ -26,8 +26,7 @@ from adapters.service.decide.ports import Ports
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.process import SystemClock
-from adapters.service.runtime import Cluster, ServiceRuntime, settle
+from adapters.service.runtime import Cluster, ServiceRuntime, SystemClock, settle
 from adapters.service.settings.settings import Log, Settings
 from adapters.service.standalone import LocalCluster
 from adapters.service.web import server

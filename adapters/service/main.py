@@ -4,34 +4,38 @@ import asyncio
 import os
 import resource
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import uvicorn
-
 from adapters.dialects.dialect import DialectError, Documents
+from adapters.service import standalone
 from adapters.service.certificates.tls_context import (
     CertificateFiles,
+    CertificateText,
     ServingCertificate,
     serving,
 )
-from adapters.service.compose import Task, in_cluster, without_cluster
 from adapters.service.decide.state.readiness import RESTART
 from adapters.service.observe.decision_log import Logger, logger
-from adapters.service.runtime import ServiceRuntime
+from adapters.service.reconcile.quotas import QuotaReconciler
+from adapters.service.runtime import Cluster, ServiceRuntime
 from adapters.service.settings.settings import UNIX, Settings, SettingsError, read
-from adapters.service.standalone import StaticInventory
+from adapters.service.standalone import StaticInventory, seed
 from adapters.service.web import server
-from adapters.service.web.app import App
+from adapters.service.web.app import Route
 from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
+from adapters.stores.memory import MemoryQuotas, MemoryStore
+from adapters.stores.sqlite import SqliteStore
+from adapters.stores.store import Store
 from adapters.wire.records.ledger import LedgerRecordError
+
+Task = Coroutine[Any, Any, Any]
 
 POLL = 1.0
 """Seconds between two looks at files that may change."""
@@ -74,6 +78,119 @@ class Tasks:
         for task in self.running:
             task.cancel()
         await asyncio.gather(*self.running, return_exceptions=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Composition:
+    """A service with what it needs in its surroundings.
+
+    Attributes:
+        runtime: the service.
+        routes: HTTP routes that only this composition has.
+        tasks: feed the service; it runs them until it stops.
+    """
+
+    runtime: ServiceRuntime
+    routes: Mapping[tuple[str, str], Route] = field(default_factory=dict)
+    tasks: Sequence[Task] = ()
+
+
+async def in_cluster(
+    settings: Settings,
+    documents: Documents,
+    certificate: ServingCertificate | None,
+    log: Logger,
+    stack: AsyncExitStack,
+) -> Composition:
+    """Compose the service of a Kubernetes cluster.
+
+    Args:
+        settings: with ``store: kubernetes``.
+        documents: the schedulers' own settings files.
+        certificate: for TLS; the service makes one that is managed. None for plaintext.
+        log: of this process.
+        stack: closes what is opened here.
+
+    Raises:
+        SettingsError: there are no credentials, or the custom resource definition is not installed.
+    """
+    from adapters.service.in_cluster.tasks import InCluster  # its client is slow to import
+
+    cluster = InCluster(settings, log)
+    stack.push_async_callback(cluster.close)
+    await cluster.check()
+    runtime = ServiceRuntime(settings, documents, cluster.store, cluster.cluster(), log)
+    tasks = cluster.tasks(runtime)
+    if isinstance(certificate, CertificateText) and settings.tls and settings.tls.managed:
+        tasks += cluster.certificate(runtime, certificate, settings.tls.managed)
+    return Composition(runtime, cluster.routes(runtime.service), tasks)
+
+
+async def without_cluster(
+    settings: Settings,
+    documents: Documents,
+    inventory: StaticInventory,
+    log: Logger,
+    stack: AsyncExitStack,
+) -> Composition:
+    """Compose a service whose nodes and pods are given; it binds pods in its own table.
+
+    Args:
+        settings: with a store in memory or in a file.
+        documents: the schedulers' own settings files.
+        inventory: the nodes and pods.
+        log: of this process.
+        stack: closes what is opened here.
+
+    Raises:
+        OSError: the store cannot be opened or read.
+        SettingsError: the store needs a cluster.
+    """
+    store = open_store(settings.store)
+    stack.push_async_callback(store.close)
+    table = standalone.LocalCluster(
+        inventory.pods, inventory.nodes, inventory.claims, inventory.groups
+    )
+    quotas = MemoryQuotas(tuple(inventory.quotas))
+    cluster = Cluster(
+        binder=table,
+        pods=table,
+        events=table,
+        quotas=quotas,
+        unbound=table.unbound,
+        objects=table,
+        gangs=table.gangs,
+    )
+    runtime = ServiceRuntime(settings, documents, store, cluster, log)
+    for problem in inventory.problems:
+        log.warning("inventory.problem", text=problem)
+    await seed(inventory.ledgers, store)
+    await runtime.load()
+    routes = standalone.routes(table, runtime.service)
+    if not quotas.all():
+        return Composition(runtime, routes)
+    for each in quotas.all():
+        runtime.service.quotas.restrict(each.quota.namespace, each.quota.host_limits)
+        runtime.service.quotas.put(each)
+    reconciler = QuotaReconciler(runtime.service, quotas)
+    await reconciler.round()
+    return Composition(runtime, routes, (reconciler.run(),))
+
+
+def open_store(setting: str) -> Store:
+    """Return the store that ``store`` in the settings names.
+
+    Raises:
+        SettingsError: it needs a cluster.
+    """
+    kind, _, path = setting.partition(":")
+    if kind == "memory":
+        return MemoryStore()
+    if kind == "sqlite":
+        return SqliteStore(Path(path))
+    raise SettingsError(
+        f"store: {setting!r}: must be memory or sqlite:PATH where there is no cluster"
+    )
 
 
 class StartError(RuntimeError):
@@ -131,7 +248,12 @@ def serve(options: StartOptions) -> None:
     try:
         settings = options.settings()
         log = logger(settings.log.level, settings.log.format)
-        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+        with suppress(ImportError):  # uvloop is faster, and does nothing else
+            import uvloop
+
+            loop_factory = uvloop.new_event_loop
+        with asyncio.Runner(loop_factory=loop_factory) as runner:
             runner.run(_serve(options, settings, log))
     except (SettingsError, DialectError, LedgerRecordError, OSError) as error:
         raise StartError(str(error)) from error
@@ -139,19 +261,38 @@ def serve(options: StartOptions) -> None:
 
 async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None:
     async with AsyncExitStack() as stack:
-        ports = _open_ports(settings)
-        for port in ports:
-            stack.callback(port.listener.close)
-        certificates = [port.certificate for port in ports if port.certificate is not None]
+        tls = settings.tls
+        certificate = None if tls is None else serving(tls)
+        # A port of its own for TLS serves webhooks only: it is open to every pod.
+        secure = None if tls is None else tls.listen
+        ports = [(server.listener(settings.listen), None if secure else certificate)]
+        stack.callback(ports[0][0].close)
+        if secure:
+            ports.append((server.listener(secure), certificate))
+            stack.callback(ports[1][0].close)
         if settings.store == "kubernetes":
-            composition = await in_cluster(settings, options.documents, certificates, log, stack)
+            composition = await in_cluster(settings, options.documents, certificate, log, stack)
         else:
             composition = await without_cluster(
                 settings, options.documents, options.inventory, log, stack
             )
         runtime = composition.runtime
         stack.callback(runtime.service.committer.close)
-        servers = _http_servers(ports, runtime.app(composition.routes), options, settings, log)
+        app, limits = runtime.app(composition.routes), PortLimits.of(settings.limits)
+
+        def started(address: str) -> None:
+            log.info("service.started", address=address, store=settings.store)
+            options.announce(address)
+
+        servers = [
+            server.server(
+                app.restricted_to(WEBHOOK_PATHS) if number else app,
+                proof,
+                partial(started, server.address(listener, proof)),
+                limits,
+            )
+            for number, (listener, proof) in enumerate(ports)
+        ]
 
         def stop() -> None:
             for each in servers:
@@ -171,75 +312,23 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
             runtime.follow(),
             runtime.tick(),
             runtime.answer_waiting(),
+            _follow_settings(options, runtime, log),
         ):
             tasks.start(task)
-        tasks.start(_follow_settings(options, runtime, log))
         for task in await _start_grpc(settings, runtime, stack, log):
             tasks.start(task)
-        for certificate in certificates:
-            if isinstance(certificate, CertificateFiles):
-                tasks.start(server.renew(certificate, POLL, _unusable(log)))
+        if isinstance(certificate, CertificateFiles):
+            tasks.start(server.renew(certificate, POLL, _unusable(log)))
 
         await asyncio.gather(
             *(
-                each.serve(sockets=[port.listener])
-                for each, port in zip(servers, ports, strict=True)
+                each.serve(sockets=[listener])
+                for each, (listener, _) in zip(servers, ports, strict=True)
             )
         )
         log.info("service.stopped")
     if tasks.failed:
         raise TaskFailedError
-
-
-@dataclass(frozen=True, slots=True)
-class Port:
-    """An open HTTP port.
-
-    Attributes:
-        listener: the socket.
-        certificate: for TLS; None for plaintext.
-        webhooks_only: another port serves the rest; this one is open to every pod.
-    """
-
-    listener: socket.socket
-    certificate: ServingCertificate | None
-    webhooks_only: bool = False
-
-    @property
-    def address(self) -> str:
-        """The URL."""
-        return server.address(self.listener, self.certificate)
-
-
-def _open_ports(settings: Settings) -> list[Port]:
-    if settings.tls is None:
-        return [Port(server.listener(settings.listen), None)]
-    certificate = serving(settings.tls)
-    if settings.tls.listen is None:
-        return [Port(server.listener(settings.listen), certificate)]
-    plaintext = Port(server.listener(settings.listen), None)
-    secure = Port(server.listener(settings.tls.listen), certificate, webhooks_only=True)
-    return [plaintext, secure]
-
-
-def _http_servers(
-    ports: Sequence[Port], app: App, options: StartOptions, settings: Settings, log: Logger
-) -> list[uvicorn.Server]:
-    def started(address: str) -> None:
-        log.info("service.started", address=address, store=settings.store)
-        options.announce(address)
-
-    webhooks = app.restricted_to(WEBHOOK_PATHS)
-    limits = PortLimits.of(settings.limits)
-    return [
-        server.server(
-            webhooks if port.webhooks_only else app,
-            port.certificate,
-            partial(started, port.address),
-            limits,
-        )
-        for port in ports
-    ]
 
 
 async def _start_grpc(
@@ -307,12 +396,3 @@ def _modified(file: Path | None) -> int | None:
         return None if file is None else file.stat().st_mtime_ns
     except OSError:
         return None
-
-
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """Return uvloop's factory where it is installed: it is faster, and does nothing else."""
-    try:
-        import uvloop
-    except ImportError:
-        return None
-    return uvloop.new_event_loop

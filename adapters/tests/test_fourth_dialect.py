@@ -25,8 +25,8 @@ from adapters.dialects.adoption.adopt import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered
-from adapters.service.compose import open_store
 from adapters.service.in_cluster.handlers import config_map_names
+from adapters.service.main import open_store
 from adapters.service.observe.decision_log import logger
 from adapters.service.reconcile.nodes.node_resources import amounts
 from adapters.service.runtime import Cluster, ServiceRuntime

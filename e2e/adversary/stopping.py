@@ -22,9 +22,9 @@ from adapters.cli.main import main as command
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.admission import Admission
-from adapters.service.process import SystemClock
 from adapters.service.reconcile import looks
 from adapters.service.reconcile.nodes import controller
+from adapters.service.runtime import SystemClock
 from core.requests.reason import Reason
 from e2e.adversary.mutants import MUTANTS
 from e2e.adversary.stops import FOLDER

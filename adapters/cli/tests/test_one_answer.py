@@ -22,9 +22,9 @@ from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volca
 from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, PLUGINS, group, member
 from adapters.cli.view.pending import pending
 from adapters.dialects.dialect import Defaults
-from adapters.service.compose import without_cluster
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc.calls import Calls
+from adapters.service.main import without_cluster
 from adapters.service.runtime import ServiceRuntime
 from adapters.service.settings.settings import read
 from adapters.service.web.dashboard import routes

@@ -23,7 +23,7 @@ from adapters.cli.tests.builders import (
     volcano,
     volcano_bound,
 )
-from adapters.service.compose import Composition, without_cluster
+from adapters.service.main import Composition, without_cluster
 from adapters.service.observe.decision_log import logger
 from adapters.service.settings import settings as service_settings
 from adapters.service.standalone import StaticInventory

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-from adapters.service.process import EVERY, GROWTH, FreedMemory
+from adapters.service.runtime import EVERY, GROWTH, FreedMemory
 from adapters.service.tests.process import serving
 from e2e.harness.processes.waiting import within
 

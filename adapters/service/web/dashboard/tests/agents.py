@@ -8,7 +8,7 @@ from adapters.service.web.dashboard.tests.http_server import answering
 
 PROGRAM = """
 from functools import partial
-import adapters.service.compose as compose
+import adapters.service.main as compose
 from adapters.cluster.api.client import PlainReader
 from adapters.service.in_cluster.agent_metrics import AgentMetrics
 http = PlainReader(patience=20.0)

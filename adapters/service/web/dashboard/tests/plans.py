@@ -9,7 +9,7 @@ from adapters.service.web.dashboard.tests.http_server import answering
 
 PROGRAM = """
 from functools import partial
-import adapters.service.compose as compose
+import adapters.service.main as compose
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.objects.move_plans import MovePlanClient
