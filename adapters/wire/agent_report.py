@@ -147,9 +147,11 @@ def parse(text: str, node: str) -> NodeReport:
     cards: dict[str, dict[str, int]] = {}
     unserved = 0
     for sample in _samples(text):
-        labels, amount = sample.labels, _amount(sample)
-        if amount is None or labels.get("node", node) != node:
+        labels = sample.labels
+        value = sample.value * FULL if sample.name == _COMPUTE else sample.value
+        if not value >= 0 or labels.get("node", node) != node:
             continue
+        amount = round(min(value, _LARGEST))
         if sample.name in _OF_CONTAINERS:
             pod = f"{labels.get('namespace', '')}/{labels.get('pod', '')}"
             place = pod, labels.get("container", ""), labels.get("uuid", "")
@@ -166,12 +168,6 @@ def parse(text: str, node: str) -> NodeReport:
         {uuid: Use(**amounts) for uuid, amounts in cards.items()},
         unserved,
     )
-
-
-def _amount(sample: "Sample") -> int | None:
-    """Return bytes, percent or a count; None where it is none."""
-    value = sample.value * FULL if sample.name == _COMPUTE else sample.value
-    return round(min(value, _LARGEST)) if value >= 0 else None
 
 
 def _samples(text: str) -> "Iterator[Sample]":

@@ -238,7 +238,7 @@ def read_binding(content: bytes) -> BindingArgs:
 
 
 def read_preemption(content: bytes) -> PreemptionArgs:
-    """Return the arguments of preempt.
+    """Return the arguments of preempt; of a node in both of their forms, only the uids count.
 
     Raises:
         BodyError: they cannot be read, or the pod is missing.
@@ -251,7 +251,15 @@ def read_preemption(content: bytes) -> PreemptionArgs:
     pod = body.read_pod(args.pod, "Pod")
     if pod is None:
         raise BodyError("Pod is missing")
-    return PreemptionArgs(pod, _proposals(args))
+    proposals: dict[str, Proposal] = {}
+    for node, full in (args.node_name_to_victims or {}).items():
+        victims = full or Victims()
+        uids = [victim.metadata.uid for victim in victims.pods or ()]
+        proposals[node] = (uids, victims.num_pdb_violations)
+    for node, by_uid in (args.node_name_to_meta_victims or {}).items():
+        meta = by_uid or MetaVictims()
+        proposals[node] = ([victim.uid for victim in meta.pods or ()], meta.num_pdb_violations)
+    return PreemptionArgs(pod, proposals)
 
 
 def _binding_fields(args: BindingArgs) -> dict[str, str]:
@@ -261,19 +269,6 @@ def _binding_fields(args: BindingArgs) -> dict[str, str]:
         "PodUID": args.pod_uid,
         "Node": args.node,
     }
-
-
-def _proposals(args: _PreemptionArgs) -> dict[str, Proposal]:
-    """Return both forms in one; of a node that is in both, only the uids count."""
-    proposals: dict[str, Proposal] = {}
-    for node, full in (args.node_name_to_victims or {}).items():
-        victims = full or Victims()
-        uids = [pod.metadata.uid for pod in victims.pods or ()]
-        proposals[node] = (uids, victims.num_pdb_violations)
-    for node, by_uid in (args.node_name_to_meta_victims or {}).items():
-        meta = by_uid or MetaVictims()
-        proposals[node] = ([pod.uid for pod in meta.pods or ()], meta.num_pdb_violations)
-    return proposals
 
 
 def _any_case(content: bytes, struct: type[msgspec.Struct]) -> bytes:

@@ -63,17 +63,16 @@ def violations(pods: Sequence[Pod], budgets: Sequence[Budget]) -> tuple[bool, ..
     FilterVictimsWithPDBViolation.
     """
     allowed = [budget.status.disruptions_allowed for budget in budgets]
-    return tuple(_breaks(pod, budgets, allowed) for pod in pods)
-
-
-def _breaks(pod: Pod, budgets: Sequence[Budget], allowed: list[int]) -> bool:
-    for number, budget in enumerate(budgets):
-        if not concerns(budget, pod):
-            continue
-        allowed[number] -= 1
-        if allowed[number] < 0:
-            return True
-    return False
+    broken: list[bool] = []
+    for pod in pods:
+        broken.append(False)
+        for number, budget in enumerate(budgets):
+            if concerns(budget, pod):
+                allowed[number] -= 1
+                if allowed[number] < 0:
+                    broken[-1] = True
+                    break
+    return tuple(broken)
 
 
 def concerns(budget: Budget, pod: Pod) -> bool:

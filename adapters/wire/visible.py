@@ -16,7 +16,7 @@ def visible(text: str) -> str:
     r"""Return a text of one line for people: what is not printable is an escape, as \x1b."""
     if text.isprintable():
         return text
-    return "".join(map(_shown, text))
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def visible_lines(text: str) -> str:
@@ -34,16 +34,10 @@ def visible_cell(text: str) -> str:
 
 def escaped(json: str) -> str:
     """Return JSON of the same value in which what is not printable is an escape."""
-    return _FOREIGN.sub(_in_json, json)
 
+    def escape(match: re.Match[str]) -> str:
+        units = match[0].encode("utf-16-be")
+        pairs = (f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+        return match[0] if match[0].isprintable() else "".join(pairs)
 
-def _shown(letter: str) -> str:
-    return letter if letter.isprintable() else letter.encode("unicode_escape").decode()
-
-
-def _in_json(match: re.Match[str]) -> str:
-    letter = match[0]
-    if letter.isprintable():
-        return letter
-    units = letter.encode("utf-16-be")
-    return "".join(f"\\u{units[at : at + 2].hex()}" for at in range(0, len(units), 2))
+    return _FOREIGN.sub(escape, json)

@@ -205,22 +205,19 @@ class KubeClient:
             except ClusterError as error:
                 failures += 1
                 wait = max(error.retry_after or 0.0, delay(failures, most=_LONGEST_PAUSE))
+                lost = error.status == UNANSWERED or error.status >= SERVER_ERROR
                 if error.status == UNAUTHORIZED and failures == 1:
                     await self.renew()
                     wait = 0.0
                 elif failures >= self.patience.attempts or not (
-                    _may_repeat(verb, error) and (repeat_refused or error.status != TOO_MANY)
+                    error.reason == "Unreachable"
+                    or (error.status == TOO_MANY and repeat_refused)
+                    or (verb != "POST" and lost)
                 ):
                     raise
                 if time.monotonic() + wait >= deadline:
                     raise
             await asyncio.sleep(wait)
-
-
-def _may_repeat(verb: str, error: ClusterError) -> bool:
-    if error.status == TOO_MANY or error.reason == "Unreachable":
-        return True
-    return verb != "POST" and (error.status == UNANSWERED or error.status >= SERVER_ERROR)
 
 
 def _encoded(body: object) -> bytes:
@@ -312,8 +309,16 @@ class PlainReader:
             OSError: no answer in time, another status than 200, or a body above ``MAX_BODY``.
         """
         address = URL.build(scheme="http", host=host, port=port, path=path)
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(force_close=True),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"Accept-Encoding": "identity", "User-Agent": "dragoman"},
+                auto_decompress=False,
+                timeout=aiohttp.ClientTimeout(total=self.patience),
+            )
         try:
-            async with self._opened().get(address, allow_redirects=False) as response:
+            async with self._session.get(address, allow_redirects=False) as response:
                 if response.status != HTTPStatus.OK:
                     raise OSError(f"{address}: status {response.status}")
                 body = bytearray()
@@ -330,14 +335,3 @@ class PlainReader:
         if self._session is not None:
             await self._session.close()
             self._session = None
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(force_close=True),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers={"Accept-Encoding": "identity", "User-Agent": "dragoman"},
-                auto_decompress=False,
-                timeout=aiohttp.ClientTimeout(total=self.patience),
-            )
-        return self._session

@@ -12,7 +12,7 @@ import asyncio
 import os
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -129,7 +129,8 @@ def configuration_of(source: KubeconfigSource) -> Any:
         else:
             _kubeconfig_loader(source).load_and_set(configuration)
     except (config.ConfigException, yaml.YAMLError, *_ODD) as error:
-        raise ClusterError(0, CREDENTIALS, _where(source, error)) from error
+        place = source.kubeconfig or "the pod's service account"
+        raise _error(f"{place}: {error}") from error
     return configuration
 
 
@@ -191,11 +192,6 @@ def _run_helper(helper: Any, folder: str, cluster: Any) -> Mapping[str, str]:
     raise config.ConfigException(" ".join(text.split()))
 
 
-def _where(source: KubeconfigSource, error: Exception) -> str:
-    place = "the pod's service account" if source.kubeconfig is None else str(source.kubeconfig)
-    return f"{place}: {error}"
-
-
 def _context(configuration: Any) -> ssl.SSLContext:
     # Where the cluster has an authority of its own, no other one is believed.
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
@@ -213,7 +209,7 @@ def _trust(context: ssl.SSLContext, configuration: Any) -> None:
         if configuration.cert_file:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
     except OSError as error:
-        raise ClusterError(0, CREDENTIALS, f"a certificate cannot be read: {error}") from error
+        raise _error(f"a certificate cannot be read: {error}") from error
 
 
 def _token(configuration: Any) -> str | None:
@@ -222,7 +218,7 @@ def _token(configuration: Any) -> str | None:
     try:
         return configuration.get_api_key_with_prefix("BearerToken") or None
     except (config.ConfigException, *_ODD) as error:
-        raise ClusterError(0, CREDENTIALS, f"no token: {error}") from error
+        raise _error(f"no token: {error}") from error
 
 
 VARIABLE = "KUBECONFIG"
@@ -272,7 +268,12 @@ def choose(
             f"no kubeconfig: neither --kubeconfig, {VARIABLE} nor {home / '.kube' / 'config'} names"
             " a file that exists; pass one, or read manifests with -f"
         )
-    known = _contexts([content for _, content in contents])
+    known: dict[str, Mapping[str, object]] = {}
+    for _, content in contents:
+        listed = content.get("contexts")
+        for each in listed if isinstance(listed, list) else ():
+            if isinstance(each, dict) and isinstance(each.get("context"), dict):
+                known.setdefault(str(each.get("name")), each["context"])
     current = next((str(c["current-context"]) for _, c in contents if c.get("current-context")), "")
     name = context or current
     shown = ", ".join(str(file) for file in files)
@@ -317,16 +318,6 @@ def _read(file: Path) -> dict[str, object]:
     if not isinstance(content, dict):
         raise _error(f"{file}: is not a kubeconfig, which is a mapping with clusters and contexts")
     return content
-
-
-def _contexts(contents: Sequence[dict[str, object]]) -> dict[str, dict[str, object]]:
-    known: dict[str, dict[str, object]] = {}
-    for content in contents:
-        listed = content.get("contexts")
-        for each in listed if isinstance(listed, list) else ():
-            if isinstance(each, dict) and isinstance(each.get("context"), dict):
-                known.setdefault(str(each.get("name")), each["context"])
-    return known
 
 
 def _error(problem: str) -> ClusterError:

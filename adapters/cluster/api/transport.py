@@ -129,10 +129,18 @@ class Transport:
         authorization = await self._credentials.authorization()
         if authorization is not None:
             headers["Authorization"] = authorization
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(socket_factory=_socket, limit=_CONNECTIONS),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                # Without compression: for a list of 20,000 pods it costs both sides more than the
+                # network between them.
+                headers={"Accept-Encoding": "identity", "User-Agent": "dragoman"},
+            )
         started, status = time.monotonic(), 0
         try:
             with _translated(f"{verb} {path}"):
-                async with self._opened().request(
+                async with self._session.request(
                     verb,
                     address,
                     data=body,
@@ -151,29 +159,18 @@ class Transport:
                             await response.read(),
                             response.headers.get("Retry-After"),
                         )
-                    with _abandoned(response):
+                    connection = response.connection
+                    try:
                         yield response
+                    except BaseException:
+                        # It was not read to its end. An orderly end of TLS waits for the peer,
+                        # which may take long.
+                        if connection is not None and connection.transport is not None:
+                            connection.transport.abort()
+                        raise
         finally:
             if self._observe is not None:
                 self._observe(verb, status, time.monotonic() - started)
-
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            # Without compression: for a list of 20,000 pods it costs both sides more than the
-            # network between them.
-            plain = {"Accept-Encoding": "identity", "User-Agent": "dragoman"}
-            self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(socket_factory=_socket, limit=_CONNECTIONS),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=plain,
-            )
-        return self._session
-
-
-def _reason(error: OSError) -> str:
-    """The system's words; asyncio has its own for a refused connection, with Python's values."""
-    number = error.errno or 0
-    return os.strerror(number) if number > 0 else error.strerror or str(error)
 
 
 @contextmanager
@@ -181,8 +178,10 @@ def _translated(what: str) -> Iterator[None]:
     try:
         yield
     except aiohttp.ClientConnectorError as error:
-        place = f"{error.host}:{error.port}"
-        why = _reason(error.os_error)
+        place, lost = f"{error.host}:{error.port}", error.os_error
+        # The system's words; asyncio has its own for a refused connection, with Python's values.
+        number = lost.errno or 0
+        why = os.strerror(number) if number > 0 else lost.strerror or str(lost)
         raise ClusterError(0, "Unreachable", f"{what}: {place}: {why}") from error
     except aiohttp.ConnectionTimeoutError as error:
         raise ClusterError(0, "Unreachable", f"{what}: {_text(error)}") from error
@@ -194,21 +193,6 @@ def _translated(what: str) -> Iterator[None]:
         if isinstance(error, ClusterError):
             raise
         raise ClusterError(0, "Broken", f"{what}: {_text(error)}", uncertain=True) from error
-
-
-@contextmanager
-def _abandoned(response: aiohttp.ClientResponse) -> Iterator[None]:
-    """Abort the connection where a response is not read to its end.
-
-    An orderly end of TLS waits for the peer, which may take long.
-    """
-    connection = response.connection
-    try:
-        yield
-    except BaseException:
-        if connection is not None and connection.transport is not None:
-            connection.transport.abort()
-        raise
 
 
 def _text(error: Exception) -> str:

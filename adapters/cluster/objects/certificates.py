@@ -117,21 +117,19 @@ class WebhookClient:
             ClusterError: one could not be read or written; status 409 where it has changed.
         """
         wanted = b64encode(bundle.encode()).decode()
-        return all([await self._publish(name, wanted) for name in self._names])
-
-    async def _publish(self, name: str, wanted: str) -> bool:
-        path = MUTATING_WEBHOOKS.path(name)
-        body = await self._client.find(path)
-        if body is None:
-            return True
-        try:
-            configuration = _CONFIGURATION.decode(body)
-            clients = [hook["clientConfig"] for hook in configuration.get("webhooks") or ()]
-        except (UnreadableError, KeyError, TypeError) as error:
-            raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
-        if all(client.get("caBundle") == wanted for client in clients):
-            return True
-        for client in clients:
-            client["caBundle"] = wanted
-        await self._client.replace(path, configuration)
-        return False
+        unchanged = True
+        for path in map(MUTATING_WEBHOOKS.path, self._names):
+            body = await self._client.find(path)
+            if body is None:
+                continue
+            try:
+                configuration = _CONFIGURATION.decode(body)
+                clients = [hook["clientConfig"] for hook in configuration.get("webhooks") or ()]
+            except (UnreadableError, KeyError, TypeError) as error:
+                raise ClusterError(0, "Garbage", f"{path}: cannot be read: {error!r}") from error
+            if any(client.get("caBundle") != wanted for client in clients):
+                for client in clients:
+                    client["caBundle"] = wanted
+                await self._client.replace(path, configuration)
+                unchanged = False
+        return unchanged

@@ -190,11 +190,17 @@ class EventRecorder:
             self._woken.clear()
             if self._due():
                 continue
+            unwritten = [s.written for s in self._series.values() if s.count > s.written_count]
+            next_write = min([self._clock(), *unwritten]) + self._every
             try:
-                async with asyncio.timeout(self._next()):
+                async with asyncio.timeout(max(0.01, next_write - self._clock())):
                     await self._woken.wait()
             except TimeoutError:
-                self._sweep()
+                now = self._clock()
+                for key, series in [*self._series.items()]:
+                    has_ended = series.emitted + self._forget <= now
+                    if has_ended and series.count == series.written_count:
+                        del self._series[key]
 
     def _due(self) -> list[tuple[_Key, _Series]]:
         now = self._clock()
@@ -205,59 +211,43 @@ class EventRecorder:
             or (series.count > series.written_count and series.written + self._every <= now)
         ]
 
-    def _next(self) -> float:
-        waiting = [
-            s.written + self._every for s in self._series.values() if s.count > s.written_count
-        ]
-        return max(0.01, min([self._every, *(due - self._clock() for due in waiting)]))
-
-    def _sweep(self) -> None:
-        now = self._clock()
-        for key, series in [*self._series.items()]:
-            if series.count == series.written_count and series.emitted + self._forget <= now:
-                del self._series[key]
-
     async def _write(self, key: _Key, series: _Series) -> None:
-        namespace = key.regarding.namespace or "default"
+        subject = key.regarding
+        namespace = subject.namespace or "default"
         if series.note != series.written_note:
             # The note of an Event cannot be changed: another text needs another Event.
-            series.name = f"{key.regarding.name[:200]}.{uuid4().hex[:16]}"
+            series.name = f"{subject.name[:200]}.{uuid4().hex[:16]}"
             series.count, series.written_count = series.count - series.written_count, 0
         count, note = series.count, series.note
+        repeats = {"series": {"count": count, "lastObservedTime": series.last}}
         try:
-            if series.written_count == 0:
-                await self._client.create(EVENTS.collection(namespace), self._body(key, series))
-            else:
-                repeats = {"series": {"count": count, "lastObservedTime": series.last}}
+            if series.written_count:
                 await self._client.patch(EVENTS.path(series.name, namespace), repeats)
+            else:
+                body: dict[str, object] = {
+                    "apiVersion": "events.k8s.io/v1",
+                    "kind": "Event",
+                    "metadata": {"name": series.name, "namespace": namespace},
+                    "eventTime": series.last,
+                    "reportingController": self._controller,
+                    "reportingInstance": self._instance[:_LONGEST_WORD],
+                    "action": key.action,
+                    "reason": key.reason,
+                    "type": key.kind,
+                    "note": note,
+                    "regarding": {
+                        "apiVersion": subject.api_version,
+                        "kind": subject.kind,
+                        "name": subject.name,
+                        "namespace": subject.namespace,
+                        "uid": subject.uid,
+                    },
+                }
+                body |= repeats if count > 1 else {}
+                await self._client.create(EVENTS.collection(namespace), body)
             series.written_note = note
         except ClusterError:
             self.dropped += count - series.written_count
             series.written_note = None
         series.written_count = count
         series.written = self._clock()
-
-    def _body(self, key: _Key, series: _Series) -> dict[str, object]:
-        subject = key.regarding
-        body: dict[str, object] = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": series.name, "namespace": subject.namespace or "default"},
-            "eventTime": series.last,
-            "reportingController": self._controller,
-            "reportingInstance": self._instance[:_LONGEST_WORD],
-            "action": key.action,
-            "reason": key.reason,
-            "type": key.kind,
-            "note": series.note,
-            "regarding": {
-                "apiVersion": subject.api_version,
-                "kind": subject.kind,
-                "name": subject.name,
-                "namespace": subject.namespace,
-                "uid": subject.uid,
-            },
-        }
-        if series.count > 1:
-            body["series"] = {"count": series.count, "lastObservedTime": series.last}
-        return body

@@ -156,12 +156,10 @@ class Election:
                     began = time.monotonic()
                     if await self._attempt():
                         self._renewed = began
-                    elif self._has_other_holder():
-                        return
-
-    def _has_other_holder(self) -> bool:
-        holder = None if self._last_change is None else self._last_change[0].spec.holder_identity
-        return bool(holder) and holder != self._identity
+                    elif self._last_change is not None:
+                        holder = self._last_change[0].spec.holder_identity
+                        if holder and holder != self._identity:
+                            return
 
     async def _attempt(self) -> bool:
         """Acquire or renew the lease; return whether that succeeded."""
@@ -172,8 +170,11 @@ class Election:
                 await self._client.create(path, self._body(self._spec(None)))
                 self.took_over = False
                 return True
-            if not self._is_free(lease):
-                return False
+            if lease.spec.holder_identity not in {None, "", self._identity}:
+                duration = lease.spec.lease_duration_seconds or self._term.duration
+                seen = None if self._last_change is None else self._last_change[1]
+                if seen is None or time.monotonic() - seen <= duration:
+                    return False
             await self._write(lease, self._spec(lease.spec))
             if lease.spec.holder_identity != self._identity:
                 self.took_over = bool(lease.spec.holder_identity) and not self._follows
@@ -196,12 +197,6 @@ class Election:
             )
             self._last_change = (lease, time.monotonic())
         return lease
-
-    def _is_free(self, lease: LeaseObject) -> bool:
-        if lease.spec.holder_identity in {None, "", self._identity}:
-            return True
-        duration = lease.spec.lease_duration_seconds or self._term.duration
-        return self._last_change is not None and time.monotonic() - self._last_change[1] > duration
 
     def _spec(self, earlier: LeaseSpec | None) -> LeaseSpec:
         now = moment.micros(moment.now())

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from itertools import count
 
 from adapters.cluster.api import timestamps as moment
 from adapters.cluster.api.client import KubeClient
@@ -160,8 +161,7 @@ class NodeLockClient:
             LockedError: another pod has it.
             ClusterError: there is no such node, or the server did not answer.
         """
-        failures = 0
-        while True:
+        for attempt in count(1):
             kube = await self._nodes.get(node)
             if kube is None:
                 raise ClusterError(404, "NotFound", f"there is no node {node}")
@@ -173,15 +173,9 @@ class NodeLockClient:
                 if not await self._is_void(lock, node):
                     raise LockedError(node, "/".join(filter(None, (lock.namespace, lock.name))))
             mine = NodeLock(self._now(), pod.namespace, pod.name).write()
-            try:
-                await self._nodes.annotate(node, {KEY: mine}, kube.metadata.resource_version)
-            except ClusterError as error:
-                failures += 1
-                if error.status != CONFLICT or failures == _ATTEMPTS:
-                    raise
-            else:
-                return True
-            await asyncio.sleep(delay(failures, first=0.1))
+            if await self._write(kube, mine, attempt):
+                break
+        return True
 
     async def release(self, node: str, pod: PodRef) -> None:
         """Unlock a node if it is locked for this pod; otherwise do nothing.
@@ -189,21 +183,25 @@ class NodeLockClient:
         Raises:
             ClusterError: the server did not answer, or the node changed before each attempt.
         """
-        failures = 0
-        while True:
+        for attempt in count(1):
             kube = await self._nodes.get(node)
             text = None if kube is None else (kube.metadata.annotations or {}).get(KEY)
             if kube is None or text is None or not NodeLock.read(text).is_of(pod):
                 return
-            try:
-                await self._nodes.annotate(node, {KEY: None}, kube.metadata.resource_version)
-            except ClusterError as error:
-                failures += 1
-                if error.status != CONFLICT or failures == _ATTEMPTS:
-                    raise
-            else:
+            if await self._write(kube, None, attempt):
                 return
-            await asyncio.sleep(delay(failures, first=0.1))
+
+    async def _write(self, kube: KubeNode, lock: str | None, attempt: int) -> bool:
+        """Write the lock if the node is still as it was read; else wait and return False."""
+        try:
+            meta = kube.metadata
+            await self._nodes.annotate(meta.name, {KEY: lock}, meta.resource_version)
+        except ClusterError as error:
+            if error.status != CONFLICT or attempt == _ATTEMPTS:
+                raise
+            await asyncio.sleep(delay(attempt, first=0.1))
+            return False
+        return True
 
     def _is_old(self, lock: NodeLock) -> bool:
         return lock.since is None or abs(self._now() - lock.since) > EXPIRY

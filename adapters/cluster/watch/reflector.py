@@ -220,23 +220,14 @@ class Reflector(Generic[ObjectT]):
         """List and watch, again and again, until cancelled."""
         while True:
             try:
-                await self._run_cycle()
+                if not self._version and self._streaming and not self._stream_broke:
+                    # A server with WatchList sends the list as the beginning of the watch.
+                    self._tracker.begin_list()
+                elif not self._version:
+                    await self._list_all_pages()
+                await self._watch()
             except ClusterError as error:
                 await self._wait_after(error)
-
-    async def _run_cycle(self) -> None:
-        """Send one watch request; first list all objects, unless a version to watch from is known.
-
-        A server with WatchList sends the list as the beginning of the watch.
-        """
-        if self._version:
-            await self._watch()
-        elif self._streaming and not self._stream_broke:
-            self._tracker.begin_list()
-            await self._watch()
-        else:
-            await self._list_all_pages()
-            await self._watch()
 
     async def _wait_after(self, error: ClusterError) -> None:
         if error.status == NOT_FOUND and self._selection.optional:
@@ -251,15 +242,12 @@ class Reflector(Generic[ObjectT]):
         if self._report is not None:
             self._report(error)
         if error.status == UNAUTHORIZED:
-            await self._renew_credentials()
+            try:
+                await self._client.renew()
+            except ClusterError as problem:
+                self.stats.problem = str(problem)
         wait = delay(self._failures, first=self._settings.initial, most=self._settings.maximum)
         await asyncio.sleep(max(wait, min(error.retry_after or 0.0, _LONGEST_WAIT)))
-
-    async def _renew_credentials(self) -> None:
-        try:
-            await self._client.renew()
-        except ClusterError as error:
-            self.stats.problem = str(error)
 
     async def _list_all_pages(self) -> None:
         self._tracker.begin_list()
@@ -268,7 +256,13 @@ class Reflector(Generic[ObjectT]):
             query = {**self._selection.query, "limit": str(self._page_size)}
             if token:
                 query["continue"] = token
-            page = await self._get_page(query)
+            try:
+                page = read(_PAGE, await self._client.get(self._path, query))
+            except ClusterError as error:
+                if error.status == GONE and token:
+                    # The server keeps the snapshot of a list for five minutes: fewer, larger pages.
+                    self._page_size *= 4
+                raise
             for raw in page.items or ():
                 self._tracker.upsert(raw)
                 await batch.add(len(memoryview(raw)))
@@ -277,24 +271,22 @@ class Reflector(Generic[ObjectT]):
                 break
         self._end_list(page.metadata.resource_version)
 
-    async def _get_page(self, query: dict[str, str]) -> Page:
-        try:
-            body = await self._client.get(self._path, query)
-        except ClusterError as error:
-            if error.status == GONE and "continue" in query:
-                # The server keeps the snapshot of a list for five minutes: fewer, larger pages.
-                self._page_size *= 4
-            raise
-        return read(_PAGE, body)
-
     async def _watch(self) -> None:
         """Send one watch request and handle its response to the end."""
         began, events_before = time.monotonic(), self.stats.events
+        query = {
+            **self._selection.query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(jitter(self._settings.turn))),
+        }
+        if self._tracker.listing:
+            query |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        else:
+            query["resourceVersion"] = self._version
         self.stats.watches += 1
         try:
-            async with self._client.stream(
-                self._path, self._watch_query(), self._settings.idle
-            ) as chunks:
+            async with self._client.stream(self._path, query, self._settings.idle) as chunks:
                 await self._handle_stream(chunks)
         except ClusterError as error:
             self._adapt_to(error)
@@ -326,7 +318,11 @@ class Reflector(Generic[ObjectT]):
         """Handle all lines of one watch response."""
         lines, batch = LineSplitter(), _Batch()
         async for chunk in chunks:
-            for line in _split(lines, chunk):
+            try:
+                completed = lines.feed(chunk)
+            except LineError as error:
+                raise _garbage(str(error)) from error
+            for line in completed:
                 self._handle_event(line)
                 await batch.add(len(line))
             if not self._tracker.listing:
@@ -364,24 +360,6 @@ class Reflector(Generic[ObjectT]):
         self.stats.problem = ""
         self._handler.on_synced()
         self.ready.set()
-
-    def _watch_query(self) -> dict[str, str]:
-        query = {
-            **self._selection.query,
-            "watch": "true",
-            "allowWatchBookmarks": "true",
-            "timeoutSeconds": str(int(jitter(self._settings.turn))),
-        }
-        if self._tracker.listing:
-            return {**query, "sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
-        return {**query, "resourceVersion": self._version}
-
-
-def _split(lines: LineSplitter, chunk: bytes) -> list[bytes]:
-    try:
-        return lines.feed(chunk)
-    except LineError as error:
-        raise _garbage(str(error)) from error
 
 
 def _garbage(problem: str) -> ClusterError:

@@ -7,7 +7,7 @@ or a newer program reads the same record.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Annotated
@@ -170,18 +170,11 @@ class LedgerRecordError(ValueError):
     """A record that cannot be read, or contradicts itself."""
 
 
-_GEOMETRIES = 64
+_geometry = lru_cache(64)(partial(msgspec.convert, type=Geometry, from_attributes=True))
 """Geometries of which all cards have the same object: a cluster has as many as models of cards."""
 
-_DIALECTS = 256
+_dialects = lru_cache(256)(frozenset[str])
 """Sets of dialects of which all cards have the same object."""
-
-_dialects = lru_cache(_DIALECTS)(frozenset[str])
-
-
-@lru_cache(_GEOMETRIES)
-def _geometry(record: GeometryRecord) -> Geometry:
-    return msgspec.convert(record, Geometry, from_attributes=True)
 
 
 _encoder = msgspec.json.Encoder()
@@ -432,7 +425,20 @@ class LedgerReader:
             if known is None or known.node != digest:
                 ledger = decode(record)
             else:
-                ledger = _changed(known, split, rows)
+                starts = range(0, len(known.rows), _DIGEST)
+                digests = (known.rows[start : start + _DIGEST] for start in starts)
+                by_digest = dict(zip(digests, known.ledger.allocations.values(), strict=True))
+                allocations = [
+                    by_digest.get(row) or read_allocation(_row.decode(raw), split.node)
+                    for row, raw in zip(rows, split.allocations, strict=True)
+                ]
+                _check_unique("pod", [allocation.uid for allocation in allocations])
+                holds = _read_holds(split.holds, split.node, allocations)
+                ledger = known.ledger.with_allocations(
+                    allocations, split.changes, split.fences, holds
+                )
+                if split.meter is not None:
+                    ledger = replace(ledger, meter=_read_meter(split.meter))
         except (UnreadableError, KeyError, IndexError):
             return decode(record)  # its error names the field
         self._latest[split.node] = _Known(digest, b"".join(rows), ledger)
@@ -441,21 +447,6 @@ class LedgerReader:
     def forget(self, node: str) -> None:
         """Drop what is remembered of a node whose record was deleted."""
         self._latest.pop(node, None)
-
-
-def _changed(known: _Known, split: SplitRecord, rows: Sequence[bytes]) -> NodeLedger:
-    """Return the ledger of the same node with other allocations; only new rows are decoded."""
-    starts = range(0, len(known.rows), _DIGEST)
-    digests = (known.rows[start : start + _DIGEST] for start in starts)
-    by_digest = dict(zip(digests, known.ledger.allocations.values(), strict=True))
-    allocations: list[Allocation] = []
-    for digest, raw in zip(rows, split.allocations, strict=True):
-        allocation = by_digest.get(digest)
-        allocations.append(allocation or read_allocation(_row.decode(raw), split.node))
-    _check_unique("pod", [allocation.uid for allocation in allocations])
-    holds = _read_holds(split.holds, split.node, allocations)
-    ledger = known.ledger.with_allocations(allocations, split.changes, split.fences, holds)
-    return ledger if split.meter is None else replace(ledger, meter=_read_meter(split.meter))
 
 
 def _digest(content: bytes | msgspec.Raw) -> bytes:
