@@ -40,7 +40,7 @@ from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWa
 from adapters.service.observe.decision_log import Logger
 from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.looks import GangWatch, UnboundScanner
-from adapters.service.reconcile.moves.coordinator import MoveCoordinator, NoPlans
+from adapters.service.reconcile.move_coordinator import MoveCoordinator, NoPlans
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
 from adapters.service.reconcile.nodes.node_reader import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher

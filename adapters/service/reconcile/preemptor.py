@@ -108,14 +108,10 @@ class Evictions(Protocol):
 
 
 class PodAccess(Protocol):
-    """Annotates pods, and lists those of a node."""
+    """Annotates pods, and lists those of a node; raises OSError where the API server refuses."""
 
     async def on_node(self, node: str) -> Sequence[Pod]:
-        """Return all pods that are bound to a node, as the API server has them.
-
-        Raises:
-            OSError: it did not answer.
-        """
+        """Return all pods that are bound to a node, as the API server has them."""
         ...
 
     async def annotate(
@@ -125,11 +121,7 @@ class PodAccess(Protocol):
         labels: Mapping[str, str | None] | None = None,
         version: str = "",
     ) -> Pod:
-        """Set annotations of the pod with this uid and resourceVersion.
-
-        Raises:
-            OSError: the pod has changed, is gone, or the API server did not answer.
-        """
+        """Set annotations of the pod with this uid and resourceVersion."""
         ...
 
 
@@ -211,27 +203,28 @@ class Preemptor:
 
     async def run(self) -> None:
         """Run until cancelled; an eviction that waits for an answer delays no hold."""
+
+        async def holds() -> NoReturn:
+            while True:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(EVERY):
+                        await self._changed.wait()
+                self._changed.clear()
+                await self._hold_all()
+
+        async def begins() -> NoReturn:
+            while True:
+                await asyncio.sleep(EVERY)
+                await self._begin_some()
+
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self._run_holds())
-            tasks.create_task(self._run_begins())
+            tasks.create_task(holds())
+            tasks.create_task(begins())
 
     async def round(self) -> None:
         """Hold what is free now, then begin attempts for rejected pods."""
         await self._hold_all()
         await self._begin_some()
-
-    async def _run_holds(self) -> NoReturn:
-        while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY):
-                    await self._changed.wait()
-            self._changed.clear()
-            await self._hold_all()
-
-    async def _run_begins(self) -> NoReturn:
-        while True:
-            await asyncio.sleep(EVERY)
-            await self._begin_some()
 
     async def _hold_all(self) -> None:
         """Hold what is free now."""
@@ -377,14 +370,19 @@ class Preemptor:
         return True
 
     async def _evict(self, pod_request: PodRequest, best: NodeVictims, number: int) -> None:
-        """Mark the pod, then evict; the attempt waits for cards from the first eviction on."""
-        pod, clock = pod_request.pod, self._service.ports.clock
-        uid, ref = pod_request.request.uid, pod_ref(pod)
-        memory = self._memory_of(uid)
+        """Mark the pod, then evict, the lowest priority first, until one is refused.
+
+        The attempt waits for cards from the first eviction on. The others stay where it is over
+        meanwhile: the pod has cards, or is gone.
+        """
+        pod, ports, request = pod_request.pod, self._service.ports, pod_request.request
+        clock, uid, node = ports.clock, request.uid, best.node
+        memory, namespace = self._memory_of(uid), pod_ref(pod).namespace
         at = datetime.fromtimestamp(clock.wall() / SECOND, UTC).isoformat(timespec="seconds")
-        text = msgspec.json.encode(Mark(number, at, best.node)).decode()
+        text = msgspec.json.encode(Mark(number, at, node)).decode()
+        version = pod.metadata.resource_version
         try:
-            await self._pods.annotate(ref, {MARK: text}, version=pod.metadata.resource_version)
+            await self._pods.annotate(pod_ref(pod), {MARK: text}, version=version)
         except OSError:
             return  # its scheduler has changed it, or another process attempts it
         memory.attempts = number
@@ -392,47 +390,33 @@ class Preemptor:
         grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
         until = clock.now() + (grace + MARGIN) * SECOND
         self._attempts[uid] = _Attempt(pod_request, best, until)
-        if await self._evict_all(pod_request, best):
-            self._changed.set()
-        else:
-            self._attempts.pop(uid, None)
-            self._service.ledgers.unreserve(uid, best.node)
-
-    async def _evict_all(self, pod_request: PodRequest, best: NodeVictims) -> bool:
-        """Evict the victims, the lowest priority first, until one is refused; whether none was.
-
-        The others stay where the attempt is over meanwhile: the pod has cards, or is gone.
-        """
-        pod, ports = pod_request.pod, self._service.ports
-        request, namespace = pod_request.request, pod_ref(pod).namespace
         for count, victim in enumerate(best.pods):
-            if request.uid not in self._attempts:
-                return True
-            decision = DecisionRecord(
-                "evict",
-                Outcome.EVICTED,
-                full_name(victim),
-                victim.metadata.uid,
-                pod_request.dialect.name,
-                best.node,
-                text=f"for pod {request.uid} of priority {request.priority}",
-            )
+            if uid not in self._attempts:
+                break
             try:
                 if not await self._evictions.evict(pod_ref(victim)):
                     continue  # it is gone
             except OSError as error:
-                why = f"{best.node}: {count} of {len(best.pods)} pods are evicted"
-                self._record(pod_request, Outcome.ERROR, best.node, "eviction", f"{why}: {error}")
+                why = f"{node}: {count} of {len(best.pods)} pods are evicted"
+                self._record(pod_request, Outcome.ERROR, node, "eviction", f"{why}: {error}")
                 ports.events.emit(pod, "PreemptionFailed", why, warning=True)
-                return False
-            self._evicted.append((ports.clock.now(), namespace))
-            ports.decision_log.record(decision)
-            why = f"Evicted for pod {request.uid} of priority {request.priority} on {best.node}"
-            ports.events.emit(victim, "Preempted", why, warning=False)
-        why = f"{len(best.pods)} pods of lower priority are evicted to free cards of {best.node}"
-        self._record(pod_request, Outcome.EVICTED, best.node, "", why)
-        ports.events.emit(pod, "Preempting", why, warning=False)
-        return True
+                self._attempts.pop(uid, None)
+                self._service.ledgers.unreserve(uid, node)
+                return
+            self._evicted.append((clock.now(), namespace))
+            why = f"for pod {uid} of priority {request.priority}"
+            name, dialect = full_name(victim), pod_request.dialect.name
+            ports.decision_log.record(
+                DecisionRecord(
+                    "evict", Outcome.EVICTED, name, victim.metadata.uid, dialect, node, text=why
+                )
+            )
+            ports.events.emit(victim, "Preempted", f"Evicted {why} on {node}", warning=False)
+        else:
+            why = f"{len(best.pods)} pods of lower priority are evicted to free cards of {node}"
+            self._record(pod_request, Outcome.EVICTED, node, "", why)
+            ports.events.emit(pod, "Preempting", why, warning=False)
+        self._changed.set()
 
     async def _is_over(self, attempt: _Attempt) -> bool:
         """Hold the cards of an attempt if they are free; whether nothing is left to do."""
@@ -465,7 +449,17 @@ class Preemptor:
         ended = await service.ports.ended_among(ledger)
         after = ledger.release(*(each.uid for each in ended))
         if not isinstance(fit(attempt.pod.request, after), Placement):
-            self._reserve(attempt)
+            # Those that are free before all victims have ended are reserved: decisions of this
+            # process count a reservation, those of other replicas do not.
+            ledgers = service.ledgers
+            earlier = ledgers.reservation(attempt.pod.request.uid)
+            free = [] if earlier is None or earlier.node != node else [*earlier.grants]
+            for grant in attempt.victims.grants:
+                if grant not in free:
+                    part = Placement(node, (*free, grant))
+                    with suppress(LedgerError):
+                        ledgers.reserve(Allocation.of(attempt.pod.request, part), attempt.until)
+                        free.append(grant)
             return False
         committer = service.committer
         *_, committed = await asyncio.gather(
@@ -477,21 +471,6 @@ class Preemptor:
         why = f"the cards of {node} are held until it is bound"
         self._record(attempt.pod, Outcome.HELD, node, "", why)
         return True
-
-    def _reserve(self, attempt: _Attempt) -> None:
-        """Reserve the cards of an attempt that are free before all of its victims have ended.
-
-        Decisions of this process count a reservation, those of other replicas do not.
-        """
-        ledgers, node, request = self._service.ledgers, attempt.victims.node, attempt.pod.request
-        earlier = ledgers.reservation(request.uid)
-        free = [] if earlier is None or earlier.node != node else [*earlier.grants]
-        for grant in attempt.victims.grants:
-            if grant not in free:
-                part = Placement(node, (*free, grant))
-                with suppress(LedgerError):
-                    ledgers.reserve(Allocation.of(request, part), attempt.until)
-                    free.append(grant)
 
     def _is_within_rate(self, pod_request: PodRequest, more: int, node: str = "") -> bool:
         """Return whether some more pods may be evicted for a namespace now, and record if not."""

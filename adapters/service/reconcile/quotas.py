@@ -11,7 +11,6 @@ Where ResourceQuotas limit a namespace, the holds are in a ShareQuota without li
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.service.decide.commit.ledger_writer import LedgerContended
@@ -66,17 +65,8 @@ class NamespaceUsage:
             self._by_namespace.get(hold.pod.partition("/")[0], {}).pop(hold.key, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """A hold that is above what its pod has.
-
-    Attributes:
-        hold: as the quota has it.
-        amounts: what the pod has; nothing where it has no allocation.
-    """
-
-    hold: QuotaHold
-    amounts: QuotaAmounts
+Lowered = tuple[QuotaHold, QuotaAmounts]
+"""A hold that is above what its pod has, and what that is; nothing without an allocation."""
 
 
 class QuotaReconciler:
@@ -128,19 +118,19 @@ class QuotaReconciler:
             return
         stored = self._service.quotas.put(stored)
         by_node: dict[str, list[Lowered]] = {}
-        for each in self._ripe(stored.quota):
-            by_node.setdefault(each.hold.node, []).append(each)
+        for hold, amounts in self._ripe(stored.quota):
+            by_node.setdefault(hold.node, []).append((hold, amounts))
         changed = self._adopted(stored.quota)
         for node, lowered in by_node.items():
             confirmed = await self._service.committer.fence(
                 node,
                 namespace,
-                max(each.hold.number for each in lowered),
-                {each.hold.uid: each.amounts for each in lowered},
+                max(hold.number for hold, _ in lowered),
+                {hold.uid: amounts for hold, amounts in lowered},
             )
-            for each in lowered:
-                if each.hold.uid in confirmed:
-                    changed = changed.settle(each.hold, each.amounts)
+            for hold, amounts in lowered:
+                if hold.uid in confirmed:
+                    changed = changed.settle(hold, amounts)
         if changed is not stored.quota:
             version = await self._store.write(changed, stored.version)
             self._service.quotas.put(StoredQuota(changed, version, stored.uid))
@@ -157,7 +147,7 @@ class QuotaReconciler:
         """Return the holds to lower whose allocation was seen before, or did not come in time."""
         now, namespace = self._service.ports.clock.now(), quota.namespace
         allocated = self._usage.of(namespace)
-        seen, ripe = self._allocated.get(namespace, set()), []
+        seen, ripe = self._allocated.get(namespace, set()), list[Lowered]()
         waiting: dict[tuple[str, HoldKey, int], int] = {}
         for hold in quota.holds.values():
             has = allocated.get(hold.key)
@@ -167,7 +157,7 @@ class QuotaReconciler:
             key = (namespace, hold.key, hold.number)
             waiting[key] = self._first_seen.get(key, now)
             if hold.key in seen or now - waiting[key] >= self._grace:
-                ripe.append(Lowered(hold, amounts))
+                ripe.append((hold, amounts))
         self._first_seen = {
             **{key: at for key, at in self._first_seen.items() if key[0] != namespace},
             **waiting,

@@ -74,8 +74,14 @@ class PodRequeuer:
         if service.readiness.awaited:
             return 0
         if not self._began:
+            # The pods wait that request a share and that their scheduler could not place. Those of
+            # device plugins are not ours.
             self._began = True
-            self._learn()
+            for pod in filter(rejection_of, self._unbound()):
+                with suppress(DialectError):
+                    found = service.pod_requests.read(pod)
+                    if found is not None and found.request.plugin is None:
+                        service.waiting_pods.add(found)
         if service.revision != self._revision or service.gangs.has_rested():
             self._revision, self._to_evaluate = service.revision, len(service.waiting_pods)
         woken: dict[str, Pod] = {}
@@ -90,25 +96,11 @@ class PodRequeuer:
             self._to_evaluate -= 1
             await asyncio.sleep(0)
         for pod in woken.values():
-            await self._one(pod)
+            pod_request = service.pod_requests.get(pod.metadata.uid)
+            try:
+                await self._wake(pod, str(service.ports.clock.wall() // MILLISECOND))
+            except OSError as error:
+                if self._failed(pod, error) and pod_request is not None:
+                    service.waiting_pods.add(pod_request)
+                    self._to_evaluate += 1
         return len(woken)
-
-    def _learn(self) -> None:
-        """Let the pods wait that request a share and that their scheduler could not place.
-
-        Those of device plugins are not ours.
-        """
-        for pod in filter(rejection_of, self._unbound()):
-            with suppress(DialectError):
-                found = self._service.pod_requests.read(pod)
-                if found is not None and found.request.plugin is None:
-                    self._service.waiting_pods.add(found)
-
-    async def _one(self, pod: Pod) -> None:
-        pod_request = self._service.pod_requests.get(pod.metadata.uid)
-        try:
-            await self._wake(pod, str(self._service.ports.clock.wall() // MILLISECOND))
-        except OSError as error:
-            if self._failed(pod, error) and pod_request is not None:
-                self._service.waiting_pods.add(pod_request)
-                self._to_evaluate += 1

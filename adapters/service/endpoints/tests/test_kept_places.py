@@ -9,7 +9,7 @@ from adapters.service.endpoints.tests.kube_bodies import bind
 from adapters.service.endpoints.tests.reviews import response
 from adapters.service.endpoints.tests.test_volcano_extender import event, predicate
 from adapters.service.endpoints.volcano_extender import VolcanoExtender
-from adapters.service.reconcile.moves.tests.moved_cluster import Moved, a_moved_cluster, owned
+from adapters.service.reconcile.tests.moved_cluster import Moved, a_moved_cluster, owned
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.records.move_plan import MovePlanSpec
 from adapters.wire.volcano import PredicateStatus

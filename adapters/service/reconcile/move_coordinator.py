@@ -31,18 +31,16 @@ from adapters.service.decide.commit.kept_place import is_free
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.moves.check import (
+from adapters.service.reconcile.move_checks import (
+    NAMED_AGAIN,
     Gone,
     PlanError,
+    changes_by_node,
     check_move,
     check_target,
-    waiting_pod,
-)
-from adapters.service.reconcile.moves.places import (
-    NAMED_AGAIN,
-    changes_by_node,
     move_hold,
     target_hold,
+    waiting_pod,
 )
 from adapters.wire.kube import Pod, full_name, is_ready
 from adapters.wire.records.ledger import LedgerRecordError
@@ -74,22 +72,14 @@ _NOT_BEGUN = (MovePhase.NEW, MovePhase.WAITING)
 
 
 class MovePlanStore(Protocol):
-    """The plans of the cluster."""
+    """The plans of the cluster; each method raises OSError where the API server refuses."""
 
     async def list(self) -> Sequence[MovePlanObject]:
-        """Return all plans.
-
-        Raises:
-            OSError: the API server did not answer.
-        """
+        """Return all plans."""
         ...
 
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
-        """Replace the status of a plan that is still as it was read.
-
-        Raises:
-            OSError: it has changed meanwhile, or the API server did not answer.
-        """
+        """Replace the status of a plan that is still as it was read."""
         ...
 
 
@@ -303,11 +293,16 @@ class MoveCoordinator:
             skipped = (*status.steps, MoveStep(number, skipped=True))
             await self._write(plan, phase=MovePhase.READY, step=number, steps=skipped)
             return
-        if not await self._has_use(plan.spec, number):
-            left = f"moves {number} to {len(plan.spec.moves)} are left out"
-            why = f"{left}: what they make room for is bound or gone"
-            await self._write(plan, phase=MovePhase.PLACING, reason=why)
-            return
+        targets = [each for each in plan.spec.targets if each.after_step >= number]
+        for target in targets:  # what this move, or a later one, makes room for
+            if not target.uid or await waiting_pod(self._service, target) is not None:
+                break
+        else:
+            if targets:
+                left = f"moves {number} to {len(plan.spec.moves)} are left out"
+                why = f"{left}: what they make room for is bound or gone"
+                await self._write(plan, phase=MovePhase.PLACING, reason=why)
+                return
         hold = self._untaken(plan, number)
         ledger = self._service.ledgers.inventory.ledger(move.to.node)
         if not is_free(hold, found, ledger.release(move.uid)):
@@ -317,14 +312,6 @@ class MoveCoordinator:
         await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
         why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
         self._record(plan, Outcome.HELD, why, move)
-
-    async def _has_use(self, spec: MovePlanSpec, number: int) -> bool:
-        """Return whether a target of a move, or of a later one, waits, or there is no target."""
-        targets = [each for each in spec.targets if each.after_step >= number]
-        for target in targets:
-            if not target.uid or await waiting_pod(self._service, target) is not None:
-                return True
-        return not targets
 
     async def _await_pod(self, plan: _Plan) -> None:
         """Go on once a pod of the controller is ready at the new place.
@@ -337,7 +324,21 @@ class MoveCoordinator:
         evicted_at = step.evicted_at or status.updated_at
         hold = self._hold(move.to.node, move_hold(plan.uid, status.step))
         if not self._is_taken(hold):
-            self._check_elsewhere(move, evicted_at)
+            evicted = timestamps.read(evicted_at)
+            for other in self._pods_of(move.controller.uid):
+                named = move.controller.kind != NAMED_AGAIN or other.metadata.name == move.pod
+                started = timestamps.read(other.status.start_time or "")
+                if (
+                    named
+                    and other.metadata.namespace == move.namespace
+                    and other.metadata.uid != move.uid
+                    and other.spec.node_name
+                    and started is not None
+                    and evicted is not None
+                    and started >= evicted
+                ):
+                    place = f"{other.spec.node_name}, not to the place held on {move.to.node}"
+                    raise PlanError(f"{full_name(other)} went to {place}")
             self._check_time(plan, evicted_at, f"no pod of {_owner(move)} has come")
             return
         there = self._service.ledgers.record(move.to.node).allocations[hold.taken_by]
@@ -357,13 +358,29 @@ class MoveCoordinator:
         Raises:
             PlanError: one is late.
         """
-        waiting: list[str] = []
+        service, waiting = self._service, list[str]()
         for position, target in enumerate(plan.spec.targets):
             if target.place is not None and target.uid:
                 hold_id = target_hold(plan.uid, position)
-                pod = await waiting_pod(self._service, target)
-                if pod is not None and await self._place(pod, target.place.node, hold_id):
-                    waiting.append(full_name(pod))
+                pod = await waiting_pod(service, target)
+                if pod is None:
+                    continue
+                try:
+                    found = service.pod_requests.read(pod)
+                except DialectError as error:
+                    raise PlanError(f"{full_name(pod)}: {error}") from error
+                if found is None:
+                    continue
+                waiting.append(full_name(pod))
+                uid, node = pod.metadata.uid, target.place.node
+                now, since = service.ports.clock.now(), self._renewed.get(uid)
+                if since is not None and now - since <= RENEW:
+                    continue
+                hold, ledger = self._hold(node, hold_id), service.ledgers.inventory.ledger(node)
+                if self._is_taken(hold) or is_free(hold, found.request, ledger):
+                    committed = await service.committer.commit(found, node)
+                    if isinstance(committed, Committed):
+                        self._renewed[uid] = now
         if waiting:
             text = f"{', '.join(waiting[:5])} not bound to the place that is held"
             self._check_time(plan, plan.status.updated_at, text)
@@ -375,26 +392,6 @@ class MoveCoordinator:
         )
         await self._release(lambda hold: hold.plan == plan.uid)
         self._renewed.clear()
-
-    async def _place(self, pod: Pod, node: str, hold_id: str) -> bool:
-        """Give a pod that waits its place if that is free, and return whether it requests any."""
-        service, uid = self._service, pod.metadata.uid
-        try:
-            found = service.pod_requests.read(pod)
-        except DialectError as error:
-            raise PlanError(f"{full_name(pod)}: {error}") from error
-        if found is None:
-            return False
-        now, since = service.ports.clock.now(), self._renewed.get(uid)
-        if since is None or now - since > RENEW:
-            hold = self._hold(node, hold_id)
-            if self._is_taken(hold) or is_free(
-                hold, found.request, service.ledgers.inventory.ledger(node)
-            ):
-                committed = await service.committer.commit(found, node)
-                if isinstance(committed, Committed):
-                    self._renewed[uid] = now
-        return True
 
     def _hold(self, node: str, uid: str) -> Hold:
         """Return a hold of the plan.
@@ -423,28 +420,6 @@ class MoveCoordinator:
     def _is_taken(self, hold: Hold) -> bool:
         ledger = self._service.ledgers.record(hold.allocation.node)
         return hold.taken_by in ledger.allocations
-
-    def _check_elsewhere(self, move: PlannedMove, evicted_at: str) -> None:
-        """Check that no pod of the controller came to another place in place of the evicted one.
-
-        Raises:
-            PlanError: one did.
-        """
-        evicted = timestamps.read(evicted_at)
-        for pod in self._pods_of(move.controller.uid):
-            named = move.controller.kind != NAMED_AGAIN or pod.metadata.name == move.pod
-            started = timestamps.read(pod.status.start_time or "")
-            if (
-                named
-                and pod.metadata.namespace == move.namespace
-                and pod.metadata.uid != move.uid
-                and pod.spec.node_name
-                and started is not None
-                and evicted is not None
-                and started >= evicted
-            ):
-                place = f"{pod.spec.node_name}, not to the place held on {move.to.node}"
-                raise PlanError(f"{full_name(pod)} went to {place}")
 
     def _check_time(self, plan: _Plan, since: str, text: str) -> None:
         """Check that something has not been waited for too long.

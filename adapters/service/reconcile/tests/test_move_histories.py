@@ -14,8 +14,8 @@ from adapters.service.decide.ports import Ports
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
-from adapters.service.reconcile.moves.coordinator import MoveCoordinator
-from adapters.service.reconcile.moves.tests.moved_cluster import READY, Plans, owned, owner_of
+from adapters.service.reconcile.move_coordinator import MoveCoordinator
+from adapters.service.reconcile.tests.moved_cluster import READY, Plans, owned, owner_of
 from adapters.service.reconcile.tests.preempted_cluster import Ended
 from adapters.service.tests.builders import (
     DIALECTS,

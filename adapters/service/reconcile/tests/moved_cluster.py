@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from adapters.accounting.movable import controller
 from adapters.cluster.api import timestamps
 from adapters.service.endpoints.tests.kube_bodies import bind
-from adapters.service.reconcile.moves.coordinator import MoveCoordinator
+from adapters.service.reconcile.move_coordinator import MoveCoordinator
 from adapters.service.reconcile.tests.preempted_cluster import Rig, a_rig, rejected
 from adapters.service.tests.builders import Json, a_node, a_pod, decoded, read_pod
 from adapters.wire.kube import KubeNode, OwnerReference, Pod

@@ -4,7 +4,7 @@ import dataclasses
 
 from msgspec.structs import replace
 
-from adapters.service.reconcile.moves.tests.moved_cluster import Moved, on, owned, owner_of
+from adapters.service.reconcile.tests.moved_cluster import Moved, on, owned, owner_of
 from adapters.service.tests.builders import Json, a_node, a_pod
 from adapters.wire.records.allocation import grant_record
 from adapters.wire.records.move_plan import (

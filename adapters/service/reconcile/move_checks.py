@@ -1,19 +1,97 @@
-"""Why a move, or a target of a plan of moves, is not what the cluster has any more."""
+"""The places that a plan of moves keeps, and why a part of it is not what the cluster has now."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
-from adapters.accounting.movable import controller, hindrance
+from adapters.accounting.movable import IN_GANG, controller, hindrance
 from adapters.answer.node_rules import node_rule
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.validate import are_linked, is_asked
 from adapters.service.decide.service import Service
-from adapters.service.reconcile.moves.places import placement
+from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.kube import Pod
-from adapters.wire.records.move_plan import MovePlace, PlannedMove, PlannedTarget
+from adapters.wire.records.allocation import read_grant
+from adapters.wire.records.move_plan import (
+    MovePlace,
+    MovePlanSpec,
+    PlannedMove,
+    PlannedTarget,
+    TargetKind,
+)
 from core.feasibility.suitability import kubelet_chooses
+from core.ledger.hold import Hold
 from core.quota.amounts import amounts_of
-from core.requests.grant import Allocation
+from core.requests.grant import Allocation, Placement
 from core.requests.request import PodRef, Request
+
+STAYS_EMPTY = "a plan of moves keeps the node empty"
+
+NAMED_AGAIN = "StatefulSet"
+"""Kind of the controllers whose pods keep their names.
+Source: kubernetes pkg/controller/statefulset/stateful_set_utils.go, getPodName."""
+
+Changes = list[str | Hold]
+"""Uids of pods that leave a node, and places that are kept there, in order."""
+
+
+def move_hold(plan: str, number: int) -> str:
+    """Return the uid of the hold for a move, by its number from 1; they sort by the number."""
+    return f"{plan}-{number:04}"
+
+
+def target_hold(plan: str, position: int) -> str:
+    """Return the uid of the hold for a target, by its position from 0."""
+    return f"{plan}-target-{position:04}"
+
+
+def placement(place: MovePlace) -> Placement:
+    """Return the cards of a place."""
+    return Placement(place.node, tuple(map(read_grant, place.grants)))
+
+
+def changes_by_node(
+    plan: str, spec: MovePlanSpec, requests: Mapping[str, Request], ledgers: LedgerCache
+) -> dict[str, Changes]:
+    """Return what has to happen on each node, in order: who leaves, and which places are kept.
+
+    Args:
+        plan: the plan's uid.
+        spec: its spec.
+        requests: by uid, of its pods: which other pods may share their cards.
+        ledgers: of the nodes; of a node that is to be empty, all cards are kept.
+    """
+    changes: dict[str, Changes] = {}
+
+    def keep_targets_after(step: int) -> None:
+        for position, target in enumerate(spec.targets):
+            if target.after_step != step:
+                continue
+            uid, holder = target_hold(plan, position), ""
+            name, place = f"({target.kind.value.lower()} {target.name})", target.place
+            request = requests.get(target.uid)
+            if place is None:
+                ledger = ledgers.inventory.get(target.name)
+                cards = () if ledger is None else ledger.node.cards
+                every = frozenset(card.uuid for card in cards)
+                kept = Allocation(uid, name, "", target.name, (), unread=STAYS_EMPTY, blocked=every)
+            elif target.kind is not TargetKind.POD or request is None:
+                kept = Allocation(uid, name, "", place.node, placement(place).grants)
+            else:
+                kept = replace(Allocation.of(request, placement(place)), uid=uid)
+                holder = target.uid
+            hold = Hold(plan, holder, by_name=False, allocation=kept)
+            changes.setdefault(kept.node, []).append(hold)
+
+    keep_targets_after(0)
+    for number, move in enumerate(spec.moves, start=1):
+        allocation = Allocation.of(requests[move.uid], placement(move.to))
+        kept = replace(allocation, uid=move_hold(plan, number))
+        by_name = move.controller.kind == NAMED_AGAIN
+        hold = Hold(plan, move.controller.uid, by_name, kept)
+        changes.setdefault(move.from_.node, []).append(move.uid)
+        changes.setdefault(move.to.node, []).append(hold)
+        keep_targets_after(number)
+    return changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +116,11 @@ async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
         return Gone()
     if pod.spec.node_name != move.from_.node:
         raise PlanError(f"{name} is on {pod.spec.node_name or 'no node'}, not {move.from_.node}")
-    why = hindrance(pod) or _bound_together(service, pod)
+    gang, why = service.ports.gangs.gang(pod), hindrance(pod)
+    if not why and gang is not None and gang.minimum > 1:
+        why = IN_GANG
+    if not why and service.ports.objects.claims_of(pod.metadata.uid):
+        why = "a ResourceClaim has the cards"
     if why:
         raise PlanError(f"{name} stays: {why}")
     owner = controller(pod)
@@ -76,15 +158,6 @@ async def waiting_pod(service: Service, target: PlannedTarget) -> Pod | None:
     if pod is None or pod.metadata.uid != target.uid or pod.metadata.deletion_timestamp:
         return None
     return None if pod.spec.node_name else pod
-
-
-def _bound_together(service: Service, pod: Pod) -> str:
-    gang = service.ports.gangs.gang(pod)
-    if gang is not None and gang.minimum > 1:
-        return "is in a gang, which would lose a member"
-    if service.ports.objects.claims_of(pod.metadata.uid):
-        return "a ResourceClaim has the cards"
-    return ""
 
 
 def _request(service: Service, pod: Pod, name: str, place: MovePlace) -> Request:

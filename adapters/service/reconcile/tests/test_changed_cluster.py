@@ -5,7 +5,7 @@ import dataclasses
 import msgspec
 import pytest
 
-from adapters.service.reconcile.moves.tests.moved_cluster import (
+from adapters.service.reconcile.tests.moved_cluster import (
     Moved,
     on,
     owned,

@@ -5,8 +5,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.service.reconcile.moves.coordinator import SILENCE
-from adapters.service.reconcile.moves.tests.moved_cluster import (
+from adapters.service.reconcile.move_coordinator import SILENCE
+from adapters.service.reconcile.tests.moved_cluster import (
     Moved,
     on,
     owned,

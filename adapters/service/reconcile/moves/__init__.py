@@ -1,1 +1,0 @@
-"""Carries out plans of moves, but for the evictions, which the mover makes (``adapters.mover``)."""
