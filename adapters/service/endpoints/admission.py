@@ -36,7 +36,7 @@ from adapters.service.endpoints.pod_admission import (
     sharers,
 )
 from adapters.wire import admission, body
-from adapters.wire.admission import AdmissionRequest, Binding, Patch
+from adapters.wire.admission import AdmissionRequest, Binding
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.ledger.node_ledger import NodeLedger
@@ -106,8 +106,38 @@ class Admission:
         review = admission.read_review(content)
         if review.operation != "CREATE" or review.sub_resource:
             return admission.allowed(review.uid)
-        facts = self._pod_facts(review)
-        name, uid = full_name(facts.pod), facts.pod.metadata.uid
+        raw = admission.object_of(review)
+        pod = body.read(raw, _POD)
+        # At its creation only the review may have its namespace and name.
+        meta = msgspec.structs.replace(
+            pod.metadata,
+            namespace=review.namespace or pod.metadata.namespace,
+            name=pod.metadata.name or review.name or "(generated)",
+        )
+        pod = msgspec.structs.replace(pod, metadata=meta)
+        facts = PodFacts(raw=raw, pod=pod)
+        keys, dialects = registry.service_keys(), self._service.pod_requests.dialects
+        written = (("annotations", annotations(pod)), ("labels", labels(pod)))
+        forged = [
+            f"metadata.{field}[{key}]"
+            for field, entries in written
+            for key in sorted(keys & entries.keys())
+        ]
+        try:
+            if forged:
+                facts = replace(facts, forged=forged[0])
+            elif (found := read(pod, dialects)) is None:
+                facts = replace(facts, advice=advice(pod, dialects))
+            else:
+                added = found.dialect.admission_defaults(pod, found.request)
+                if self._required_plugin:
+                    plugins = required(self._required_plugin, sharers(found), annotations(pod))
+                    added = replace(added, annotations={**added.annotations, **plugins})
+                large, hints = self._service.quotas.too_large(found.request), advice(pod, dialects)
+                facts = replace(facts, found=found, added=added, too_large=large, advice=hints)
+        except DialectError as error:
+            facts = replace(facts, found=error)
+        name, uid = full_name(pod), pod.metadata.uid
         match decide_pod(facts):
             case Deny(cause, text):
                 denied = DecisionRecord("admit", Outcome.INVALID, name, uid, cause=cause, text=text)
@@ -146,7 +176,12 @@ class Admission:
                 raise AlreadyPlaced(f"pod {pod} is bound to {placed_on} already")
             self._service.check_attempts(replace(pod, uid=uid), node)
             if review.dry_run:
-                return self._dry_run(review, node, pod_request, decision)
+                rejection = self._service.feasibility.evaluate(pod_request).rejection(node)
+                if rejection is None:
+                    return admission.allowed(review.uid)
+                text = rejection.reason.text()
+                decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
+                return deny(self._decision_log, review.uid, CONFLICT, decision)
             place = self._service.kept_place(pod_request)
             if place is not None:
                 text = place.refusal(node)
@@ -196,40 +231,21 @@ class Admission:
         else:
             outcome = Outcome.CORRECTED if facts.has_choice else Outcome.BOUND
         self._decision_log.record(replace(decision, outcome=outcome))
-        if not is_complete:
-            return admission.allowed(review.uid, self._patch(facts, committed))
-        mirrored = self._service.mirrors(facts.pod_request, committed)
-        brought = facts.binding.metadata.annotations
-        patch = admission.add_entries("annotations", brought, mirrored)
-        return admission.allowed(review.uid, patch if mirrored else None)
-
-    def _dry_run(
-        self,
-        review: AdmissionRequest,
-        node: str,
-        pod_request: PodRequest,
-        decision: DecisionRecord,
-    ) -> bytes:
-        """Return whether the pod fits the node; nothing is allocated."""
-        rejection = self._service.feasibility.evaluate(pod_request).rejection(node)
-        if rejection is None:
-            return admission.allowed(review.uid)
-        text = rejection.reason.text()
-        decision = replace(decision, outcome=Outcome.REFUSED, cause="dry_run", text=text)
-        return deny(self._decision_log, review.uid, CONFLICT, decision)
-
-    def _is_taken(self, facts: _BindingFacts) -> bool:
-        """Return whether the choice would be valid on the idle node, and others have the cards.
-
-        What no choice can state, such as a partition or the containers of a record that names none,
-        is no reason to wait for other cards.
-        """
-        request, choice = facts.pod_request.request, facts.choice
-        ledger = self._service.ledgers.ledger(facts.binding.target.name)
-        if not choice or ledger is None or request.uid in ledger.allocations:
-            return False
-        is_right = is_valid(request, choice, NodeLedger.of(ledger.node))
-        return is_right and not is_valid(request, choice, ledger)
+        meta, pod_request = facts.binding.metadata, facts.pod_request
+        if is_complete:
+            mirrored = self._service.mirrors(pod_request, committed)
+            patch = admission.add_entries("annotations", meta.annotations, mirrored)
+            return admission.allowed(review.uid, patch if mirrored else None)
+        result = self._service.result(replace(pod_request, pod=facts.merged), committed)
+        # What is no longer true is removed, what the Binding lacks is added.
+        stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
+        patch = [
+            {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
+            for key in sorted(stale - result.annotations.keys())
+        ]
+        patch += admission.add_entries("annotations", meta.annotations, result.annotations)
+        patch += admission.add_entries("labels", meta.labels, result.labels)
+        return admission.allowed(review.uid, patch)
 
     async def _stays_taken(self, facts: _BindingFacts) -> bool:
         """Wait a moment while others have the chosen cards; whether they have them after it.
@@ -243,14 +259,22 @@ class Admission:
             OSError: the store or the cluster did not answer.
         """
         clock, node = self._service.ports.clock, facts.binding.target.name
+        request, choice = facts.pod_request.request, facts.choice
         until = clock.now() + PATIENCE_NS
-        while self._is_taken(facts):
+        while True:
+            ledger = self._service.ledgers.ledger(node)
+            if not choice or ledger is None or request.uid in ledger.allocations:
+                return False
+            # What no choice can state, such as a partition or the containers of a record that names
+            # none, is no reason to wait: the choice would not be valid on the idle node either.
+            is_right = is_valid(request, choice, NodeLedger.of(ledger.node))
+            if not is_right or is_valid(request, choice, ledger):
+                return False
             if await self._service.release_ended(node):
                 continue
             if clock.now() >= until:
                 return True
             await clock.sleep(LOOK_NS)
-        return False
 
     def _may_choose_again(self, pod_request: PodRequest) -> bool:
         """Return whether a scheduler should choose other cards by itself; a few times for each pod.
@@ -309,61 +333,3 @@ class Admission:
             with suppress(DialectError):  # a record that cannot be read is no choice
                 choice = pod_request.dialect.read_result(merged, pod_request.request, ledger.node)
         return _BindingFacts(binding, pod_request, merged, choice, has_choice=has_choice)
-
-    def _pod_facts(self, review: AdmissionRequest) -> PodFacts:
-        """Gather what the answer to the review of a new pod depends on."""
-        raw = admission.object_of(review)
-        pod = body.read(raw, _POD)
-        # At its creation only the review may have its namespace and name.
-        meta = msgspec.structs.replace(
-            pod.metadata,
-            namespace=review.namespace or pod.metadata.namespace,
-            name=pod.metadata.name or review.name or "(generated)",
-        )
-        pod = msgspec.structs.replace(pod, metadata=meta)
-        forged = _forged(pod)
-        if forged is not None:
-            return PodFacts(raw=raw, pod=pod, forged=forged)
-        dialects = self._service.pod_requests.dialects
-        try:
-            found = read(pod, dialects)
-            if found is None:
-                return PodFacts(raw=raw, pod=pod, advice=advice(pod, dialects))
-            added = found.dialect.admission_defaults(pod, found.request)
-            if self._required_plugin:
-                plugins = required(self._required_plugin, sharers(found), annotations(pod))
-                added = replace(added, annotations={**added.annotations, **plugins})
-        except DialectError as error:
-            return PodFacts(raw=raw, pod=pod, found=error)
-        return PodFacts(
-            raw=raw,
-            pod=pod,
-            found=found,
-            added=added,
-            too_large=self._service.quotas.too_large(found.request),
-            advice=advice(pod, dialects),
-        )
-
-    def _patch(self, facts: _BindingFacts, committed: Committed) -> Patch:
-        """Return what the Binding lacks of the result, without what is no longer true."""
-        pod_request, meta = facts.pod_request, facts.binding.metadata
-        result = self._service.result(replace(pod_request, pod=facts.merged), committed)
-        stale = (meta.annotations or {}).keys() & pod_request.dialect.result_keys
-        removed: Patch = [
-            {"op": "remove", "path": f"/metadata/annotations/{admission.escaped(key)}"}
-            for key in sorted(stale - result.annotations.keys())
-        ]
-        return [
-            *removed,
-            *admission.add_entries("annotations", meta.annotations, result.annotations),
-            *admission.add_entries("labels", meta.labels, result.labels),
-        ]
-
-
-def _forged(pod: Pod) -> str | None:
-    """Return the field in which an author wrote what only a scheduler or admission may write."""
-    keys = registry.service_keys()
-    for field, entries in (("annotations", annotations(pod)), ("labels", labels(pod))):
-        for key in sorted(keys & entries.keys()):
-            return f"metadata.{field}[{key}]"
-    return None

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from adapters.dialects.dra import DRA
-from adapters.dialects.dra.claims import Claim, allocated
+from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.devices import Devices
 from adapters.service.decide.commit.attempt import IN_USE, ClaimOption, ClaimRefusal
 from adapters.service.decide.commit.claim_review import (
@@ -99,7 +99,16 @@ class ClaimAdmission:
             outcome, cause, text = Outcome.REFUSED, answer.cause, answer.text
             decision = replace(decision, outcome=outcome, cause=cause, text=text)
             return deny(log, review.uid, FORBIDDEN, decision, PREFIX)
-        patch = _patch(claim, answer.claim)
+        patch: Patch = []  # what the status lacks: shares, and another device
+        results = zip(claim.all_results, answer.claim.all_results, strict=True)
+        for number, (before, after) in enumerate(results):
+            path = f"/status/allocation/devices/results/{number}"
+            if after.share_id != before.share_id:
+                amounts = after.consumed_capacity
+                patch.append({"op": "add", "path": f"{path}/shareID", "value": after.share_id})
+                patch.append({"op": "add", "path": f"{path}/consumedCapacity", "value": amounts})
+            if after.device != before.device:
+                patch.append({"op": "replace", "path": f"{path}/device", "value": after.device})
         if not review.dry_run:
             outcome = Outcome.CORRECTED if patch else Outcome.ADOPTED
             log.record(replace(decision, outcome=outcome))
@@ -162,18 +171,3 @@ class ClaimAdmission:
         if dry_run:
             return committer.preview_claim(*options)
         return await committer.commit_claim(*options)
-
-
-def _patch(chosen: Claim, committed: Claim) -> Patch:
-    """Return what the status lacks of the claim that was committed: shares, and another device."""
-    patch: Patch = []
-    results = zip(chosen.all_results, committed.all_results, strict=True)
-    for number, (before, after) in enumerate(results):
-        path = f"/status/allocation/devices/results/{number}"
-        if after.share_id != before.share_id:
-            amounts = after.consumed_capacity
-            patch.append({"op": "add", "path": f"{path}/shareID", "value": after.share_id})
-            patch.append({"op": "add", "path": f"{path}/consumedCapacity", "value": amounts})
-        if after.device != before.device:
-            patch.append({"op": "replace", "path": f"{path}/device", "value": after.device})
-    return patch

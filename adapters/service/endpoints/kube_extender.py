@@ -22,7 +22,6 @@ from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
 from core.feasibility.columns import Mask
-from core.feasibility.inventory import NodeNames
 from core.requests.reason import Reason
 from core.requests.request import PodRef
 
@@ -87,9 +86,16 @@ class KubeExtender:
         self._service.check_ready()
         args = extender.read_args(content)
         pod = _named(args.pod)
-        if pod.spec.node_name:
-            return self._stays(args, pod, pod.spec.node_name)
-        names = args.names
+        names, node = args.names, pod.spec.node_name
+        if node:
+            # Its resize waits for room there, and no quota, gang or lost card concerns that: an
+            # assigned pod is scheduled again only so, and is never bound again. Source:
+            # k8s.io/kubernetes v1.37.1 pkg/scheduler/eventhandlers.go, updatePod (gate
+            # InPlacePodVerticalScalingSchedulerPreemption).
+            if node not in names.names:
+                return _fits_nowhere(args, f"the pod is bound to {node}")
+            decision = DecisionRecord("filter", Outcome.FITS, full_name(pod), pod.metadata.uid)
+            return self._fits_only(args, decision, node)
         pod_request = read_request(self._service, "filter", pod)
         if isinstance(pod_request, DialectError):
             return _fits_nowhere(args, str(pod_request))
@@ -119,8 +125,7 @@ class KubeExtender:
         fits = await self._service.feasibility.fitting(pod_request, names)
         count = int(np.count_nonzero(fits))
         if not count:
-            rejections = await self._reject_all(pod_request, names)
-            return _none_fits(args, _rejected(rejections, may_resolve=proposes_none))
+            return await self._reject_all(args, pod_request, may_resolve=proposes_none)
         self._service.waiting_pods.discard(pod_request.request.uid)
         self._service.rejected_pods.discard(pod_request.request.uid)
         decision = _decision("filter", pod_request, Outcome.FITS)
@@ -213,20 +218,6 @@ class KubeExtender:
         outcome = Outcome.UNTOUCHED if committed.is_untouched else Outcome.BOUND
         return replace(decision, outcome=outcome)
 
-    def _stays(self, args: ExtenderArgs, pod: Pod, node: str) -> bytes:
-        """Return the node of a bound pod whose resize waits for room there: it has its cards.
-
-        No quota, gang or lost card concerns that. Source: k8s.io/kubernetes v1.37.1
-        pkg/scheduler/eventhandlers.go, ``updatePod``: an assigned pod is scheduled again only so
-        (gate InPlacePodVerticalScalingSchedulerPreemption), and is never bound again.
-        """
-        if node not in args.names.names:
-            return _fits_nowhere(args, f"the pod is bound to {node}")
-        uid = pod.metadata.uid
-        return self._fits_only(
-            args, DecisionRecord("filter", Outcome.FITS, full_name(pod), uid), node
-        )
-
     def _fits_only(self, args: ExtenderArgs, decision: DecisionRecord, node: str) -> bytes:
         """Return the one node to which a pod goes, or on which it is."""
         names = args.names.names
@@ -248,6 +239,36 @@ class KubeExtender:
         )
         return _fits_nowhere(args, text)
 
+    async def _reject_all(
+        self, args: ExtenderArgs, pod_request: PodRequest, *, may_resolve: bool
+    ) -> bytes:
+        """Return why each node does not fit, few reasons in all; the pod waits until one does.
+
+        Args:
+            args: of the request.
+            pod_request: the pod.
+            may_resolve: whether the scheduler's preemption may resolve what evictions may.
+        """
+        self._service.waiting_pods.add(pod_request)
+        every = np.ones(len(args.names), np.bool_)
+        rejections = await self._service.feasibility.rejections(pod_request, args.names, every)
+        counted = rejections.counts()
+        self._decision_log.record(refused("filter", pod_request, counted, len(args.names)))
+        resolvable = rejections.where(unresolvable=False)
+        now = self._service.ports.clock.now()
+        self._service.rejected_pods.rejected(pod_request, resolvable.names, now)
+        counts = sorted(rejections.texts(), key=lambda each: (-each[1], each[0]))
+        named = {text for text, _ in counts[: REASONS if len(counts) > REASONS + 1 else None]}
+        own = [each.reason.text() for each in rejections.distinct]
+        texts = [text if text in named else OTHER_REASONS for text in own]
+
+        def of(some: NodeRejections) -> bytes:
+            return extender.node_texts(some.names, texts, some.of_node.tolist())
+
+        if may_resolve:
+            return _none_fits(args, (of(resolvable), of(rejections.where(unresolvable=True))))
+        return _none_fits(args, (extender.NO_NODES, of(rejections)))
+
     def _fitting(self, args: ExtenderArgs, fits: Mask) -> bytes:
         """Return the nodes that fit, in the form of the request."""
         if args.whole is not None:
@@ -263,18 +284,6 @@ class KubeExtender:
                 while self._binds >= CONCURRENT_BINDS:
                     self._bind_ended.clear()
                     await self._bind_ended.wait()
-
-    async def _reject_all(self, pod_request: PodRequest, names: NodeNames) -> NodeRejections:
-        """Return why no node fits; the pod waits until one does."""
-        self._service.waiting_pods.add(pod_request)
-        every = np.ones(len(names), np.bool_)
-        rejections = await self._service.feasibility.rejections(pod_request, names, every)
-        counted = rejections.counts()
-        self._decision_log.record(refused("filter", pod_request, counted, len(names)))
-        now = self._service.ports.clock.now()
-        resolvable = rejections.where(unresolvable=False).names
-        self._service.rejected_pods.rejected(pod_request, resolvable, now)
-        return rejections
 
 
 def _decision(verb: str, pod_request: PodRequest, outcome: Outcome) -> DecisionRecord:
@@ -294,27 +303,6 @@ def _fits_nowhere(args: ExtenderArgs, why: str) -> bytes:
     names = args.names
     text = extender.node_texts(names.names, [why], repeat(0, len(names)))
     return _none_fits(args, (extender.NO_NODES, text))
-
-
-def _rejected(rejections: NodeRejections, *, may_resolve: bool) -> Rejected:
-    """Return the reason of each node, of which few are different.
-
-    Args:
-        rejections: of all nodes.
-        may_resolve: whether the scheduler's preemption may resolve those that evictions may.
-    """
-    counts = sorted(rejections.texts(), key=lambda each: (-each[1], each[0]))
-    named = {text for text, _ in counts[: REASONS if len(counts) > REASONS + 1 else None]}
-    own = [each.reason.text() for each in rejections.distinct]
-    texts = [text if text in named else OTHER_REASONS for text in own]
-    if not may_resolve:
-        of_node = rejections.of_node.tolist()
-        return extender.NO_NODES, extender.node_texts(rejections.names, texts, of_node)
-    resolvable, unresolvable = (rejections.where(unresolvable=each) for each in (False, True))
-    return (
-        extender.node_texts(resolvable.names, texts, resolvable.of_node.tolist()),
-        extender.node_texts(unresolvable.names, texts, unresolvable.of_node.tolist()),
-    )
 
 
 def _none_fits(args: ExtenderArgs, rejected: Rejected) -> bytes:

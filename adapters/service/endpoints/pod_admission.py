@@ -9,7 +9,7 @@ plugin that is not connected; older runtimes ignore the annotation. Source:
 containerd/nri pkg/plugin/annotations.go, plugins/default-validator/default-validator.go.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -123,7 +123,7 @@ def sharers(pod_request: PodRequest) -> frozenset[str]:
 
 
 def close_containers(raw: bytes, sharers: frozenset[str], more: ByContainer) -> Patch:
-    """Let containers start without any card, and mark them.
+    """Let containers start without any card, and mark them; a variable is set wherever it stands.
 
     Args:
         raw: the pod, as JSON.
@@ -131,35 +131,25 @@ def close_containers(raw: bytes, sharers: frozenset[str], more: ByContainer) -> 
         more: further variables of these containers.
     """
     spec = admission.read_environments(raw).spec
+    lists = (("initContainers", spec.init_containers or ()), ("containers", spec.containers))
     patch: Patch = []
-    for field, containers in (
-        ("initContainers", spec.init_containers or ()),
-        ("containers", spec.containers),
-    ):
+    for field, containers in lists:
         for index, container in enumerate(containers):
-            if container.name in sharers:
-                own = more.get(container.name, {})
-                wanted = (
-                    VOID_DEVICES,
-                    SHARE_MARK,
-                    *({"name": name, "value": value} for name, value in own.items()),
-                )
-                patch += _set_variables(f"/spec/{field}/{index}/env", container.env, wanted)
-    return patch
-
-
-def _set_variables(
-    path: str, env: list[admission.Variable] | None, wanted: Sequence[Mapping[str, str]]
-) -> Patch:
-    """Set variables, each wherever it is defined."""
-    if env is None:
-        return [{"op": "add", "path": path, "value": list(wanted)}]
-    patch: Patch = []
-    for variable in wanted:
-        defined = [at for at, one in enumerate(env) if one.name == variable["name"]]
-        patch += [{"op": "replace", "path": f"{path}/{at}", "value": variable} for at in defined]
-        if not defined:
-            patch.append({"op": "add", "path": f"{path}/-", "value": variable})
+            if container.name not in sharers:
+                continue
+            path, env, own = f"/spec/{field}/{index}/env", container.env, more.get(container.name)
+            wanted = [VOID_DEVICES, SHARE_MARK]
+            wanted += [{"name": name, "value": value} for name, value in (own or {}).items()]
+            if env is None:
+                patch.append({"op": "add", "path": path, "value": wanted})
+                continue
+            for variable in wanted:
+                defined = [at for at, one in enumerate(env) if one.name == variable["name"]]
+                patch += [
+                    {"op": "replace", "path": f"{path}/{at}", "value": variable} for at in defined
+                ]
+                if not defined:
+                    patch.append({"op": "add", "path": f"{path}/-", "value": variable})
     return patch
 
 
@@ -204,14 +194,11 @@ def required(plugin: str, containers: Iterable[str], present: Mapping[str, str])
             keys.insert(0, f"{KEY}/{own}")
         # Only the most specific key counts, so the new one repeats the plugins of the others.
         effective = next((key for key in keys if key in present), None)
-        named = [] if effective is None else _names(effective, present[effective])
+        try:
+            named = [] if effective is None else _NAMES.decode(present[effective])
+        except UnreadableError:
+            right = 'must be a list of names in JSON, such as ["a", "b"]'
+            field = f"metadata.annotations[{effective}]"
+            raise DialectError(field, present[str(effective)], right) from None
         wanted[keys[0]] = msgspec.json.encode([*dict.fromkeys((*named, plugin))]).decode()
     return wanted
-
-
-def _names(key: str, value: str) -> list[str]:
-    try:
-        return _NAMES.decode(value)
-    except UnreadableError:
-        right = 'must be a list of names in JSON, such as ["a", "b"]'
-        raise DialectError(f"metadata.annotations[{key}]", value, right) from None

@@ -13,7 +13,6 @@ import msgspec
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import scaled
-from adapters.service.decide.commit.kept_place import KeptPlace
 from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
@@ -61,7 +60,12 @@ class VolcanoExtender:
             return volcano.FITS
         place = self._service.kept_place(pod_request)
         if place is not None:
-            return self._goes_to(place, pod_request, node)
+            text = place.refusal(node)
+            if not text:
+                return volcano.FITS
+            decision = _decision("predicate", Outcome.REFUSED, pod_request, node)
+            self._decision_log.record(replace(decision, cause="kept", text=text, nodes_evaluated=1))
+            return volcano.predicate_result(StatusCode.UNRESOLVABLE, text)
         evaluation = self._service.feasibility.evaluate(pod_request)
         rejection = None if evaluation.fits(node) else evaluation.rejection(node)
         if rejection is None:
@@ -72,25 +76,6 @@ class VolcanoExtender:
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
         # vc-scheduler lists each different text in the condition of the pod, once a session.
         return volcano.predicate_result(code, rejection.reason.text(amounts=False))
-
-    def _goes_to(self, place: KeptPlace, pod_request: PodRequest, node: str) -> bytes:
-        """Return whether a task fits a node that may be the one on which its place is kept."""
-        text = place.refusal(node)
-        if not text:
-            return volcano.FITS
-        decision = DecisionRecord(
-            "predicate",
-            Outcome.REFUSED,
-            full_name(pod_request.pod),
-            pod_request.pod.metadata.uid,
-            pod_request.dialect.name,
-            node,
-            "kept",
-            text,
-            nodes_evaluated=1,
-        )
-        self._decision_log.record(decision)
-        return volcano.predicate_result(StatusCode.UNRESOLVABLE, text)
 
     async def prioritize(self, content: bytes) -> bytes:
         """Return how good each node is, 0 to 100."""
@@ -193,14 +178,13 @@ class VolcanoExtender:
             self._service.ledgers.reserve(Allocation.of(pod_request.request, placement), expires)
         except LedgerError as error:
             return self._refuse(pod_request, task, "ledger", str(error))
-        self._decision_log.record(_allocate_decision(Outcome.HELD, pod_request, task))
+        self._decision_log.record(_decision("allocate", Outcome.HELD, pod_request, task.node_name))
         return volcano.event_result()
 
     def _evict(self, verb: str, content: bytes) -> bytes:
         self._service.check_ready()
         evictor, evictees = volcano.read_eviction(content)
-        pod = volcano.pod_of(evictor)
-        pod_request = read_request(self._service, verb, pod)
+        pod_request = read_request(self._service, verb, volcano.pod_of(evictor))
         if isinstance(pod_request, DialectError):
             return volcano.eviction_result(Vote.REJECT)
         if pod_request is None:
@@ -209,13 +193,10 @@ class VolcanoExtender:
         if chosen is None:
             return volcano.eviction_result(Vote.ABSTAIN)
         evicted = [raw for task, raw in evictees if volcano.uid_of(task) in chosen]
+        outcome = Outcome.FITS if evicted else Outcome.REFUSED
         self._decision_log.record(
-            DecisionRecord(
-                verb,
-                Outcome.FITS if evicted else Outcome.REFUSED,
-                full_name(pod),
-                pod.metadata.uid,
-                pod_request.dialect.name,
+            replace(
+                _decision(verb, outcome, pod_request),
                 cause="" if evicted else "no_victims",
                 nodes_fitting=len(evicted),
                 nodes_evaluated=len(evictees),
@@ -257,11 +238,13 @@ class VolcanoExtender:
         return frozenset(chosen) if lacks_cards else None
 
     def _refuse(self, pod_request: PodRequest, task: Task, cause: str, text: str) -> bytes:
-        decision = _allocate_decision(Outcome.REFUSED, pod_request, task)
+        decision = _decision("allocate", Outcome.REFUSED, pod_request, task.node_name)
         self._decision_log.record(replace(decision, cause=cause, text=text))
         return volcano.event_result(f"{task.node_name}: {text}")
 
 
-def _allocate_decision(outcome: Outcome, pod_request: PodRequest, task: Task) -> DecisionRecord:
+def _decision(
+    verb: str, outcome: Outcome, pod_request: PodRequest, node: str = ""
+) -> DecisionRecord:
     request, dialect = pod_request.request, pod_request.dialect.name
-    return DecisionRecord("allocate", outcome, request.pod, request.uid, dialect, task.node_name)
+    return DecisionRecord(verb, outcome, request.pod, request.uid, dialect, node)
