@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri import messages, ttrpc
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import Adjustment
-from adapters.agent.nri.session import Session
-from adapters.agent.nri.stage import Stage
+from adapters.agent.nri.session import Session, Stage
 
 SOURCE = Path(__file__).with_name("least_plugin.c")
 CHUNK = 1 << 16
@@ -75,4 +74,4 @@ def connected(
 
 def _answer(payload: bytes) -> bytes:
     data = ttrpc.encode_response(ttrpc.RpcResponse(payload))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(0, ttrpc.RESPONSE, data)))
+    return ttrpc.frames(ttrpc.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(0, ttrpc.RESPONSE, data)))

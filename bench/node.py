@@ -23,7 +23,7 @@ from adapters.agent.grants import LedgerGrants
 from adapters.agent.hook.policy import Policy
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import NVIDIA
-from adapters.agent.nri import mux, ttrpc
+from adapters.agent.nri import ttrpc
 from adapters.agent.nri.model import PLUGIN_SERVICE, Adjustment, NriContainer, PodSandbox
 from adapters.agent.nri.protobuf import message, text
 from adapters.agent.nri.session import Creating, Session
@@ -67,7 +67,7 @@ def call(method: str, payload: bytes) -> bytes:
     """A call of the runtime, as bytes of the socket."""
     request = ttrpc.RpcRequest(PLUGIN_SERVICE, method, payload, 2 * 10**9)
     data = ttrpc.encode_request(request)
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(5, ttrpc.REQUEST, data)))
+    return ttrpc.frames(ttrpc.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(5, ttrpc.REQUEST, data)))
 
 
 def create_container() -> bytes:

@@ -14,7 +14,6 @@ from adapters.agent.hook.reporter import ContainerReporter, audit_bypasses, audi
 from adapters.agent.log import log_event
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import RuntimeInfo
-from adapters.agent.nri.mux import MuxError
 from adapters.agent.nri.session import (
     Configured,
     ContainerEvent,
@@ -23,11 +22,11 @@ from adapters.agent.nri.session import (
     Removed,
     Session,
     SessionEvent,
+    Stage,
     Stopped,
     Synchronized,
 )
-from adapters.agent.nri.stage import Stage
-from adapters.agent.nri.ttrpc import TtrpcError
+from adapters.agent.nri.ttrpc import MuxError, TtrpcError
 
 LATE_SYNCHRONIZE = 0.8
 """The part of its deadline after which the answer to Synchronize may have come too late: containerd

@@ -1,8 +1,7 @@
 """The plugin's side of one NRI connection: bytes in, events and bytes to send out.
 
-No socket and no clock. ``stage.py`` has the calls that are allowed, and when. Only CreateContainer
-is answered later, by ``reply`` or ``reply_error``, exactly once. Rules of the runtime
-(containerd/nri pkg/adaptation/plugin.go):
+No socket and no clock. Only CreateContainer is answered later, by ``reply`` or ``reply_error``,
+exactly once. Rules of the runtime (containerd/nri pkg/adaptation/plugin.go):
 
 * a Synchronize in pieces expects ``more`` echoed, and nothing else in that answer;
 * an unknown method must be answered with "unimplemented";
@@ -11,10 +10,11 @@ is answered later, by ``reply`` or ``reply_error``, exactly once. Rules of the r
 """
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from msgspec import Struct
 
-from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri import messages, ttrpc
 from adapters.agent.nri.model import (
     PLUGIN_SERVICE,
     RUNTIME_SERVICE,
@@ -26,7 +26,6 @@ from adapters.agent.nri.model import (
     RuntimeInfo,
 )
 from adapters.agent.nri.protobuf import ProtobufError
-from adapters.agent.nri.stage import CALLS, SYNCHRONIZED, OutOfOrderError, Stage, next_stage
 
 EVENTS = NriEventMask.CREATE_CONTAINER | NriEventMask.STOP_CONTAINER | NriEventMask.REMOVE_CONTAINER
 
@@ -37,6 +36,75 @@ MAX_PODS_AND_CONTAINERS = 100_000
 """A Synchronize with more pods and containers is rejected: no node has as many."""
 
 _REGISTER_STREAM = 1
+
+
+_IGNORED = frozenset(
+    {
+        "PostCreateContainer",
+        "PostStartContainer",
+        "PostUpdateContainer",
+        "PostUpdatePodSandbox",
+        "RemovePodSandbox",
+        "RunPodSandbox",
+        "StartContainer",
+        "StopPodSandbox",
+        "UpdateContainer",
+        "UpdatePodSandbox",
+    }
+)
+"""Calls about pods and containers that the plugin answers with nothing."""
+
+
+class Stage(Enum):
+    """How far the connection has come; the value completes "while the plugin is"."""
+
+    NEW = "new"
+    REGISTERING = "registering"
+    CONFIGURED = "configured"
+    SYNCHRONIZING = "synchronizing"
+    ACTIVE = "active"
+    """The runtime calls the plugin for every container."""
+
+
+SYNCHRONIZED = "the last piece of Synchronize"
+
+_ACTIVE_CALLS = _IGNORED | {"CreateContainer", "RemoveContainer", "StateChange", "StopContainer"}
+
+_TRANSITIONS = {
+    (Stage.NEW, "RegisterPlugin"): Stage.REGISTERING,
+    (Stage.REGISTERING, "Configure"): Stage.CONFIGURED,
+    (Stage.CONFIGURED, "Synchronize"): Stage.SYNCHRONIZING,
+    (Stage.SYNCHRONIZING, "Synchronize"): Stage.SYNCHRONIZING,
+    (Stage.SYNCHRONIZING, SYNCHRONIZED): Stage.ACTIVE,
+    **{(Stage.ACTIVE, call): Stage.ACTIVE for call in _ACTIVE_CALLS},
+    **{(stage, "Shutdown"): stage for stage in Stage},
+}
+"""The only calls that are allowed in a stage; any other is answered with an error.
+
+The order is containerd's (containerd/nri pkg/adaptation/adaptation.go, acceptPluginConnections, and
+plugin.go, start, configure and synchronize): it may call before it has answered the registration;
+it configures a plugin once; it synchronizes it once, possibly in pieces; only then it adds the
+plugin to those that it calls for pods and containers.
+"""
+
+CALLS = _ACTIVE_CALLS | {"Configure", "Synchronize", "Shutdown"}
+"""What the runtime may call at all."""
+
+
+class OutOfOrderError(RuntimeError):
+    """A call that the runtime never makes in this stage."""
+
+
+def next_stage(stage: Stage, call: str) -> Stage:
+    """Return the stage after a call.
+
+    Raises:
+        OutOfOrderError: the call is not allowed in this stage.
+    """
+    following = _TRANSITIONS.get((stage, call))
+    if following is None:
+        raise OutOfOrderError(f"{call} is not allowed while the plugin is {stage.value}")
+    return following
 
 
 class RegistrationRejected(Struct, frozen=True):
@@ -125,7 +193,7 @@ class Session:
     name: str
     index: str
     stage: Stage = Stage.NEW
-    _mux: mux.Mux = field(default_factory=mux.Mux)
+    _mux: ttrpc.Mux = field(default_factory=ttrpc.Mux)
     _calls: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
     _answers: ttrpc.MessageReader = field(default_factory=ttrpc.MessageReader)
     _pods: list[PodSandbox] = field(default_factory=list[PodSandbox])
@@ -147,7 +215,7 @@ class Session:
         )
         data = ttrpc.encode_request(request)
         sent = ttrpc.RpcMessage(_REGISTER_STREAM, ttrpc.REQUEST, data)
-        return mux.frames(mux.RUNTIME, ttrpc.encode(sent))
+        return ttrpc.frames(ttrpc.RUNTIME, ttrpc.encode(sent))
 
     def feed(self, data: bytes) -> FeedResult:
         """Process the bytes that have arrived.
@@ -159,13 +227,13 @@ class Session:
         out: list[bytes] = []
         events: list[SessionEvent] = []
         for frame in self._mux.feed(data):
-            if frame.connection == mux.PLUGIN:
+            if frame.connection == ttrpc.PLUGIN:
                 for message in self._calls.feed(frame.payload):
                     if message.kind == ttrpc.REQUEST:
                         answer, happened = self._answer_call(message)
                         out.append(answer)
                         events += happened
-            elif frame.connection == mux.RUNTIME:
+            elif frame.connection == ttrpc.RUNTIME:
                 for message in self._answers.feed(frame.payload):
                     if message.kind == ttrpc.RESPONSE and message.stream == _REGISTER_STREAM:
                         try:
@@ -186,91 +254,74 @@ class Session:
         payload = messages.encode_create_container_response(adjustment)
         if len(payload) > ttrpc.MAX_SENT // 2:
             return self.reply_error(stream, ttrpc.INTERNAL, "the adjustment is too large")
-        return self._answer_once(stream, ttrpc.RpcResponse(payload))
+        return self._answer_once(stream, payload)
 
     def reply_error(self, stream: int, code: int, problem: str) -> bytes:
         """Return the answer to ``Creating`` that keeps the container from starting."""
-        return self._answer_once(stream, ttrpc.RpcResponse(code=code, message=problem))
+        return self._answer_once(stream, b"", code, problem)
 
-    def _answer_once(self, stream: int, response: ttrpc.RpcResponse) -> bytes:
+    def _answer_once(self, stream: int, payload: bytes, code: int = 0, problem: str = "") -> bytes:
         if stream not in self._unanswered:
             return b""
         self._unanswered.discard(stream)
-        return _answer(stream, response)
+        return _answer(stream, payload, code, problem)
 
     def _answer_call(self, message: ttrpc.RpcMessage) -> tuple[bytes, tuple[SessionEvent, ...]]:
         """Return the answer to a call of the runtime, and what the call reports.
 
         ``Creating`` is answered later: its answer is empty here.
         """
-        stream = message.stream
+        stream, answer = message.stream, b""
+        event: SessionEvent | None = None
         try:
-            found = self._call(stream, ttrpc.decode_request(message.data))
+            request = ttrpc.decode_request(message.data)
+            own = request.service == PLUGIN_SERVICE
+            if not own or request.method not in CALLS:
+                problem = f"not implemented: {request.method if own else request.service}"
+                return _answer(stream, b"", ttrpc.UNIMPLEMENTED, problem), ()
+            self._advance(request.method)
+            match request.method:
+                case "CreateContainer":
+                    found = messages.decode_pod_and_container(request.payload)
+                    self._unanswered.add(stream)
+                    return b"", (Creating(stream, *found, request.timeout),)
+                case "Configure":
+                    event = Configured(messages.decode_configure(request.payload))
+                    answer = messages.encode_configure_response(EVENTS)
+                case "Synchronize":
+                    pods, containers, more = messages.decode_synchronize(request.payload)
+                    self._pods += pods
+                    self._containers += containers
+                    if len(self._pods) + len(self._containers) > MAX_PODS_AND_CONTAINERS:
+                        problem = f"more than {MAX_PODS_AND_CONTAINERS} pods and containers"
+                        return _answer(stream, b"", ttrpc.INVALID_ARGUMENT, problem), ()
+                    answer = messages.encode_synchronize_response(more=more)
+                    if not more:
+                        self._advance(SYNCHRONIZED)
+                        event = Synchronized(
+                            tuple(self._pods), tuple(self._containers), request.timeout
+                        )
+                        self._pods, self._containers = [], []
+                case "StateChange":
+                    kind, pod, container = messages.decode_state_change(request.payload)
+                    if kind == NriEvent.REMOVE_CONTAINER:
+                        event = Removed(pod, container)
+                case "StopContainer":
+                    event = Stopped(*messages.decode_pod_and_container(request.payload))
+                case "RemoveContainer":
+                    event = Removed(*messages.decode_pod_and_container(request.payload))
+                case _:
+                    pass
         except ProtobufError as error:
-            return _error(stream, ttrpc.INVALID_ARGUMENT, str(error)), ()
-        except _UnknownCallError as error:
-            return _error(stream, ttrpc.UNIMPLEMENTED, f"not implemented: {error}"), ()
+            return _answer(stream, b"", ttrpc.INVALID_ARGUMENT, str(error)), ()
         except OutOfOrderError as error:
-            return _error(stream, ttrpc.FAILED_PRECONDITION, str(error)), ()
-        if isinstance(found, Creating):
-            self._unanswered.add(stream)
-            return b"", (found,)
-        payload, happened = found
-        return _answer(stream, ttrpc.RpcResponse(payload)), happened
-
-    def _call(
-        self, stream: int, request: ttrpc.RpcRequest
-    ) -> Creating | tuple[bytes, tuple[SessionEvent, ...]]:
-        if request.service != PLUGIN_SERVICE:
-            raise _UnknownCallError(request.service)
-        if request.method not in CALLS:
-            raise _UnknownCallError(request.method)
-        self._advance(request.method)
-        match request.method:
-            case "CreateContainer":
-                pod, container = messages.decode_pod_and_container(request.payload)
-                return Creating(stream, pod, container, request.timeout)
-            case "Configure":
-                runtime = messages.decode_configure(request.payload)
-                return messages.encode_configure_response(EVENTS), (Configured(runtime),)
-            case "Synchronize":
-                return self._synchronize(request)
-            case "StateChange":
-                event, pod, container = messages.decode_state_change(request.payload)
-                removed = event == NriEvent.REMOVE_CONTAINER
-                return b"", ((Removed(pod, container),) if removed else ())
-            case "StopContainer":
-                return b"", (Stopped(*messages.decode_pod_and_container(request.payload)),)
-            case "RemoveContainer":
-                return b"", (Removed(*messages.decode_pod_and_container(request.payload)),)
-            case _:
-                return b"", ()
-
-    def _synchronize(self, request: ttrpc.RpcRequest) -> tuple[bytes, tuple[SessionEvent, ...]]:
-        pods, containers, more = messages.decode_synchronize(request.payload)
-        self._pods += pods
-        self._containers += containers
-        if len(self._pods) + len(self._containers) > MAX_PODS_AND_CONTAINERS:
-            raise ProtobufError(f"more than {MAX_PODS_AND_CONTAINERS} pods and containers")
-        if more:
-            return messages.encode_synchronize_response(more=True), ()
-        event = Synchronized(tuple(self._pods), tuple(self._containers), request.timeout)
-        self._pods, self._containers = [], []
-        self._advance(SYNCHRONIZED)
-        return messages.encode_synchronize_response(more=False), (event,)
+            return _answer(stream, b"", ttrpc.FAILED_PRECONDITION, str(error)), ()
+        return _answer(stream, answer), () if event is None else (event,)
 
     def _advance(self, call: str) -> None:
         self.stage = next_stage(self.stage, call)
 
 
-class _UnknownCallError(LookupError):
-    """A service or method that the plugin does not implement."""
-
-
-def _error(stream: int, code: int, problem: str) -> bytes:
-    return _answer(stream, ttrpc.RpcResponse(code=code, message=problem))
-
-
-def _answer(stream: int, response: ttrpc.RpcResponse) -> bytes:
-    data = ttrpc.encode_response(response)
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.RESPONSE, data)))
+def _answer(stream: int, payload: bytes = b"", code: int = 0, message: str = "") -> bytes:
+    data = ttrpc.encode_response(ttrpc.RpcResponse(payload, code, message))
+    return ttrpc.frames(ttrpc.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.RESPONSE, data)))

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri import messages, ttrpc
 from adapters.agent.nri import model as nri
 from adapters.agent.nri.protobuf import ProtobufError, fields, integer, message, signed, text
 
@@ -25,7 +25,7 @@ ADJUSTED = bytes.fromhex(
 )
 
 frames = st.lists(
-    st.builds(mux.Frame, st.integers(0, 2**32 - 1), st.binary(max_size=40)), max_size=5
+    st.builds(ttrpc.Frame, st.integers(0, 2**32 - 1), st.binary(max_size=40)), max_size=5
 )
 sent_messages = st.lists(
     st.builds(
@@ -37,7 +37,7 @@ sent_messages = st.lists(
 
 def calls(data: bytes) -> list[ttrpc.RpcMessage]:
     reader = ttrpc.MessageReader()
-    return [m for frame in mux.Mux().feed(data) for m in reader.feed(frame.payload)]
+    return [m for frame in ttrpc.Mux().feed(data) for m in reader.feed(frame.payload)]
 
 
 def pieces(data: bytes, draw: st.DataObject) -> list[bytes]:
@@ -52,7 +52,7 @@ def test_the_registration_is_the_bytes_that_the_runtime_accepts() -> None:
 
     data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.REQUEST, ttrpc.encode_request(request)))
 
-    assert mux.frames(mux.RUNTIME, data) == REGISTER
+    assert ttrpc.frames(ttrpc.RUNTIME, data) == REGISTER
 
 
 def test_the_configuration_is_read_from_the_bytes_of_the_runtime() -> None:
@@ -72,7 +72,7 @@ def test_a_subscription_is_the_bytes_that_the_runtime_accepts() -> None:
 
     data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, ttrpc.encode_response(response)))
 
-    assert mux.frames(mux.PLUGIN, data) == SUBSCRIBED
+    assert ttrpc.frames(ttrpc.PLUGIN, data) == SUBSCRIBED
 
 
 def test_an_empty_answer_has_no_data() -> None:
@@ -80,7 +80,7 @@ def test_an_empty_answer_has_no_data() -> None:
         ttrpc.RpcMessage(3, ttrpc.RESPONSE, ttrpc.encode_response(ttrpc.RpcResponse()))
     )
 
-    assert mux.frames(mux.PLUGIN, data) == SYNCHRONIZED
+    assert ttrpc.frames(ttrpc.PLUGIN, data) == SYNCHRONIZED
 
 
 def test_an_adjustment_is_the_bytes_that_the_runtime_accepts() -> None:
@@ -112,21 +112,21 @@ def test_an_answer_is_decoded_as_it_was_encoded() -> None:
 def test_the_first_frame_fits_the_buffer_of_the_peer_and_there_are_at_most_two(size: int) -> None:
     data = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b"x" * size))
 
-    found = mux.Mux().feed(mux.frames(mux.PLUGIN, data))
+    found = ttrpc.Mux().feed(ttrpc.frames(ttrpc.PLUGIN, data))
 
-    assert len(found) == (1 if len(data) <= mux.MAX_FIRST_FRAME else 2)
-    assert len(found[0].payload) <= mux.MAX_FIRST_FRAME
+    assert len(found) == (1 if len(data) <= ttrpc.MAX_FIRST_FRAME else 2)
+    assert len(found[0].payload) <= ttrpc.MAX_FIRST_FRAME
     assert b"".join(frame.payload for frame in found) == data
 
 
 @given(frames, st.data())
 def test_any_chunking_gives_back_the_same_frames(
-    sent: list[mux.Frame], data: st.DataObject
+    sent: list[ttrpc.Frame], data: st.DataObject
 ) -> None:
     stream = b"".join(
         f.connection.to_bytes(4) + len(f.payload).to_bytes(4) + f.payload for f in sent
     )
-    reader = mux.Mux()
+    reader = ttrpc.Mux()
 
     found = [frame for piece in pieces(stream, data) for frame in reader.feed(piece)]
 
@@ -148,8 +148,8 @@ def test_any_chunking_gives_back_the_same_messages(
 @given(st.binary())
 def test_garbage_gives_frames_or_mux_error_and_nothing_else(garbage: bytes) -> None:
     try:
-        mux.Mux().feed(garbage)
-    except mux.MuxError:
+        ttrpc.Mux().feed(garbage)
+    except ttrpc.MuxError:
         return
 
 
@@ -162,8 +162,8 @@ def test_garbage_gives_messages_or_ttrpc_error_and_nothing_else(garbage: bytes) 
 
 
 def test_a_header_that_announces_too_much_is_rejected() -> None:
-    with pytest.raises(mux.MuxError, match="the limit is"):
-        mux.Mux().feed((1).to_bytes(4) + (mux.MAX_FRAME + 1).to_bytes(4))
+    with pytest.raises(ttrpc.MuxError, match="the limit is"):
+        ttrpc.Mux().feed((1).to_bytes(4) + (ttrpc.MAX_FRAME + 1).to_bytes(4))
     with pytest.raises(ttrpc.TtrpcError, match="the limit is"):
         ttrpc.MessageReader().feed((ttrpc.MAX_RECEIVED + 1).to_bytes(4) + bytes(6))
 

@@ -16,7 +16,7 @@ from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import NVIDIA, VendorProfile
-from adapters.agent.nri import mux, ttrpc
+from adapters.agent.nri import ttrpc
 from adapters.agent.nri.model import PLUGIN_SERVICE
 from adapters.agent.nri.protobuf import message, text
 from adapters.agent.tests.builders import equipment, ledger
@@ -49,7 +49,7 @@ class Runtime:
 
     listener: socket.socket
     sock: socket.socket = field(init=False)
-    _mux: mux.Mux = field(init=False)
+    _mux: ttrpc.Mux = field(init=False)
     _calls: ttrpc.MessageReader = field(init=False)
     _stream: int = 1
 
@@ -57,7 +57,7 @@ class Runtime:
         self.listener.settimeout(PATIENCE)
         self.sock, _ = self.listener.accept()
         self.sock.settimeout(PATIENCE)
-        self._mux, self._calls, self._stream = mux.Mux(), ttrpc.MessageReader(), 1
+        self._mux, self._calls, self._stream = ttrpc.Mux(), ttrpc.MessageReader(), 1
         assert b"RegisterPlugin" in self.sock.recv(4096)
 
     def activate(self) -> None:
@@ -69,7 +69,7 @@ class Runtime:
         stream, self._stream = self._stream, self._stream + 2
         request = ttrpc.RpcRequest(PLUGIN_SERVICE, method, payload, int(timeout * 1e9))
         sent = ttrpc.RpcMessage(stream, ttrpc.REQUEST, ttrpc.encode_request(request))
-        self.sock.sendall(mux.frames(mux.PLUGIN, ttrpc.encode(sent)))
+        self.sock.sendall(ttrpc.frames(ttrpc.PLUGIN, ttrpc.encode(sent)))
         return stream
 
     def answer(self) -> tuple[int, ttrpc.RpcResponse]:

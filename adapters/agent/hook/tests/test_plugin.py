@@ -18,7 +18,7 @@ from adapters.agent.hook.tests.runtime import (
     subject,
 )
 from adapters.agent.injection.adjustment import Equipment
-from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri import messages, ttrpc
 from adapters.agent.nri.model import Adjustment
 from adapters.agent.nri.protobuf import integer, message, text
 from adapters.agent.tests.builders import equipment, ledger
@@ -165,7 +165,7 @@ def test_the_plugin_reconnects_to_a_runtime_that_disconnects(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "garbage", [b"\xff" * 16, mux.frames(1, b"\xff" * 16), b"GET / HTTP/1.1\r\n\r\n"]
+    "garbage", [b"\xff" * 16, ttrpc.frames(1, b"\xff" * 16), b"GET / HTTP/1.1\r\n\r\n"]
 )
 def test_wrong_bytes_end_the_connection_and_not_the_agent(tmp_path: Path, garbage: bytes) -> None:
     with running(tmp_path) as at:
@@ -184,7 +184,7 @@ def test_the_plugin_registers_again_after_a_rejection(tmp_path: Path) -> None:
         at.runtime.accept()
         data = ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="invalid index"))
         sent = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data))
-        at.runtime.sock.sendall(mux.frames(mux.RUNTIME, sent))
+        at.runtime.sock.sendall(ttrpc.frames(ttrpc.RUNTIME, sent))
         assert at.runtime.sock.recv(100) == b""
         at.runtime.sock.close()
 

@@ -1,6 +1,6 @@
 """Calls of a runtime and the plugin's answers, for the tests of the session."""
 
-from adapters.agent.nri import mux, ttrpc
+from adapters.agent.nri import ttrpc
 from adapters.agent.nri.model import PLUGIN_SERVICE
 from adapters.agent.nri.protobuf import message, text
 from adapters.agent.nri.session import Session
@@ -12,12 +12,14 @@ SUBJECT = message(1, POD) + message(2, CONTAINER)
 
 def call(stream: int, method: str, payload: bytes = b"", service: str = PLUGIN_SERVICE) -> bytes:
     request = ttrpc.encode_request(ttrpc.RpcRequest(service, method, payload, 2_000_000_000))
-    return mux.frames(mux.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.REQUEST, request)))
+    return ttrpc.frames(
+        ttrpc.PLUGIN, ttrpc.encode(ttrpc.RpcMessage(stream, ttrpc.REQUEST, request))
+    )
 
 
 def answers(sent: bytes) -> list[tuple[int, ttrpc.RpcResponse]]:
     reader = ttrpc.MessageReader()
-    found = [m for frame in mux.Mux().feed(sent) for m in reader.feed(frame.payload)]
+    found = [m for frame in ttrpc.Mux().feed(sent) for m in reader.feed(frame.payload)]
     return [(m.stream, ttrpc.decode_response(m.data)) for m in found]
 
 

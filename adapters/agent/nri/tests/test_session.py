@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.nri import messages, mux, ttrpc
+from adapters.agent.nri import messages, ttrpc
 from adapters.agent.nri.model import (
     Adjustment,
     NriContainer,
@@ -18,9 +18,9 @@ from adapters.agent.nri.session import (
     RegistrationRejected,
     Removed,
     Session,
+    Stage,
     Synchronized,
 )
-from adapters.agent.nri.stage import Stage
 from adapters.agent.nri.tests.calls import CONTAINER, POD, SUBJECT, active, answers, call
 
 
@@ -154,7 +154,7 @@ def test_a_rejected_registration_makes_an_event() -> None:
     data = ttrpc.encode_response(ttrpc.RpcResponse(code=2, message="invalid index"))
 
     result = session.feed(
-        mux.frames(mux.RUNTIME, ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data)))
+        ttrpc.frames(ttrpc.RUNTIME, ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, data)))
     )
 
     assert result.events == (RegistrationRejected("invalid index"),)
@@ -166,14 +166,14 @@ def test_an_accepted_registration_makes_no_event() -> None:
     accepted = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b""))
     strange = ttrpc.encode(ttrpc.RpcMessage(1, ttrpc.RESPONSE, b"\xff"))
 
-    assert session.feed(mux.frames(mux.RUNTIME, accepted)) == FeedResult()
+    assert session.feed(ttrpc.frames(ttrpc.RUNTIME, accepted)) == FeedResult()
     assert isinstance(
-        session.feed(mux.frames(mux.RUNTIME, strange)).events[0], RegistrationRejected
+        session.feed(ttrpc.frames(ttrpc.RUNTIME, strange)).events[0], RegistrationRejected
     )
 
 
 def test_frames_of_other_connections_are_dropped() -> None:
-    assert active().feed(mux.frames(9, b"whatever")) == FeedResult()
+    assert active().feed(ttrpc.frames(9, b"whatever")) == FeedResult()
 
 
 @given(st.data())
@@ -203,7 +203,7 @@ def test_garbage_gives_results_or_the_codecs_errors_and_nothing_else(garbage: by
     session = active()
     try:
         session.feed(garbage)
-        session.feed(mux.frames(mux.PLUGIN, garbage))
+        session.feed(ttrpc.frames(ttrpc.PLUGIN, garbage))
         session.feed(call(5, "CreateContainer", garbage))
-    except (mux.MuxError, ttrpc.TtrpcError):
+    except (ttrpc.MuxError, ttrpc.TtrpcError):
         return

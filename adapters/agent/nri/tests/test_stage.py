@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.agent.nri import ttrpc
-from adapters.agent.nri.session import Session
-from adapters.agent.nri.stage import CALLS, OutOfOrderError, Stage, next_stage
+from adapters.agent.nri.session import CALLS, OutOfOrderError, Session, Stage, next_stage
 from adapters.agent.nri.tests.calls import SUBJECT, active, answers, call
 
 
