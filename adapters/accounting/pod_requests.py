@@ -1,7 +1,7 @@
 """What pods request: read once, then from a cache."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
@@ -66,8 +66,17 @@ def dialect_name(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
 class PodRequestCache:
     """Reads pods, and caches what they request by uid."""
 
-    def __init__(self, dialects: Sequence[Dialect]) -> None:
+    def __init__(
+        self, dialects: Sequence[Dialect], counted: Callable[[Pod], Pod] = lambda pod: pod
+    ) -> None:
+        """Know no pod yet.
+
+        Args:
+            dialects: all dialects.
+            counted: returns a pod without what others than the ledger count of its requests.
+        """
         self._dialects = tuple(dialects)
+        self._counted = counted
         self._by_uid: OrderedDict[str, PodRequest] = OrderedDict()
         self._bytes = 0
 
@@ -94,7 +103,7 @@ class PodRequestCache:
         Raises:
             DialectError: the request is invalid, or the pod larger than the API server stores.
         """
-        uid = pod.metadata.uid
+        pod, uid = self._counted(pod), pod.metadata.uid
         cached = self._by_uid.get(uid) if uid else None
         if cached is not None and cached.pod == pod:
             self._by_uid.move_to_end(uid)

@@ -87,10 +87,18 @@ class PodClaim(Wire, frozen=True, gc=False):
     resource_claim_name: str | None = None
 
 
+class ClaimedResource(Wire, frozen=True, gc=False):
+    """A container's extended resource of which a claim has the devices."""
+
+    container_name: str = ""
+    resource_name: str = ""
+
+
 class ExtendedClaim(Wire, frozen=True, gc=False):
     """The claim that kube-scheduler made for the extended resources of a pod."""
 
     resource_claim_name: str = ""
+    request_mappings: tuple[ClaimedResource, ...] | None = None
 
 
 class Toleration(Wire, frozen=True, gc=False):

@@ -135,3 +135,11 @@ def test_a_new_policy_holds_for_a_pod_like_the_one_before() -> None:
     cache.configure(())
 
     assert cache.read(msgspec.convert(a_pod("second"), Pod)) is None
+
+
+def test_what_others_count_of_a_pod_is_not_its_request() -> None:
+    pod = msgspec.convert(a_pod(), Pod)
+    cache = PodRequestCache(DIALECTS, lambda _: Pod())
+
+    assert PodRequestCache(DIALECTS).read(pod) is not None
+    assert cache.read(pod) is None

@@ -19,6 +19,7 @@ from adapters.dialects import registry
 from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
 from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
+from adapters.dialects.dra.claims import without_claimed
 from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.host_quota import host_limits
 from adapters.dialects.merge import read_node
@@ -224,15 +225,21 @@ class _Reader:
             self._claims.put_claim(_with_claim_uid(claim))
         self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
         self.claims: dict[str, tuple[str, ...]] = {}
+        made: set[tuple[str, str]] = set()
         for held in self._claims.all():
             for consumer in held.pods:
                 self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
+                made.add((consumer.uid, held.name))
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:
             if pod.status.phase not in FINISHED:
                 self._bound[pod.metadata.uid] = pod.spec.node_name or ""
             if may_use_cards(pod):
+                extended = pod.status.extended_resource_claim_status
+                if extended is not None:
+                    named = f"{pod.metadata.namespace or 'default'}/{extended.resource_claim_name}"
+                    pod = without_claimed(pod) if (pod.metadata.uid, named) in made else pod
                 self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
 
     def state(self, kube: KubeNode) -> NodeState:

@@ -3,11 +3,13 @@
 import json
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
 from adapters.cli.main import app
 from adapters.cli.tests.api_server import PATHS, api_server
 from adapters.cli.tests.builders import (
+    Plain,
     a_claim,
     a_slice,
     node,
@@ -120,3 +122,67 @@ def test_claims_without_pods_are_found_in_the_order_of_the_ledger() -> None:
 
     findings = json.loads(found.stdout)["findings"]
     assert [each["pod"] for each in findings] == [f"team/{name}" for name in names]
+
+
+PLAIN = {"nvidia.com/gpu": 1}
+MADE = {
+    "resourceClaimName": "made",
+    "requestMappings": [
+        {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r"}
+    ],
+}
+
+
+def a_plain_pod(**status: object) -> Plain:
+    """A running pod of whole cards, on node-a."""
+    return pod(
+        "plain",
+        PLAIN,
+        metadata={"namespace": "team", "uid": "u"},
+        spec={"nodeName": "node-a"},
+        status={"phase": "Running", **status},
+    )
+
+
+def a_made_claim(consumer: str = "u") -> Plain:
+    """The claim that kube-scheduler makes of a pod's extended resources."""
+    made = a_claim("gpu-0", "made")
+    made["status"]["reservedFor"] = [{"resource": "pods", "name": "plain", "uid": consumer}]
+    return made
+
+
+def test_a_plain_pod_whose_request_became_a_claim_is_counted_once() -> None:
+    """KEP-5004: NVIDIA's chart names nvidia.com/gpu in its device class."""
+    things = (node(cards=3), a_slice(uuid(0), uuid(1), uuid(2)), a_made_claim())
+    held = a_plain_pod(extendedResourceClaimStatus=MADE)
+
+    found = report(*things, held, pod("p", volcano(1)), pod("q", volcano(1)))
+    audit = CliRunner().invoke(app, ["audit", "-f", "-"], input=stream(*things, held))
+
+    assert all(line["placed"] for line in found["pods"])
+    assert found["cards"][0]["sharers"] == ["team/made"]
+    assert audit.exit_code == 0, audit.output
+
+
+@pytest.mark.parametrize(
+    ("held", "claims"),
+    [
+        (a_plain_pod(), (a_made_claim(),)),
+        (a_plain_pod(extendedResourceClaimStatus=MADE), ()),
+        (a_plain_pod(extendedResourceClaimStatus=MADE), (a_made_claim("of another"),)),
+        (
+            a_plain_pod(extendedResourceClaimStatus={**MADE, "requestMappings": []}),
+            (a_made_claim(),),
+        ),
+    ],
+    ids=["no status", "no claim", "another pod's claim", "no mapping"],
+)
+def test_a_plain_pod_whose_claim_is_not_known_may_have_any_card(
+    held: Plain, claims: tuple[Plain, ...]
+) -> None:
+    things = (node(cards=3), a_slice(uuid(0), uuid(1), uuid(2)), *claims, held)
+
+    found = run("-f", "-", stdin=stream(*things, pod("p", volcano(1))))
+
+    assert found.exit_code == 1
+    assert "may be in use by a pod whose card the kubelet chose" in found.stdout

@@ -14,7 +14,15 @@ from adapters.wire.dra import (
     DeviceResult,
     ResourceClaim,
 )
-from adapters.wire.kube import Metadata, NodeSelectorTerm, Pod, RequiredNodeSelector, Wire
+from adapters.wire.kube import (
+    Container,
+    Metadata,
+    NodeSelectorTerm,
+    Pod,
+    RequiredNodeSelector,
+    Resources,
+    Wire,
+)
 from core.requests.request import PodRef
 
 NAME_FIELD = "metadata.name"
@@ -84,6 +92,34 @@ def claims_of(pod: Pod) -> Iterator[str | None]:
     yield None if extended is None else extended.resource_claim_name
     yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())
     yield from (each.resource_claim_name for each in pod.status.resource_claim_statuses or ())
+
+
+def without_claimed(pod: Pod) -> Pod:
+    """Return a pod without the extended resources of which a claim has the devices.
+
+    Where a DeviceClass names an extended resource, kube-scheduler makes a claim of a pod's request
+    for it and says so in the pod's status, before it binds the pod. The kubelet then asks no device
+    plugin for these resources. Source: KEP-5004, on by default since Kubernetes 1.36.
+    """
+    extended = pod.status.extended_resource_claim_status
+    if extended is None or not extended.request_mappings:
+        return pod
+    claimed = {(each.container_name, each.resource_name) for each in extended.request_mappings}
+
+    def own(container: Container) -> Container:
+        amounts = (container.resources.requests or {}, container.resources.limits or {})
+        requests, limits = (
+            {key: amount for key, amount in stated.items() if (container.name, key) not in claimed}
+            for stated in amounts
+        )
+        return msgspec.structs.replace(container, resources=Resources(limits, requests))
+
+    spec = msgspec.structs.replace(
+        pod.spec,
+        containers=tuple(map(own, pod.spec.containers)),
+        init_containers=tuple(map(own, pod.spec.init_containers or ())),
+    )
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def allocated(claim: ResourceClaim) -> Claim | None:

@@ -16,7 +16,7 @@ from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption.adopt import may_use_cards
 from adapters.dialects.containers import names_extended_resource
-from adapters.dialects.dra.claims import claims_of
+from adapters.dialects.dra.claims import claims_of, without_claimed
 from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.wire.body import unread_pod
 from adapters.wire.kube import (
@@ -59,13 +59,14 @@ class ClusterCache:
         claims: allocated ResourceClaims, and the slices that describe their devices.
     """
 
-    def __init__(self, *subscribers: NodeChanged) -> None:
+    def __init__(self, *subscribers: NodeChanged, claims_count: bool = False) -> None:
         self.nodes: dict[str, KubeNode] = {}
         self.node_revision = 0
         self.devices: dict[str, DeviceObject] = {}
         self.hardware: dict[str, NodeHardware] = {}
         self.departures = Departures()
         self.claims = ClaimCache(self._claims_changed)
+        self._claims_count = claims_count
         self._subscribers = list(subscribers)
         self._end_subscribers: list[NodeChanged] = []
         self._pods: dict[Key, Pod] = {}
@@ -135,6 +136,10 @@ class ClusterCache:
             if pod.status.phase in (None, "Pending") and not pod.metadata.deletion_timestamp
         ]
 
+    def counted(self, pod: Pod) -> Pod:
+        """Return a pod without the requests that the ledger counts as those of its claims."""
+        return without_claimed(pod) if self._claims_count else pod
+
     def put_pod(self, pod: Pod) -> None:
         """Add or replace a pod."""
         key = (pod.metadata.namespace, pod.metadata.name)
@@ -142,7 +147,7 @@ class ClusterCache:
             follower.put(pod)
         earlier = self._pods.get(key)
         self._remove_pod(key)
-        self._pods[key] = _trimmed(pod)
+        self._pods[key] = _trimmed(self.counted(pod))
         node = pod.spec.node_name
         if earlier is not None and not may_use_cards(pod):
             self._ended(earlier)

@@ -175,6 +175,10 @@ class ClusterObjects(Protocol):
         """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
+    def counted(self, pod: Pod) -> Pod:
+        """Return a pod without the requests that the ledger counts as those of its claims."""
+        ...
+
 
 class NoObjects:
     """Implements ``ClusterObjects`` where only ledgers are known."""
@@ -193,6 +197,10 @@ class NoObjects:
     def claims_of(self, uid: str) -> Sequence[str]:  # noqa: ARG002
         """Return no claim."""
         return ()
+
+    def counted(self, pod: Pod) -> Pod:
+        """Return the pod: no claims are known."""
+        return pod
 
 
 class BudgetReader(Protocol):

@@ -104,7 +104,7 @@ class Service:
         """
         self.evicts = evicts
         self.ledgers = LedgerCache()
-        self.pod_requests = PodRequestCache(dialects)
+        self.pod_requests = PodRequestCache(dialects, ports.objects.counted)
         self.ports = ports
         self.quotas = Quotas(self.ledgers)
         writer = LedgerWriter(self.ledgers, ports.store, ports.clock, ports.decision_log)

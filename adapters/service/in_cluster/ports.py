@@ -163,6 +163,10 @@ class ClusterView:
             if any(consumer.uid == uid for consumer in claim.pods)
         ]
 
+    def counted(self, pod: Pod) -> Pod:
+        """Return a pod without the requests that the ledger counts as those of its claims."""
+        return self._cache.counted(pod)
+
 
 class PodWaker:
     """Writes the annotation ``RETRIED_AT``, so that schedulers look at a rejected pod again."""

@@ -83,7 +83,7 @@ class InCluster:
         self._pods = PodClient(self._client)
         self._nodes = NodeClient(self._client)
         self._events = EventRecorder(self._client, self._identity)
-        self._cache = ClusterCache()
+        self._cache = ClusterCache(claims_count=settings.dra.claims)
         self._gangs = GangCache()
         self._cache.follow_pods(self._gangs)
         self._watches = Watches(self._client, log)

@@ -32,6 +32,8 @@ pytestmark = pytest.mark.local("the node and its driver are real")
 IMAGE = "docker.io/library/ubuntu:22.04"
 NODE, DRIVER, STOCK = "stranger", "gpu.nvidia.com", "stock-scheduler"
 DIALECTS = ["volcano", "koordinator", "hami"]
+EXTENDED = "nvidia.com/gpu.shared"
+"""A resource of NVIDIA's device plugin; nvidia.com/gpu is published here, for HAMi."""
 MIB = 1 << 20
 WHOLE = 80 << 10
 SHARES = {
@@ -129,7 +131,9 @@ def neighbours() -> Iterator[Neighbours]:
 
         machine = node.runtime.machine
         machine.run.start("stranger", machine.command(command), ready=lambda: bool(slices()))
-        plane.api.create(f"{RESOURCES}/deviceclasses", a_class(DRIVER, DRIVER))
+        device_class = a_class(DRIVER, DRIVER)
+        device_class["spec"]["extendedResourceName"] = EXTENDED
+        plane.api.create(f"{RESOURCES}/deviceclasses", device_class)
         start_kube_scheduler(plane, {"profiles": [{"schedulerName": STOCK}]})
         (found,) = slices()
         devices = sorted(found["spec"]["devices"], key=lambda each: each["name"])
@@ -179,3 +183,11 @@ def test_claims_of_another_driver_and_shares_are_never_on_one_card(neighbours: N
     neighbours.delete("before")
     neighbours.wait_until_running("after")
     within(60, lambda: neighbours.held().get("after") == [(taken, WHOLE)])
+
+    # Kubernetes makes a claim of a plain pod's request: its card counts once, as the claim's.
+    neighbours.delete("after")
+    api.create(PODS, neighbours.runnable(pod("plain", STOCK, {EXTENDED: "1"})))
+    neighbours.wait_until_running("plain")
+    made = neighbours.read("plain")["status"]["extendedResourceClaimStatus"]["resourceClaimName"]
+    within(60, lambda: neighbours.held().get(made) == [(taken, WHOLE)])
+    within(60, lambda: neighbours.held().keys() == {*SHARES, made})

@@ -1,15 +1,21 @@
 import json
 
-from adapters.dialects.dra.claims import allocated, claims_of, unread_claim
+import pytest
+
+from adapters.dialects.dra.claims import allocated, claims_of, unread_claim, without_claimed
 from adapters.dialects.dra.tests.builders import a_claim, a_result, with_status
 from adapters.wire.dra import ClaimManifest, ResourceClaim
 from adapters.wire.kube import (
+    Amount,
+    ClaimedResource,
+    Container,
     ExtendedClaim,
     Metadata,
     Pod,
     PodClaim,
     PodSpec,
     PodStatus,
+    Resources,
 )
 from core.requests.request import PodRef
 
@@ -100,3 +106,36 @@ def test_a_pod_names_its_claims_those_of_templates_and_that_of_its_extended_reso
 
     assert {*claims_of(Pod(spec=spec, status=status))} == {"own-claim", "made-claim", "whole-cards"}
     assert [*claims_of(Pod())] == [None]
+
+
+def test_what_a_claim_serves_of_a_pod_is_no_request_of_it() -> None:
+    """Other resources, other containers, and amounts of the same name there, stay."""
+    both: dict[str, Amount] = {"nvidia.com/gpu": 1, "cpu": 2}
+    containers = (
+        Container("a", Resources(limits=both, requests=both)),
+        Container("b", Resources(limits=both)),
+    )
+    init = (Container("i", Resources(limits=both)),)
+    mappings = tuple(ClaimedResource(name, "nvidia.com/gpu") for name in ("a", "i"))
+    pod = Pod(
+        spec=PodSpec(containers=containers, init_containers=init, node_name="n"),
+        status=PodStatus(extended_resource_claim_status=ExtendedClaim("made", mappings)),
+    )
+
+    own = without_claimed(pod).spec
+
+    first, second = own.containers
+    assert first.resources == Resources({"cpu": 2}, {"cpu": 2})
+    assert second.resources.limits == both
+    assert own.init_containers is not None
+    assert own.init_containers[0].resources.limits == {"cpu": 2}
+    assert own.node_name == "n"
+
+
+@pytest.mark.parametrize("claim", [None, ExtendedClaim("made"), ExtendedClaim("made", ())])
+def test_a_pod_without_a_claim_of_its_extended_resources_requests_them(
+    claim: ExtendedClaim | None,
+) -> None:
+    pod = Pod(status=PodStatus(extended_resource_claim_status=claim))
+
+    assert without_claimed(pod) is pod

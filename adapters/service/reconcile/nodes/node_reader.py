@@ -16,6 +16,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from adapters.dialects.adoption.adopt import FINISHED, adopt, disagreements
+from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
 from adapters.dialects.merge import read_node
@@ -311,7 +312,7 @@ class NodeReader:
             if pod is None or pod.metadata.uid != uid:
                 if (until := free_at(self._cache.departures.of(uid))) is not None:
                     lingering[uid] = until
-            elif not has_finished(pod):
+            elif not has_finished(pod) and names_extended_resource(self._cache.counted(pod)):
                 bound[uid] = pod.spec.node_name or ""
         overdue = frozenset(self._orphans.abandoned(ledger, bound, self._clock.now()))
         read = AdoptionCache(self._adoptions.get(name))

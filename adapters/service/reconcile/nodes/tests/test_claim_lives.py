@@ -156,3 +156,41 @@ def test_a_claim_that_is_created_again_under_its_name_is_another_one() -> None:
         assert (await rig.ledger()).allocations.keys() == {"u-claim", "u-again"}
 
     asyncio.run(tried())
+
+
+def a_plain_pod(*, claimed: bool) -> Pod:
+    """A pod of a whole card on n1, before and after kube-scheduler wrote the name of its claim."""
+    mapping = {"containerName": "main", "resourceName": "nvidia.com/gpu", "requestName": "r"}
+    made = {"resourceClaimName": "c", "requestMappings": [mapping]}
+    limits = {"limits": {"nvidia.com/gpu": 1}}
+    return msgspec.convert(
+        {
+            "metadata": {"name": "p", "namespace": "default", "uid": "u-pod"},
+            "spec": {"nodeName": "n1", "containers": [{"name": "main", "resources": limits}]},
+            "status": {"extendedResourceClaimStatus": made} if claimed else {},
+        },
+        Pod,
+    )
+
+
+@pytest.mark.parametrize("counted_before", [False, True])
+def test_a_plain_pod_whose_request_became_a_claim_holds_what_the_claim_has(
+    *, counted_before: bool
+) -> None:
+    """Also where an earlier program counted it: its entry of the ledger goes."""
+
+    async def tried() -> None:
+        rig = await a_rig()
+        if counted_before:
+            rig.cache.put_pod(a_plain_pod(claimed=False))
+            assert await rig.free() == set()
+            assert (await rig.ledger()).allocations.keys() == {"u-pod"}
+        rig.live.there["c"] = claim = a_placed_claim(NAMED, "gpu-0")
+        rig.cache.claims.put_claim(claim)
+        rig.pods.there["p"] = pod = a_plain_pod(claimed=True)
+        rig.cache.put_pod(pod)
+
+        assert (await rig.ledger()).allocations.keys() == {"u-claim"}
+        assert await rig.free() == {SECOND_CARD}
+
+    asyncio.run(tried())

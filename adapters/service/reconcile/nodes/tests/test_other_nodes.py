@@ -121,7 +121,7 @@ class Rig:
 
 async def a_rig() -> Rig:
     bench = await a_service(a_node("n1"), a_node("n2"))
-    cache, live, pods = ClusterCache(), FakeClaims(), FakePods()
+    cache, live, pods = ClusterCache(claims_count=True), FakeClaims(), FakePods()
     for name in ("n1", "n2"):
         cache.put_node(a_node(name))
     made = Reconciler(
