@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.adoption import FINISHED
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.gangs import gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations

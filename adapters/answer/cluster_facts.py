@@ -6,7 +6,7 @@ from typing import Protocol
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.device_plugins import devices_text
-from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
+from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import NO_AMOUNTS, plain_amounts
 from adapters.wire.kube import KubeNode, Pod

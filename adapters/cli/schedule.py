@@ -24,7 +24,7 @@ from adapters.cli.output.report import (
     ShareLine,
     Sharer,
 )
-from adapters.dialects.adoption.adopt import FINISHED, UNKNOWN, may_use_cards
+from adapters.dialects.adoption import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import NO_AMOUNTS, plain_amounts

@@ -11,7 +11,7 @@ from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.origin import read_files
 from adapters.cli.input.source import InputError
 from adapters.cli.output.terminal import message
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dialect import Defaults
 from adapters.service.main import StartError, StartOptions, TaskFailedError
 from adapters.service.main import serve as run

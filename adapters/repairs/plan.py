@@ -11,8 +11,7 @@ from dataclasses import replace
 import msgspec
 
 from adapters.dialects import allocation_record
-from adapters.dialects.adoption.adopt import adopt, disagreements, unclear_cards
-from adapters.dialects.adoption.kubelet import adopt_from_kubelet
+from adapters.dialects.adoption import adopt, adopt_from_kubelet, disagreements, unclear_cards
 from adapters.dialects.containers import pod_containers
 from adapters.dialects.dialect import Dialect, DialectError, Result
 from adapters.dialects.dra import DRA

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 
-from adapters.dialects.adoption.adopt import adopt, disagreements
+from adapters.dialects.adoption import adopt, disagreements
 from adapters.dialects.dialect import Dialect, Result
 from adapters.wire.kube import Pod
 from adapters.wire.records.hardware import DeviceHolding

@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.service.decide.ports import BindError
 from adapters.service.decide.service import Service
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem

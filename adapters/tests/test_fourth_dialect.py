@@ -21,7 +21,7 @@ from adapters.cli.tests.builders import node as node_manifest
 from adapters.cli.tests.builders import pod as pod_manifest
 from adapters.cli.tests.builders import report, run, stream
 from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.acme import ALLOCATED, CARDS, INFO, NAME, RESOURCE, registered

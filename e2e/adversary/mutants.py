@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from adapters.dialects import allocation_record
-from adapters.dialects.adoption import adopt
+from adapters.dialects import adoption, allocation_record
 from adapters.dialects.dialect import Dialect, Result
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.registry import mirror_mark
@@ -140,7 +139,7 @@ def _restate() -> None:
 
     for module in (allocation_record, validate):
         module.restate = stated  # type: ignore[attr-defined]
-    adopt.at_least = stated  # type: ignore[attr-defined,assignment]
+    adoption.at_least = stated  # type: ignore[attr-defined,assignment]
 
 
 def _version() -> None:
@@ -202,7 +201,7 @@ def _live_claim() -> None:
 
 def _mirrors_adopted() -> None:
     """A pod has what Volcano's mirror on it says."""
-    original = adopt.adopt
+    original = adoption.adopt
 
     def adopt_mirror(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> Allocation | None:
         found, texts = original(pod, node, dialects), annotations(pod)
@@ -214,7 +213,7 @@ def _mirrors_adopted() -> None:
             return replace(found, grants=tuple(Grant("main", *share) for share in shares))
         return found
 
-    node_reader.adopt = adopt_mirror  # type: ignore[attr-defined]
+    vars(node_reader)["adopt"] = adopt_mirror
 
 
 def _mirrors_unrepaired() -> None:

@@ -11,7 +11,7 @@ from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputLocation
 from adapters.cli.output.rows import Column, Row, table
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.wire.kube import Pod, full_name

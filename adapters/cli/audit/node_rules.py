@@ -6,7 +6,7 @@ from adapters.accounting.published_resources import written
 from adapters.cli.audit.finding import RULES, Finding
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import disagreements
+from adapters.dialects.adoption import disagreements
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
 from adapters.repairs.plan import drift

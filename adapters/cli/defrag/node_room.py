@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.wire.kube import Amount, Container, KubeNode, Pod, Resources
 from adapters.wire.quantity import QuantityError, parse
 

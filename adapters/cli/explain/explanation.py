@@ -11,7 +11,7 @@ from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.adoption import FINISHED
 from adapters.dialects.matching import NO_AMOUNTS
 from adapters.wire.kube import Pod
 from core.feasibility.evaluation import NodeEvaluation

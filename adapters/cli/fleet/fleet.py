@@ -16,7 +16,7 @@ from adapters.cli.input.document import load_yaml
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import FINISHED, may_use_cards
+from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.dialects.dra.claims import without_claimed

@@ -22,9 +22,10 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.dialects.containers import pod_containers
+from adapters.dialects.containers import PodContainer, pod_containers
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.device_list import list_owners, listed_grant, read_device_lists
 from adapters.dialects.formats.hami_record import (
     MIG_ALLOCATIONS,
     NVIDIA_ALLOCATED,
@@ -32,14 +33,17 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_TO_ALLOCATE,
     bind_annotations,
     bind_labels,
+    check_node,
     encode_devices,
 )
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Pod, Text
+from adapters.wire.kube import Pod, Text, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.mig import Slice
 from core.hardware.node import Node
+from core.hardware.quantity import MIB
 from core.requests.grant import Grant, Placement
+from core.requests.request import Phase
 
 
 def write_nvidia(pod: Pod, placement: Placement, now: int) -> Result:
@@ -173,6 +177,35 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
     key = NVIDIA_ALLOCATED if numbered else MIG_ALLOCATIONS
     problem = f"does not say which slices the pod has of {', '.join(sorted(numbered or unclear))}"
     raise UnclearRecord(annotation_path(key), texts.get(key), problem, cards)
+
+
+def read_hami(pod: Pod, node: Node, requesting: Sequence[PodContainer] = ()) -> tuple[Grant, ...]:
+    """Return grants by HAMi's record, as its own scheduler means it.
+
+    The record of slices is not resolved here: the grant of a partitioned card has no slice.
+
+    Args:
+        pod: the pod.
+        node: where it runs.
+        requesting: its containers that request cards, where that is known: HAMi v2.10 omits the
+            lists of the others.
+
+    Raises:
+        DialectError: the record cannot be parsed, or is for another node.
+        UnclearRecord: it names slices that are not known.
+    """
+    check_node(annotations(pod), node)
+    field = annotation_path(NVIDIA_ALLOCATED)
+    lists = read_device_lists(field, annotations(pod).get(NVIDIA_ALLOCATED, ""))
+    check_slices(annotations(pod), (each.name for devices in lists for each in devices), node)
+    containers = tuple(pod_containers(pod))
+    main = [one for one in containers if one.phase is Phase.MAIN]
+    owners = list_owners(lists, containers, requesting, main)
+    return tuple(
+        listed_grant(field, listed, owner, node, MIB)
+        for owner, devices in zip(owners, lists, strict=True)
+        for listed in devices
+    )
 
 
 def encode_mig_allocations(containers: Sequence[Sequence[Grant]]) -> str | None:

@@ -11,6 +11,7 @@ from typing import Annotated, NoReturn
 import msgspec
 
 from adapters.dialects import allocation_record
+from adapters.dialects.containers import PodContainer
 from adapters.dialects.dialect import DialectError, Result, UnclearRecord
 from adapters.dialects.formats import koordinator_settings as words
 from adapters.dialects.formats.annotation_values import annotation_path, decode
@@ -23,7 +24,7 @@ from core.hardware.node import Node
 from core.hardware.quantity import FULL, bytes_of_percent, percent
 from core.ledger.usage import shares_by_card
 from core.requests.grant import Grant, Placement
-from core.requests.request import Request
+from core.requests.request import Phase, Request
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +275,28 @@ def read_record(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
     return tuple(
         Grant(wanted.name, e.uuid, e.memory, e.compute, wanted.exclusive, wanted.phase)
         for e in entries
+    )
+
+
+def read_koordinator(pod: Pod, node: Node, requesting: Sequence[PodContainer]) -> tuple[Grant, ...]:
+    """Return grants by Koordinator's record, as its own scheduler means it.
+
+    They name no container, unless only one requests cards: then they are this one's.
+
+    Args:
+        pod: the pod; it has the record.
+        node: where it runs.
+        requesting: its containers that request cards.
+
+    Raises:
+        DialectError: the record cannot be parsed.
+    """
+    name, phase = ("", Phase.MAIN)
+    if len(requesting) == 1:
+        name, phase = requesting[0].container.name, requesting[0].phase
+    return tuple(
+        Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
+        for e in read_allocated(annotations(pod), node)
     )
 
 

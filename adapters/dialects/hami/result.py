@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from adapters.dialects.adoption.foreign import read_hami
 from adapters.dialects.containers import pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, AdoptedAllocation, DialectError
 from adapters.dialects.formats.annotation_values import annotation_path
@@ -13,7 +12,12 @@ from adapters.dialects.formats.hami_record import (
     check_node,
     decode_devices,
 )
-from adapters.dialects.formats.hami_result import MigPlaces, check_slices, read_mig_allocations
+from adapters.dialects.formats.hami_result import (
+    MigPlaces,
+    check_slices,
+    read_hami,
+    read_mig_allocations,
+)
 from adapters.dialects.hami.keys import HamiConfig
 from adapters.wire.kube import Pod, annotations
 from core.hardware.card import Card, Mode

@@ -12,7 +12,6 @@ pkg/scheduler/plugins/deviceshare/eventhandler_pod.go ``updatePod``.
 
 from collections.abc import Sequence
 
-from adapters.dialects.adoption.foreign import read_hami, read_koordinator
 from adapters.dialects.containers import pod_containers, requests_any
 from adapters.dialects.dialect import NO_ALLOCATION, NO_RESULT, AdoptedAllocation, HeldShare, Result
 from adapters.dialects.formats.hami_record import (
@@ -23,10 +22,12 @@ from adapters.dialects.formats.hami_record import (
     bind_labels,
     encode_metax,
 )
+from adapters.dialects.formats.hami_result import read_hami
 from adapters.dialects.formats.koordinator_record import (
     AllocatedCard,
     encode_allocated,
     read_beside,
+    read_koordinator,
     write_record,
     write_whole_nvidia,
 )

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.adoption.foreign import read_hami, read_koordinator
 from adapters.dialects.containers import (
     LARGEST_QUANTITY,
     PodContainer,
@@ -26,7 +25,12 @@ from adapters.dialects.dialect import (
     Result,
 )
 from adapters.dialects.formats.hami_record import serves_node
-from adapters.dialects.formats.koordinator_record import read_record, write_whole_nvidia
+from adapters.dialects.formats.hami_result import read_hami
+from adapters.dialects.formats.koordinator_record import (
+    read_koordinator,
+    read_record,
+    write_whole_nvidia,
+)
 from adapters.dialects.formats.koordinator_settings import ALLOCATED, ranking, read_scheduling
 from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys

@@ -2,7 +2,7 @@
 
 import json
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node

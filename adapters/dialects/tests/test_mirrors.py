@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.mirrors import held_shares, mirrors

@@ -14,7 +14,7 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.movable import controller
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.dialects import allocation_record, registry
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dra.claims import claims_of, without_claimed
 from adapters.service.cluster_state.deleted_pods import Departures

@@ -9,7 +9,7 @@ and pkg/kubelet/status/status_manager.go, canBeDeleted.
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.adoption import FINISHED
 from adapters.wire.kube import Pod
 
 REMEMBERED = 20_000

@@ -10,7 +10,7 @@ from datetime import datetime
 
 from adapters.accounting.gang_cache import DisruptedTogether
 from adapters.accounting.pod_requests import PodRequest
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.service.decide.service import Service
 from adapters.wire.extender import Proposal

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.decisions import refused

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.registry import dialects
 from adapters.repairs.repairs import LOST_LEDGER, RELEASED

@@ -11,7 +11,7 @@ from adapters.cli.doctor.objects import ProgramContainer, ProgramPod
 from adapters.cli.doctor.observed import Observed, kube_node, nodes_with_cards
 from adapters.cli.output.report import named
 from adapters.dialects import registry
-from adapters.dialects.adoption.adopt import FINISHED
+from adapters.dialects.adoption import FINISHED
 from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import plain_amounts

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami.keys import HamiConfig

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.dialect import NO_ALLOCATION, NO_RESULT, Defaults, NodeDescription
 from adapters.dialects.nvidia.dialect import Nvidia
 from adapters.dialects.tests.builders import ALL, bound

@@ -15,7 +15,7 @@ from random import Random
 import msgspec
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide import gang_state, gangs

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.service.decide.ports import BindError, Outcome
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc.server import SERVICE

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from adapters.dialects.adoption.adopt import may_use_cards
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import allocated
 from adapters.dialects.dra.holders import enlarged, holding

@@ -15,7 +15,7 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
-from adapters.dialects.adoption.adopt import FINISHED, adopt, disagreements
+from adapters.dialects.adoption import FINISHED, adopt, disagreements
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA

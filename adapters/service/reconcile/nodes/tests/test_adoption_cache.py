@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.dialects.adoption.adopt import adopt, disagreements
+from adapters.dialects.adoption import adopt, disagreements
 from adapters.dialects.merge import read_node
 from adapters.service.reconcile.nodes import node_reader as module
 from adapters.service.reconcile.nodes.node_reader import AdoptionCache

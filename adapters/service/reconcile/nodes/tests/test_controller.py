@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from adapters.cluster.api.error import ClusterError
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.cluster_state.deleted_pods import DEFAULT_GRACE, MARGIN
 from adapters.service.decide.state.ledger_cache import LedgerCache

@@ -4,7 +4,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from adapters.dialects.adoption.adopt import UNKNOWN, adopt, may_use_cards, unclear_cards
+from adapters.dialects.adoption import UNKNOWN, adopt, may_use_cards, unclear_cards
 from adapters.dialects.allocation_record import KEY, encode
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.formats.hami_record import METAX_QOS

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from adapters.dialects.adoption.adopt import disagreements
+from adapters.dialects.adoption import disagreements
 from adapters.dialects.allocation_record import KEY, encode
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.kube import Amount

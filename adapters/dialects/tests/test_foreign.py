@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount
 from core.hardware.card import Card, Mode

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adoption.adopt import adopt
-from adapters.dialects.adoption.kubelet import adopt_from_kubelet
+from adapters.dialects.adoption import adopt, adopt_from_kubelet
 from adapters.dialects.tests.builders import ALL, NODE, bound
 from adapters.wire.kube import Amount, Container, Pod, Resources
 from adapters.wire.records.hardware import DeviceHolding

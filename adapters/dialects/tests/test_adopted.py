@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.dialects.adoption.adopt import adopt
+from adapters.dialects.adoption import adopt
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, DEVICE, GOLDEN, KUBE, NODE, PROBLEMS, bound
 from adapters.wire.kube import KubeNode, Metadata, Pod

@@ -1,1 +1,0 @@
-"""Adoption: the allocations of pods that another scheduler bound."""
