@@ -11,9 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from adapters.agent.apiserver.credentials import of_kubeconfig, of_pod
-from adapters.agent.apiserver.events import PodEvents
 from adapters.agent.apiserver.ledger import LedgerFile, LedgerWatch
-from adapters.agent.apiserver.status import HardwarePublisher, NodeStatusSource, SharingConfig
+from adapters.agent.apiserver.reports import (
+    HardwarePublisher,
+    NodeStatusSource,
+    PodEvents,
+    SharingConfig,
+)
 from adapters.agent.config import AgentConfig, InventorySource, node_name, profiles
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.file import FileInventory

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from adapters.agent import config as node_config
-from adapters.agent.apiserver.status import SharingConfig, desired_status
+from adapters.agent.apiserver.reports import SharingConfig, desired_status
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError

@@ -87,9 +87,26 @@ async def stream(
         request = h11.Request(method=method, target=path, headers=headers)
         for event in (request, h11.Data(body), h11.EndOfMessage()):
             writer.write(connection.send(event) or b"")
-        async with aclosing(_body(connection, reader)) as parts:
-            async for part in parts:
-                yield part
+        rejected: h11.Response | None = None
+        reason = b""
+        while rejected is None or len(reason) < _MAX_REASON:
+            found = connection.next_event()
+            if found is h11.NEED_DATA:
+                async with asyncio.timeout(READ_TIMEOUT):
+                    connection.receive_data(await reader.read(_CHUNK))
+            elif isinstance(found, h11.Response):
+                rejected = None if found.status_code in _ACCEPTED else found
+            elif isinstance(found, h11.Data) and rejected is None:
+                yield bytes(found.data)
+            elif isinstance(found, h11.Data):
+                reason += found.data
+            elif isinstance(found, h11.EndOfMessage | h11.ConnectionClosed):
+                break
+        if rejected is not None:
+            status = f"{rejected.status_code} {rejected.reason.decode('latin-1')}".rstrip()
+            text = reason[:_MAX_REASON].decode("utf-8", "replace")
+            problem = f"the API server answers {status}{text and f': {text}'}"
+            raise ApiError(problem, rejected.status_code)
     except h11.RemoteProtocolError as error:
         raise ApiError(f"the API server's answer is invalid: {error}") from error
     finally:
@@ -113,31 +130,3 @@ async def lines(credentials: AgentCredentials, path: str) -> AsyncGenerator[byte
                 raise ApiError(f"{path}: a line of the answer has more than {MAX_ANSWER} bytes")
     if rest:
         yield rest
-
-
-async def _body(
-    connection: h11.Connection, reader: asyncio.StreamReader
-) -> AsyncGenerator[bytes, None]:
-    rejected: h11.Response | None = None
-    reason = b""
-    while True:
-        event = connection.next_event()
-        if event is h11.NEED_DATA:
-            async with asyncio.timeout(READ_TIMEOUT):
-                connection.receive_data(await reader.read(_CHUNK))
-        elif isinstance(event, h11.Response):
-            rejected = None if event.status_code in _ACCEPTED else event
-        elif isinstance(event, h11.Data):
-            if rejected is None:
-                yield bytes(event.data)
-            else:
-                reason += event.data
-        elif isinstance(event, h11.EndOfMessage | h11.ConnectionClosed):
-            break
-        if rejected is not None and len(reason) >= _MAX_REASON:
-            break
-    if rejected is not None:
-        status = f"{rejected.status_code} {rejected.reason.decode('latin-1')}".rstrip()
-        text = reason[:_MAX_REASON].decode("utf-8", "replace")
-        problem = f"the API server answers {status}{text and f': {text}'}"
-        raise ApiError(problem, rejected.status_code)

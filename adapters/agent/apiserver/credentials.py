@@ -82,7 +82,26 @@ def of_kubeconfig(path: Path) -> AgentCredentials:
         context = _named(content, "contexts", content["current-context"])["context"]
         cluster = _named(content, "clusters", context["cluster"])["cluster"]
         user = _named(content, "users", context["user"])["user"]
-        return _credentials(path.parent, cluster, user)
+        if "exec" in user or "auth-provider" in user:
+            problem = "its user needs another program: give the agent its own identity"
+            raise CredentialsError(problem)
+        server = urlsplit(cluster["server"])
+        if server.hostname is None:
+            raise CredentialsError(f"{cluster['server']!r} is not a server's address")
+        if server.scheme == "http":
+            return AgentCredentials(server.hostname, server.port or 80, None)
+        tls, folder = ssl.create_default_context(), path.parent
+        with _file(folder, cluster, "certificate-authority") as authority:
+            if authority is not None:
+                tls.load_verify_locations(authority)
+        with (
+            _file(folder, user, "client-certificate") as own,
+            _file(folder, user, "client-key") as key,
+        ):
+            if own is not None:
+                tls.load_cert_chain(own, key)
+        token = folder / user["tokenFile"] if "tokenFile" in user else None
+        return AgentCredentials(server.hostname, server.port or 443, tls, token)
     except (OSError, yaml.YAMLError, KeyError, TypeError, ValueError) as error:
         raise CredentialsError(f"{path}: {_text(error)}") from error
 
@@ -99,25 +118,6 @@ def _text(error: Exception) -> str:
 
 def _named(content: Any, kind: str, name: str) -> Any:
     return next((each for each in content[kind] if each["name"] == name), {})
-
-
-def _credentials(folder: Path, cluster: Any, user: Any) -> AgentCredentials:
-    if "exec" in user or "auth-provider" in user:
-        raise CredentialsError("its user needs another program: give the agent its own identity")
-    server = urlsplit(cluster["server"])
-    if server.hostname is None:
-        raise CredentialsError(f"{cluster['server']!r} is not a server's address")
-    if server.scheme == "http":
-        return AgentCredentials(server.hostname, server.port or 80, None)
-    context = ssl.create_default_context()
-    with _file(folder, cluster, "certificate-authority") as authority:
-        if authority is not None:
-            context.load_verify_locations(authority)
-    with _file(folder, user, "client-certificate") as own, _file(folder, user, "client-key") as key:
-        if own is not None:
-            context.load_cert_chain(own, key)
-    token = Path(folder, user["tokenFile"]) if "tokenFile" in user else None
-    return AgentCredentials(server.hostname, server.port or 443, context, token)
 
 
 @contextmanager

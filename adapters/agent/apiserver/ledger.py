@@ -7,8 +7,8 @@ reflector does more, and needs libraries that would double the agent's memory.
 
 import asyncio
 import random
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from collections.abc import Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -34,7 +34,7 @@ FAILURES = (OSError, UnreadableError)
 INTERVAL = 0.1
 """Seconds between two checks of a file."""
 
-_WATCH_SECONDS = 290
+_OPTIONS = "&watch=1&allowWatchBookmarks=true&timeoutSeconds=290"
 
 
 class _Version(msgspec.Struct, frozen=True):
@@ -67,10 +67,6 @@ StatusHandler = Callable[[msgspec.Raw | None], None]
 """Called with the ledger's status whenever it may have changed; None where there is no ledger."""
 
 
-def _ignore(_: msgspec.Raw | None) -> None:
-    """Do nothing: the default."""
-
-
 @dataclass(slots=True)
 class LedgerWatch:
     """Supplies the grants with the node's ledger.
@@ -88,7 +84,7 @@ class LedgerWatch:
     credentials: AgentCredentials
     node: str
     grants: LedgerGrants
-    on_status: StatusHandler = _ignore
+    on_status: StatusHandler = lambda _: None
 
     async def run(self) -> None:
         """List, and watch from there, until cancelled; list again after each failure."""
@@ -102,9 +98,17 @@ class LedgerWatch:
                 self._replace(found.items[0] if found.items else None)
                 version = found.metadata.resource_version
                 while True:
-                    async with aclosing(_watch(self.credentials, path, version)) as events:
-                        async for event in events:
-                            version = _version(event.object) or version
+                    selected = f"{path}{_OPTIONS}&resourceVersion={quote(version)}"
+                    async with aclosing(lines(self.credentials, selected)) as answer:
+                        async for line in answer:
+                            event = _EVENT.decode(line)
+                            if event.type == "ERROR":
+                                text = bytes(event.object)[:200].decode(errors="replace")
+                                problem = f"the API server ended the watch of {path}: {text}"
+                                raise WatchError(problem)
+                            with suppress(UnreadableError):
+                                metadata = _OBJECT.decode(event.object).metadata
+                                version = metadata.resource_version or version
                             if event.type != "BOOKMARK":
                                 self._replace(None if event.type == "DELETED" else event.object)
             except FAILURES as error:
@@ -126,29 +130,6 @@ class LedgerWatch:
         except (UnreadableError, LedgerRecordError) as error:
             log_event("ledger.invalid", reason=str(error))
             self.grants.clear()
-
-
-async def _watch(
-    credentials: AgentCredentials, path: str, version: str
-) -> AsyncGenerator[WatchEvent, None]:
-    """Yield the events from a version on, until the server ends the watch."""
-    options = f"&watch=1&allowWatchBookmarks=true&timeoutSeconds={_WATCH_SECONDS}"
-    selected = f"{path}{options}&resourceVersion={quote(version)}"
-    async with aclosing(lines(credentials, selected)) as answer:
-        async for line in answer:
-            event = _EVENT.decode(line)
-            if event.type == "ERROR":
-                text = bytes(event.object)[:200].decode(errors="replace")
-                raise WatchError(f"the API server ended the watch of {path}: {text}")
-            yield event
-
-
-def _version(thing: msgspec.Raw) -> str:
-    """Return the version of an object; empty where it cannot be decoded."""
-    try:
-        return _OBJECT.decode(thing).metadata.resource_version
-    except UnreadableError:
-        return ""
 
 
 @dataclass(slots=True)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from adapters.agent.apiserver.status import NodeStatusSource, SharingConfig
+from adapters.agent.apiserver.reports import NodeStatusSource, SharingConfig
 from adapters.agent.grants import LedgerGrants
 from adapters.agent.hardware.model import Hardware, HardwareWatcher, Instance
 from adapters.agent.kubelet import DeviceAssignment, KubeletAssignments, KubeletDevices, holdings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.apiserver.events import PodEvents
+from adapters.agent.apiserver.reports import PodEvents
 from adapters.agent.nri.model import PodSandbox
 from adapters.agent.tests.builders import POD
 from adapters.tests.waiting import until

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from msgspec import inspect
 
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.apiserver.status import HardwarePublisher
+from adapters.agent.apiserver.reports import HardwarePublisher
 from adapters.agent.apiserver.tests.test_ledger_watch import (
     chunked,
     event,

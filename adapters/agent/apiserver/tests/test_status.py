@@ -11,9 +11,9 @@ import msgspec
 import pytest
 import yaml
 
-from adapters.agent.apiserver import status as publish
+from adapters.agent.apiserver import reports as publish
 from adapters.agent.apiserver.credentials import AgentCredentials
-from adapters.agent.apiserver.status import HardwarePublisher, SharingConfig, desired_status
+from adapters.agent.apiserver.reports import HardwarePublisher, SharingConfig, desired_status
 from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.model import Hardware
 from adapters.agent.tests.builders import card
@@ -127,7 +127,7 @@ def test_a_ledger_that_is_deleted_repeatedly_is_created_ever_less_often(
         pauses.append(seconds)
         await asleep(0)
 
-    monkeypatch.setattr("adapters.agent.apiserver.status.asyncio.sleep", sleep)
+    monkeypatch.setattr("adapters.agent.apiserver.reports.asyncio.sleep", sleep)
     server = Server()
 
     async def scenario() -> None:

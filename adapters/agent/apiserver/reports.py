@@ -1,13 +1,14 @@
-"""Writes the node's hardware into the status of its NodeLedger, when it differs.
+"""What the agent writes to the API server: the status of the node's ledger, and Events on pods.
 
-The agent writes only the status of that one object: allocations are the service's.
+The agent writes the node's hardware into the status of that one object, when it differs;
+allocations are the service's. Events go through the service's recorder.
 """
 
 import asyncio
 import random
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import partial
 from urllib.parse import quote
 
 import msgspec
@@ -17,6 +18,9 @@ from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.agent.apiserver.ledger import COLLECTION, FAILURES
 from adapters.agent.hardware.model import Hardware, HardwareWatcher
 from adapters.agent.log import log_event
+from adapters.agent.nri.model import PodSandbox
+from adapters.cluster.api.error import ClusterError
+from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.dialects import registry
 from adapters.wire.records.hardware import (
     DeviceHolding,
@@ -25,7 +29,6 @@ from adapters.wire.records.hardware import (
     decode,
     encode,
 )
-from core.hardware.card import Card
 
 MIN_WRITE_INTERVAL, MAX_WRITE_INTERVAL = 1.0, 60.0
 """Seconds between two writes; each failure doubles the wait."""
@@ -65,19 +68,17 @@ def desired_status(
         replace(
             card,
             slots=sharing.slots,
-            dialects=frozenset(name for name in sharing.dialects if _describes(name, card)),
+            dialects=frozenset(
+                name
+                for name in sharing.dialects
+                if (info := registry.named(name)) is None or info.vendor in (None, card.vendor)
+            ),
         )
         for card in hardware.cards
     )
     return NodeHardware(
         cards, sharing.isolation, tuple(problems), holdings, stopped, sharing.mig_cut
     )
-
-
-def _describes(dialect: str, card: Card) -> bool:
-    """Return whether a dialect can describe a card of this vendor."""
-    info = registry.named(dialect)
-    return info is None or info.vendor in (None, card.vendor)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,7 @@ class HardwarePublisher:
 
     async def run(self) -> None:
         """Write until cancelled; never twice within a second."""
+        path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
         wait = MIN_WRITE_INTERVAL
         while True:
             self._woken.clear()
@@ -145,7 +147,35 @@ class HardwarePublisher:
                 continue
             existed = self._exists
             try:
-                await self._write(desired)
+                if not existed:
+                    ledger = {
+                        "apiVersion": "dragoman.dev/v1alpha1",
+                        "kind": "NodeLedger",
+                        "metadata": {"name": self.node},
+                        "spec": {"node": self.node},
+                    }
+                    try:
+                        body = msgspec.json.encode(ledger)
+                        await send(self.credentials, "POST", COLLECTION, body)
+                    except ApiError as error:
+                        if error.status != _CONFLICT:
+                            raise
+                # Before the request: what the watch says until the answer arrives is newer.
+                self._exists, self._written = True, desired
+                try:
+                    body = b'{"status":' + encode(desired) + b"}"
+                    await send(self.credentials, "PATCH", path, body, MERGE)
+                except FAILURES as error:
+                    self._written = None
+                    if isinstance(error, ApiError) and error.status == _NOT_FOUND:
+                        self._exists = False
+                    raise
+                log_event(
+                    "node_status.updated",
+                    cards=len(desired.cards),
+                    problems=len(desired.problems),
+                    pods=len(desired.holdings),
+                )
                 # The service deletes the ledger of a node that the cluster does not know, so
                 # creating it over and over must slow down.
                 wait = MIN_WRITE_INTERVAL if existed else min(wait * 2, MAX_WRITE_INTERVAL)
@@ -154,33 +184,76 @@ class HardwarePublisher:
                 wait = min(wait * 2, MAX_WRITE_INTERVAL)
             await asyncio.sleep(wait * random.uniform(0.75, 1))  # noqa: S311
 
-    async def _write(self, desired: NodeHardware) -> None:
-        if not self._exists:
-            ledger: dict[str, Any] = {
-                "apiVersion": "dragoman.dev/v1alpha1",
-                "kind": "NodeLedger",
-                "metadata": {"name": self.node},
-                "spec": {"node": self.node},
-            }
-            try:
-                await send(self.credentials, "POST", COLLECTION, msgspec.json.encode(ledger))
-            except ApiError as error:
-                if error.status != _CONFLICT:
-                    raise
-        body = b'{"status":' + encode(desired) + b"}"
-        path = f"{COLLECTION}/{quote(self.node, safe='')}/status"
-        # Before the request: what the watch says until the answer arrives is newer.
-        self._exists, self._written = True, desired
+
+CONTROLLER = "dragoman.dev/node"
+
+MAX_SERIES = 512
+"""Series of Events that the recorder keeps; a node has no more pods than that."""
+
+MAX_WRITES_PER_SECOND = 5.0
+"""So that a node full of rejected pods does not overload the API server."""
+
+_TIMEOUT = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEventApi:
+    """The API server's operations that Events need.
+
+    Attributes:
+        credentials: of the agent.
+    """
+
+    credentials: AgentCredentials
+
+    async def create(self, path: str, body: object) -> bytes:
+        """Create an object in its collection.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        return await self._send("POST", path, body, "application/json")
+
+    async def patch(self, path: str, body: object) -> bytes:
+        """Merge a part into an object.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        return await self._send("PATCH", path, body, MERGE)
+
+    async def _send(self, method: str, path: str, body: object, kind: str) -> bytes:
         try:
-            await send(self.credentials, "PATCH", path, body, MERGE)
-        except FAILURES as error:
-            self._written = None
-            if isinstance(error, ApiError) and error.status == _NOT_FOUND:
-                self._exists = False
-            raise
-        log_event(
-            "node_status.updated",
-            cards=len(desired.cards),
-            problems=len(desired.problems),
-            pods=len(desired.holdings),
+            async with asyncio.timeout(_TIMEOUT):
+                data = msgspec.json.encode(body)
+                return await send(self.credentials, method, path, data, kind)
+        except OSError as error:
+            log_event("event.write_failed", path=path, reason=str(error) or type(error).__name__)
+            raise ClusterError(0, "Broken", str(error) or type(error).__name__) from error
+
+
+class PodEvents:
+    """Writes Events; any thread may emit them."""
+
+    def __init__(self, credentials: AgentCredentials, node: str) -> None:
+        """Write nothing until ``run`` runs, on the event loop of this call.
+
+        Args:
+            credentials: of the agent.
+            node: its name.
+        """
+        server = AgentEventApi(credentials)
+        self._events = EventRecorder(
+            server, node, controller=CONTROLLER, maximum=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
         )
+        self._loop = asyncio.get_running_loop()
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        await self._events.run()
+
+    def emit(self, pod: PodSandbox, reason: str, note: str, action: str) -> None:
+        """Record a warning about a pod; never waits, never raises."""
+        about = EventSubject("Pod", pod.name, pod.namespace or "default", pod.uid)
+        emit = partial(self._events.emit, about, reason, note, kind="Warning", action=action)
+        self._loop.call_soon_threadsafe(emit)
