@@ -116,88 +116,6 @@ Lines = tuple[bytes, ...]
 """The lines of one node, family by family."""
 
 
-class CardLines:
-    """Renders nodes.
-
-    Attributes:
-        heads: the HELP and TYPE lines of each family, in the order of ``Lines``.
-    """
-
-    def __init__(self, *, peers: bool) -> None:
-        """Choose the families.
-
-        Args:
-            peers: whether to render the names of HAMi and Volcano too.
-        """
-        self._peers = peers
-        self._families = (*_OURS, *_PEERS) if peers else _OURS
-        self._labels = tuple(dict.fromkeys(labels for _, _, labels, _ in self._families))
-        named = [(name, text) for name, text, _, _ in self._families]
-        named += [_UNHEALTHY, *_PODS, _SLICES] if peers else [_UNHEALTHY]
-        self.heads = tuple(
-            f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode() for name, text in named
-        )
-
-    def of(self, ledger: NodeLedger) -> Lines:
-        """Render one node."""
-        cards = tuple(zip(ledger.node.cards, ledger.usages, strict=True))
-        facts = [_facts(card) for card in ledger.node.cards]
-        labels: dict[tuple[str, ...], list[str]] = {
-            names: [_labels(names, each) for each in facts] for names in self._labels
-        }
-        of_cards = tuple(
-            "".join(
-                f"{name}{label} {value(card, use)}\n"
-                for (card, use), label in zip(cards, labels[names], strict=True)
-            ).encode()
-            for name, _, names, value in self._families
-        )
-        unhealthy = "".join(
-            f"{_UNHEALTHY[0]}{_labels(_CAPACITY, each)} 1\n"
-            for card, each in zip(ledger.node.cards, facts, strict=True)
-            if not card.healthy
-        )
-        ours = (*of_cards, unhealthy.encode())
-        return (*ours, *_of_pods(ledger), _of_slices(ledger)) if self._peers else ours
-
-
-def _of_pods(ledger: NodeLedger) -> tuple[bytes, ...]:
-    amounts: tuple[dict[str, int], ...] = tuple({} for _ in _PODS)
-    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
-        facts = _facts(card)
-        for holder in use.shares:
-            pod = ledger.allocations[holder.uid].pod_ref
-            facts |= {"namespace": pod.namespace, "pod": pod.name, "podName": pod.name}
-            hami = _labels(_HAMI_POD, facts)
-            volcano = _labels((*_VOLCANO, "podName"), facts)
-            held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)
-            labels = (hami, hami, volcano, volcano)
-            # Volcano's have no namespace: pods of the same name on a card must be one line.
-            for family, label, amount in zip(amounts, labels, held, strict=True):
-                family[label] = family.get(label, 0) + amount
-    return tuple(
-        "".join(f"{metric}{label} {amount}\n" for label, amount in family.items()).encode()
-        for (metric, _), family in zip(_PODS, amounts, strict=True)
-    )
-
-
-def _of_slices(ledger: NodeLedger) -> bytes:
-    facts = {card.uuid: _facts(card) for card in ledger.node.cards}
-    lines: dict[str, None] = {}
-    for allocation in ledger.allocations.values():
-        for grant in allocation.grants:
-            if grant.slice is None or grant.card not in facts:
-                continue
-            place = {
-                "profile": grant.slice.profile,
-                "placement_start": str(grant.slice.start),
-                "placement_size": str(grant.slice.size),
-            }
-            label = _labels(_HAMI_SLICE, facts[grant.card] | place)
-            lines[f"{_SLICES[0]}{label} 1\n"] = None
-    return "".join(lines).encode()
-
-
 def _facts(card: Card) -> dict[str, str]:
     """Return the values of all labels of a card."""
     index, model = str(card.index), card.model
@@ -237,8 +155,14 @@ class CardMetrics:
             exported: whether this process exports cards now, or leaves it to another replica.
         """
         self._book = book
-        self._lines = CardLines(peers=peers)
+        self._peers = peers
         self._exported = exported
+        self._families = (*_OURS, *_PEERS) if peers else _OURS
+        named = [(name, text) for name, text, _, _ in self._families]
+        named += [_UNHEALTHY, *_PODS, _SLICES] if peers else [_UNHEALTHY]
+        self._heads = [
+            f"# HELP {name} {text}\n# TYPE {name} gauge\n".encode() for name, text in named
+        ]
         self._current: dict[str, tuple[NodeLedger, Lines]] = {}
 
     async def families(self) -> list[FamilyText]:
@@ -249,11 +173,63 @@ class CardMetrics:
         for ledger in ledgers:
             earlier = self._current.get(ledger.node.name)
             if earlier is None or earlier[0] is not ledger:
-                earlier = (ledger, self._lines.of(ledger.without_holds()))
+                earlier = (ledger, self.lines(ledger.without_holds()))
                 made += 1
                 if made % BATCH == 0:
                     await sleep(0)
             current[ledger.node.name] = earlier
         self._current = current
         by_family = zip(*(lines for _, lines in current.values()), strict=True)
-        return [FamilyText(*each) for each in zip(self._lines.heads, by_family, strict=False)]
+        return [FamilyText(*each) for each in zip(self._heads, by_family, strict=False)]
+
+    def lines(self, ledger: NodeLedger) -> Lines:
+        """Render one node: a line for each card, pod on a card, and MIG slice."""
+        cards = [
+            (card, use, _facts(card))
+            for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+        ]
+        labels = {
+            names: [_labels(names, facts) for _, _, facts in cards]
+            for names in {names for _, _, names, _ in self._families}
+        }
+        families = [
+            "".join(
+                f"{name}{label} {value(card, use)}\n"
+                for (card, use, _), label in zip(cards, labels[names], strict=True)
+            )
+            for name, _, names, value in self._families
+        ]
+        unhealthy = (_labels(_CAPACITY, facts) for card, _, facts in cards if not card.healthy)
+        families.append("".join(f"{_UNHEALTHY[0]}{label} 1\n" for label in unhealthy))
+        if not self._peers:
+            return tuple(map(str.encode, families))
+        of_pods: list[dict[str, int]] = [{} for _ in _PODS]
+        for _, use, facts in cards:
+            for holder in use.shares:
+                pod = ledger.allocations[holder.uid].pod_ref
+                of_pod = facts | {"namespace": pod.namespace, "pod": pod.name, "podName": pod.name}
+                hami = _labels(_HAMI_POD, of_pod)
+                volcano = _labels((*_VOLCANO, "podName"), of_pod)
+                held = (holder.memory, holder.compute, holder.memory // MIB, holder.compute)
+                # Volcano's have no namespace: pods of the same name on a card must be one line.
+                for family, label, amount in zip(
+                    of_pods, (hami, hami, volcano, volcano), held, strict=True
+                ):
+                    family[label] = family.get(label, 0) + amount
+        families += [
+            "".join(f"{metric}{label} {amount}\n" for label, amount in family.items())
+            for (metric, _), family in zip(_PODS, of_pods, strict=True)
+        ]
+        known = {facts["uuid"]: facts for _, _, facts in cards}
+        slices: dict[str, None] = {}
+        for allocation in ledger.allocations.values():
+            for grant in allocation.grants:
+                if grant.slice is not None and grant.card in known:
+                    place = {
+                        "profile": grant.slice.profile,
+                        "placement_start": str(grant.slice.start),
+                        "placement_size": str(grant.slice.size),
+                    }
+                    label = _labels(_HAMI_SLICE, known[grant.card] | place)
+                    slices[f"{_SLICES[0]}{label} 1\n"] = None
+        return tuple(map(str.encode, (*families, "".join(slices))))

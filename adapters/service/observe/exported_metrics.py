@@ -113,8 +113,18 @@ class UsageMetrics:
                 earlier = (ledger, dict(consumption(ledger)))
             kept[ledger.node.name] = earlier
             meter = ledger.meter.advanced(earlier[1], until) if ledger.meter.until else Meter()
-            for family, text in zip(lines, _of(ledger.node.name, meter), strict=True):
-                family.append(text)
+            of_node: list[list[str]] = [[] for _ in _FAMILIES]
+            for consumer, total in sorted(meter.totals.items()):
+                labels = _labels({"node": ledger.node.name, **consumer._asdict()})
+                values = (
+                    total.shares / _SECOND,
+                    total.memory / (GIB * _SECOND),
+                    total.compute / (FULL * _SECOND),
+                )
+                for (name, _), texts, value in zip(_FAMILIES, of_node, values, strict=True):
+                    texts.append(f"{name}{labels} {value!r}\n")
+            for family, texts in zip(lines, of_node, strict=True):
+                family.append("".join(texts).encode())
             if number % BATCH == 0:
                 await sleep(0)
         self._kept = kept
@@ -125,21 +135,6 @@ class UsageMetrics:
                 for (name, text), family in zip(_FAMILIES, lines, strict=True)
             ),
         ]
-
-
-def _of(node: str, meter: Meter) -> tuple[bytes, ...]:
-    """Return the lines of a node, family by family."""
-    families: tuple[list[str], ...] = tuple([] for _ in _FAMILIES)
-    for consumer, total in sorted(meter.totals.items()):
-        labels = _labels({"node": node, **consumer._asdict()})
-        values = (
-            total.shares / _SECOND,
-            total.memory / (GIB * _SECOND),
-            total.compute / (FULL * _SECOND),
-        )
-        for (name, _), family, value in zip(_FAMILIES, families, values, strict=True):
-            family.append(f"{name}{labels} {value!r}\n")
-    return tuple("".join(family).encode() for family in families)
 
 
 class NamespaceMetrics:

@@ -24,7 +24,7 @@ from urllib.parse import parse_qsl
 import orjson
 
 from adapters.service.decide.state.readiness import NotReady
-from adapters.service.observe.decision_log import RequestTimer, StructuredDecisionLog
+from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody, PortLimits
 from adapters.wire.body import BodyError
 from core.requests.request import PodRef
@@ -199,6 +199,7 @@ class App:
     async def _respond(
         self, method: str, path: str, scope: Scope, receive: Receive
     ) -> Answer | None:
+        """Return the answer to a request; None where the client disconnected."""
         base = path
         if ("GET", path) not in self._routes and ("POST", path) not in self._routes:
             base = next((known for known in self._prefixes if path.startswith(known)), path)
@@ -208,14 +209,7 @@ class App:
             if allowed:
                 return problem(405, f"method {method} is not allowed, only {' and '.join(allowed)}")
             return problem(404, f"not found: {path[:LONGEST_SHOWN]}")
-        with self._metrics.timed(route.verb) as timing:
-            answer = await self._handle(route, scope, receive, path[len(base) :], timing)
-            timing.status = 0 if answer is None else answer.status
-        return answer
 
-    async def _handle(
-        self, route: Route, scope: Scope, receive: Receive, rest: str, timing: RequestTimer
-    ) -> Answer | None:
         def displaced() -> None:
             """Close the connection of the request, because its body gave way to others."""
             self.refused("body_budget")
@@ -223,28 +217,31 @@ class App:
             if isinstance(extensions, Mapping) and callable(drop := extensions.get(DROP)):
                 drop()
 
-        with self._budget.hold(displaced) as held:
+        answer: Answer | None = None
+        with self._metrics.timed(route.verb) as timing, self._budget.hold(displaced) as held:
             try:
                 body = await _read(receive, min(route.max_body, self._budget.limit), held)
-                if body is None:
-                    return None
-                timing.size = len(body)
-                text = scope.get("query_string")
-                query = parse_qsl(text.decode("latin-1")) if isinstance(text, bytes) else ()
-                return await route.handler(Call(body, dict(query), rest, _headers(scope)))
+                if body is not None:
+                    timing.size = len(body)
+                    text = scope.get("query_string")
+                    query = parse_qsl(text.decode("latin-1")) if isinstance(text, bytes) else ()
+                    call = Call(body, dict(query), path[len(base) :], _headers(scope))
+                    answer = await route.handler(call)
             except TooLongError as error:
                 self.refused("body_bytes")
-                return replace(problem(413, str(error)), closes=True)
+                answer = replace(problem(413, str(error)), closes=True)
             except BudgetError:
                 self.refused("body_budget")
-                return replace(problem(503, BUSY.format(self._budget.limit)), closes=True)
+                answer = replace(problem(503, BUSY.format(self._budget.limit)), closes=True)
             except BodyError as error:
-                return problem(400, str(error))
+                answer = problem(400, str(error))
             except NotReady as error:
-                return problem(503, str(error))
+                answer = problem(503, str(error))
             except Exception as error:
-                number = self._metrics.failed(str(scope["path"]), error)
-                return problem(500, f"internal error {number}; nothing was decided")
+                number = self._metrics.failed(path, error)
+                answer = problem(500, f"internal error {number}; nothing was decided")
+            timing.status = 0 if answer is None else answer.status
+        return answer
 
 
 def problem(status: int, text: str) -> Answer:

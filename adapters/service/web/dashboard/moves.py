@@ -6,20 +6,19 @@ trusted.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
 from adapters.accounting.moves_picture import picture
 from adapters.cluster.api import timestamps
-from adapters.service.web.dashboard.query import MAX_DIGITS, Window, number
+from adapters.service.web.dashboard.rows import MAX_DIGITS, Window, number
 from adapters.wire.records.allocation import read_grant
 from adapters.wire.records.move_plan import (
     MovePlace,
     MovePlanObject,
     MovePlanRecordError,
     MovePlanSpec,
-    MovePlanStatus,
     read_spec,
     read_status,
 )
@@ -133,12 +132,31 @@ def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | 
             uid = target.uid or f"target-{position}"
             after[target.place.node].append(_allocation(uid, named, target.place))
     ledgers = {node: found for node in before if (found := inventory.get(node)) is not None}
-    others = {node: _others(plan, spec, status, ledger) for node, ledger in ledgers.items()}
+    # No part of the plan are the others: not its pods, their successors, and its holds.
+    planned = {move.uid for move in spec.moves} | {target.uid for target in spec.targets}
+    for hold in (hold for ledger in ledgers.values() for hold in ledger.holds):
+        if hold.plan == plan.metadata.uid:
+            planned |= {hold.id, hold.taken_by}
+    came = {
+        f"{spec.moves[each.step - 1].namespace}/{each.replacement}"
+        for each in status.steps
+        if each.step <= len(spec.moves)
+    }
 
-    def with_others(planned: Mapping[str, list[Allocation]]) -> dict[str, NodeLedger]:
+    def with_others(own: Mapping[str, list[Allocation]]) -> dict[str, NodeLedger]:
         """Put first what the plan says, which is exact: the others may exceed the card by now."""
         return {
-            node: NodeLedger.restored(ledger.node, [*planned[node], *others[node]])
+            node: NodeLedger.restored(
+                ledger.node,
+                [
+                    *own[node],
+                    *(
+                        each
+                        for each in ledger.allocations.values()
+                        if each.uid not in planned and each.pod not in came
+                    ),
+                ],
+            )
             for node, ledger in ledgers.items()
         }
 
@@ -146,6 +164,7 @@ def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | 
 
 
 def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
+    """Return a plan with the state of each move, and the time at which it came to be in it."""
     view: View = {
         "name": visible(plan.metadata.name),
         "created": _time(plan.metadata.creation_timestamp),
@@ -168,17 +187,8 @@ def _plan(plan: MovePlanObject, inventory: Inventory) -> View:
     ledgers = [found for node in nodes if (found := inventory.get(node)) is not None]
     unknown = [node for node in nodes if inventory.get(node) is None]
     version = sum(ledger.version for ledger in ledgers)
-    return {
-        **view,
-        "problem": f"there is no ledger of node {unknown[0]}" if unknown else "",
-        "moves": list(_moves(spec, status)),
-        "picture": f"{plan.metadata.resource_version}-{version}" if ledgers else None,
-    }
-
-
-def _moves(spec: MovePlanSpec, status: MovePlanStatus) -> Iterator[View]:
-    """Yield each move of a plan with its state and the time at which it came to be in it."""
     begun = {each.step: each for each in status.steps}
+    shown: list[View] = []
     for step, move in enumerate(spec.moves, start=1):
         done = begun.get(step)
         if done is None:
@@ -192,15 +202,23 @@ def _moves(spec: MovePlanSpec, status: MovePlanStatus) -> Iterator[View]:
         else:
             state, at = "evicting", done.begun_at
         came = visible(done.replacement) if done is not None else ""
-        yield {
-            "step": step,
-            "pod": f"{move.namespace}/{move.pod}",
-            "from": move.from_.node,
-            "to": move.to.node,
-            "state": state,
-            "replacement": f"{move.namespace}/{came}" if came else "",
-            "at": _time(at),
-        }
+        shown.append(
+            {
+                "step": step,
+                "pod": f"{move.namespace}/{move.pod}",
+                "from": move.from_.node,
+                "to": move.to.node,
+                "state": state,
+                "replacement": f"{move.namespace}/{came}" if came else "",
+                "at": _time(at),
+            }
+        )
+    return {
+        **view,
+        "problem": f"there is no ledger of node {unknown[0]}" if unknown else "",
+        "moves": shown,
+        "picture": f"{plan.metadata.resource_version}-{version}" if ledgers else None,
+    }
 
 
 def _nodes(spec: MovePlanSpec) -> list[str]:
@@ -212,26 +230,6 @@ def _nodes(spec: MovePlanSpec) -> list[str]:
 
 def _allocation(uid: str, pod: str, place: MovePlace) -> Allocation:
     return Allocation(uid, pod, "", place.node, tuple(map(read_grant, place.grants)))
-
-
-def _others(
-    plan: MovePlanObject, spec: MovePlanSpec, status: MovePlanStatus, ledger: NodeLedger
-) -> list[Allocation]:
-    """Return what is no part of the plan: not its pods, their successors, and its holds."""
-    uids = {move.uid for move in spec.moves} | {target.uid for target in spec.targets}
-    for hold in ledger.holds:
-        if hold.plan == plan.metadata.uid:
-            uids |= {hold.id, hold.taken_by}
-    came = {
-        f"{spec.moves[each.step - 1].namespace}/{each.replacement}"
-        for each in status.steps
-        if each.step <= len(spec.moves)
-    }
-    return [
-        each
-        for each in ledger.allocations.values()
-        if each.uid not in uids and each.pod not in came
-    ]
 
 
 def _time(text: str) -> str | None:

@@ -19,8 +19,7 @@ from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, probl
 from adapters.service.web.dashboard import moves as move_views
 from adapters.service.web.dashboard import views
 from adapters.service.web.dashboard.moves import PlanReader, PlanSource
-from adapters.service.web.dashboard.query import QueryError, decisions
-from adapters.service.web.dashboard.rows import FleetIndex
+from adapters.service.web.dashboard.rows import FleetIndex, QueryError, decisions
 from adapters.wire.kube import Pod
 from adapters.wire.records.quota import limited_amounts
 

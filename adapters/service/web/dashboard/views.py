@@ -11,16 +11,18 @@ from adapters.service.decide.advice.explain import Explanation
 from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog
-from adapters.service.web.dashboard.query import (
+from adapters.service.web.dashboard.rows import (
     MAX_ROWS,
+    FleetIndex,
     NodeQuery,
+    NodeRow,
     QueryError,
     Window,
     of_node,
     of_pod,
+    pod_rows,
     words,
 )
-from adapters.service.web.dashboard.rows import FleetIndex, NodeRow, pod_rows
 from adapters.wire.agent_report import NodeReport, short
 from adapters.wire.kube import Pod, full_name
 from core.durations import SECOND

@@ -4,8 +4,8 @@ import json
 
 from adapters.dialects.tests.extremes import EXTREMES, Json, places, replaced
 from adapters.service.grpc.calls import card_messages, grant_messages
-from adapters.service.observe.card_metrics import CardLines
-from adapters.service.tests.builders import a_pod, a_service, body, run
+from adapters.service.observe.card_metrics import CardMetrics
+from adapters.service.tests.builders import a_ledger_cache, a_pod, a_service, body, run
 from adapters.service.web.app import App
 from adapters.service.web.tests.calls import app_of, call
 from adapters.stores.store import Change, Stored, StoredQuota
@@ -96,7 +96,7 @@ async def check(app: App, ledger: NodeLedger, what: object) -> None:
     for allocation in ledger.allocations.values():
         grant_messages(allocation.grants)
         assert all(each.memory or each.exclusive or each.slice for each in allocation.grants), what
-    CardLines(peers=True).of(ledger)
+    CardMetrics(a_ledger_cache(), peers=True).lines(ledger)
     for route in ROUTES:
         got = await call(app, "GET", route)
         assert got is not None

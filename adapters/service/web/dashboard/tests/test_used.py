@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from adapters.service.tests.builders import Json, a_node, a_pod, a_service, body, run
-from adapters.service.web.dashboard.query import MAX_ROWS
+from adapters.service.web.dashboard.rows import MAX_ROWS
 from adapters.service.web.tests.calls import app_of, call
 from adapters.wire.agent_report import ContainerReport, NodeReport, Use
 from core.hardware.quantity import GIB, MIB
