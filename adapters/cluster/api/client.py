@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager
-from enum import Enum
 from http import HTTPStatus
 from types import TracebackType
 from typing import Self, TypeVar
@@ -25,13 +24,14 @@ from adapters.cluster.api.error import (
     read,
 )
 from adapters.cluster.api.paths import Selection
-from adapters.cluster.api.transport import Observer, Query, Timeouts, Transport, delay
+from adapters.cluster.api.transport import Query, Timeouts, Transport, delay
 from adapters.wire.api import Page
 from adapters.wire.decode.partial_decoder import PartialDecoder
 
 ObjectT = TypeVar("ObjectT")
 
 _JSON = "application/json"
+_MERGE = "application/merge-patch+json"
 _METADATA = f"{_JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{_JSON}"
 """Asks for the metadata of what was written. Source: k8s.io/apiserver 0.37
 pkg/endpoints/handlers/response.go, ``transformResponseObject``."""
@@ -45,13 +45,6 @@ k8s.io/apiserver 0.37 pkg/endpoints/handlers/rest.go, ``fieldValidation``, and u
 _LONGEST_PAUSE = 5.0
 
 
-class PatchKind(Enum):
-    """How a patch is written. Source: k8s.io/apimachinery/pkg/types/patch.go."""
-
-    MERGE = "application/merge-patch+json"
-    JSON = "application/json-patch+json"
-
-
 class KubeClient:
     """The API server, for one event loop; an asynchronous context manager.
 
@@ -63,23 +56,11 @@ class KubeClient:
         patience: how long it waits.
     """
 
-    def __init__(
-        self,
-        credentials: KubeCredentials,
-        patience: Timeouts | None = None,
-        observe: Observer | None = None,
-    ) -> None:
-        """Open no connection yet.
-
-        Args:
-            credentials: the server's address and our credentials.
-            patience: how long to wait.
-            observe: called with the HTTP method, the status (0: no answer) and the seconds of each
-                attempt when it ends.
-        """
+    def __init__(self, credentials: KubeCredentials, patience: Timeouts | None = None) -> None:
+        """Open no connection yet."""
         self.patience = patience or Timeouts()
         self._credentials = credentials
-        self._transport = Transport(credentials, self.patience, observe)
+        self._transport = Transport(credentials, self.patience)
 
     async def __aenter__(self) -> Self:
         return self
@@ -127,8 +108,8 @@ class KubeClient:
             metadata_only: whether the answer may leave out all of the object but its metadata.
             repeat_refused: whether it is repeated after 429.
         """
-        return await self._write(
-            "POST", path, body, query, metadata_only=metadata_only, repeat_refused=repeat_refused
+        return await self._call(
+            "POST", path, query, body, metadata_only=metadata_only, repeat_refused=repeat_refused
         )
 
     async def replace(
@@ -143,15 +124,15 @@ class KubeClient:
 
         Arguments as of ``create``.
         """
-        return await self._write("PUT", path, body, query, metadata_only=metadata_only)
+        return await self._call("PUT", path, query, body, metadata_only=metadata_only)
 
-    async def patch(self, path: str, body: object, kind: PatchKind = PatchKind.MERGE) -> bytes:
-        """Change a part of an object."""
-        return await self._write("PATCH", path, body, None, kind.value)
+    async def patch(self, path: str, body: object) -> bytes:
+        """Change a part of an object by a merge patch."""
+        return await self._call("PATCH", path, None, body)
 
     async def delete(self, path: str, body: object = None) -> bytes:
         """Delete; the body is a ``DeleteOptions``, with preconditions for instance."""
-        return await self._call("DELETE", path, None, None if body is None else _encoded(body))
+        return await self._call("DELETE", path, None, body)
 
     def stream(
         self, path: str, query: Query, idle: float | None = None
@@ -169,39 +150,28 @@ class KubeClient:
         """Read the credentials again."""
         await self._credentials.renew()
 
-    async def _write(
-        self,
-        verb: str,
-        path: str,
-        body: object,
-        query: Query | None,
-        kind: str = _JSON,
-        *,
-        metadata_only: bool = False,
-        repeat_refused: bool = True,
-    ) -> bytes:
-        query, accept = {**(query or {}), **_LENIENT}, _METADATA if metadata_only else _JSON
-        return await self._call(
-            verb, path, query, _encoded(body), kind, accept, repeat_refused=repeat_refused
-        )
-
     async def _call(
         self,
         verb: str,
         path: str,
-        query: Query | None,
-        body: bytes | None = None,
-        kind: str = _JSON,
-        accept: str = _JSON,
+        query: Query | None = None,
+        body: object = None,
         *,
+        metadata_only: bool = False,
         repeat_refused: bool = True,
     ) -> bytes:
+        if verb in {"POST", "PUT", "PATCH"}:
+            query = {**(query or {}), **_LENIENT}
+        headers = {"Accept": _METADATA if metadata_only else _JSON}
+        if body is not None:
+            body = body if isinstance(body, bytes) else msgspec.json.encode(body)
+            headers["Content-Type"] = _MERGE if verb == "PATCH" else _JSON
         deadline = time.monotonic() + self.patience.total
         failures = 0
         while True:
             left = deadline - time.monotonic()
             try:
-                return await self._transport.request(verb, path, query, body, kind, accept, left)
+                return await self._transport.request(verb, path, query, body, headers, left)
             except ClusterError as error:
                 failures += 1
                 wait = max(error.retry_after or 0.0, delay(failures, most=_LONGEST_PAUSE))
@@ -218,10 +188,6 @@ class KubeClient:
                 if time.monotonic() + wait >= deadline:
                     raise
             await asyncio.sleep(wait)
-
-
-def _encoded(body: object) -> bytes:
-    return body if isinstance(body, bytes) else msgspec.json.encode(body)
 
 
 PAGE = 500

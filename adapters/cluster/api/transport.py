@@ -2,8 +2,7 @@
 
 import os
 import socket
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,7 +16,6 @@ from adapters.cluster.api.credentials import KubeCredentials
 from adapters.cluster.api.error import ClusterError, refused
 
 Query = Mapping[str, str]
-Observer = Callable[[str, int, float], None]
 
 # The kernel detects a peer that vanished after 15 + 3 * 5 s, and drops unsent bytes after 30 s. Not
 # every system has all of these options.
@@ -56,13 +54,10 @@ class Timeouts:
 class Transport:
     """Connections to the API server, opened when first needed in the running loop."""
 
-    def __init__(
-        self, credentials: KubeCredentials, patience: Timeouts, observe: Observer | None
-    ) -> None:
-        """Open no connection yet; ``observe`` as in ``KubeClient``."""
+    def __init__(self, credentials: KubeCredentials, patience: Timeouts) -> None:
+        """Open no connection yet."""
         self._credentials = credentials
         self._patience = patience
-        self._observe = observe
         self._session: aiohttp.ClientSession | None = None
 
     async def close(self) -> None:
@@ -77,27 +72,15 @@ class Transport:
         path: str,
         query: Query | None,
         body: bytes | None,
-        kind: str,
-        accept: str,
+        headers: Mapping[str, str],
         left: float,
     ) -> bytes:
-        """Send a request once, for at most ``left`` seconds.
-
-        Args:
-            verb: the HTTP method.
-            path: below the server's address.
-            query: its parameters.
-            body: None for a request without one.
-            kind: of the body, a media type.
-            accept: media types of the answer, the preferred one first.
-            left: seconds.
-        """
+        """Send a request once, for at most ``left`` seconds; its path is below the server's."""
         limits = aiohttp.ClientTimeout(
             total=max(left, 0.001),
             sock_connect=self._patience.connect,
             sock_read=self._patience.read,
         )
-        headers = {"Accept": accept} if body is None else {"Accept": accept, "Content-Type": kind}
         async with self._exchange(verb, path, query, limits, headers, body) as response:
             return await response.read()
 
@@ -121,14 +104,14 @@ class Transport:
         path: str,
         query: Query | None,
         limits: aiohttp.ClientTimeout,
-        headers: dict[str, str],
+        headers: Mapping[str, str],
         body: bytes | None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         target = f"{self._credentials.server}{path}"
         address = URL(f"{target}?{urlencode(query)}" if query else target, encoded=True)
         authorization = await self._credentials.authorization()
         if authorization is not None:
-            headers["Authorization"] = authorization
+            headers = {**headers, "Authorization": authorization}
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(socket_factory=_socket, limit=_CONNECTIONS),
@@ -137,40 +120,34 @@ class Transport:
                 # network between them.
                 headers={"Accept-Encoding": "identity", "User-Agent": "dragoman"},
             )
-        started, status = time.monotonic(), 0
-        try:
-            with _translated(f"{verb} {path}"):
-                async with self._session.request(
-                    verb,
-                    address,
-                    data=body,
-                    headers=headers,
-                    timeout=limits,
-                    allow_redirects=False,
-                    ssl=self._credentials.context or True,
-                    server_hostname=self._credentials.name,
-                    proxy=self._credentials.proxy,
-                ) as response:
-                    status = response.status
-                    if status >= HTTPStatus.MULTIPLE_CHOICES:
-                        raise refused(
-                            status,
-                            response.reason or "",
-                            await response.read(),
-                            response.headers.get("Retry-After"),
-                        )
-                    connection = response.connection
-                    try:
-                        yield response
-                    except BaseException:
-                        # It was not read to its end. An orderly end of TLS waits for the peer,
-                        # which may take long.
-                        if connection is not None and connection.transport is not None:
-                            connection.transport.abort()
-                        raise
-        finally:
-            if self._observe is not None:
-                self._observe(verb, status, time.monotonic() - started)
+        with _translated(f"{verb} {path}"):
+            async with self._session.request(
+                verb,
+                address,
+                data=body,
+                headers=headers,
+                timeout=limits,
+                allow_redirects=False,
+                ssl=self._credentials.context or True,
+                server_hostname=self._credentials.name,
+                proxy=self._credentials.proxy,
+            ) as response:
+                if response.status >= HTTPStatus.MULTIPLE_CHOICES:
+                    raise refused(
+                        response.status,
+                        response.reason or "",
+                        await response.read(),
+                        response.headers.get("Retry-After"),
+                    )
+                connection = response.connection
+                try:
+                    yield response
+                except BaseException:
+                    # It was not read to its end. An orderly end of TLS waits for the peer, which
+                    # may take long.
+                    if connection is not None and connection.transport is not None:
+                        connection.transport.abort()
+                    raise
 
 
 @contextmanager
@@ -226,6 +203,6 @@ def delay(failures: int, *, first: float = 0.2, most: float = 30.0) -> float:
     return whole * _DICE.uniform(0.5, 1.0)
 
 
-def jitter(seconds: float, share: float = 0.5) -> float:
-    """About that many seconds, up to a share more, so that many clients do not act at once."""
-    return seconds * _DICE.uniform(1.0, 1.0 + share)
+def jitter(seconds: float) -> float:
+    """About that many seconds, up to half more, so that many clients do not act at once."""
+    return seconds * _DICE.uniform(1.0, 1.5)

@@ -8,7 +8,6 @@ Source: k8s.io/api/events/v1/types.go; the series as in k8s.io/client-go/tools/e
 import asyncio
 import math
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import uuid4
@@ -123,7 +122,6 @@ class EventRecorder:
         forget: float = 360.0,
         maximum: int = 4096,
         rate: float = 20.0,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Write nothing until ``run`` runs.
 
@@ -135,7 +133,6 @@ class EventRecorder:
             forget: seconds of silence after which a series ends.
             maximum: series that are kept; beyond them Events are dropped.
             rate: writes per second.
-            clock: monotonic seconds.
         """
         self.dropped = 0
         self._client = client
@@ -145,7 +142,6 @@ class EventRecorder:
         self._forget = forget
         self._maximum = maximum
         self._gap = 1.0 / rate
-        self._clock = clock
         self._series: dict[_Key, _Series] = {}
         self._woken = asyncio.Event()
 
@@ -168,7 +164,7 @@ class EventRecorder:
             action: what the reporter was doing.
         """
         key = _Key(regarding, reason[:_LONGEST_WORD], action[:_LONGEST_WORD], kind)
-        now, wall = self._clock(), moment.micros(moment.now())
+        now, wall = time.monotonic(), moment.micros(moment.now())
         series = self._series.get(key)
         if series is None:
             if len(self._series) >= self._maximum:
@@ -191,19 +187,19 @@ class EventRecorder:
             if self._due():
                 continue
             unwritten = [s.written for s in self._series.values() if s.count > s.written_count]
-            next_write = min([self._clock(), *unwritten]) + self._every
+            next_write = min([time.monotonic(), *unwritten]) + self._every
             try:
-                async with asyncio.timeout(max(0.01, next_write - self._clock())):
+                async with asyncio.timeout(max(0.01, next_write - time.monotonic())):
                     await self._woken.wait()
             except TimeoutError:
-                now = self._clock()
+                now = time.monotonic()
                 for key, series in [*self._series.items()]:
                     has_ended = series.emitted + self._forget <= now
                     if has_ended and series.count == series.written_count:
                         del self._series[key]
 
     def _due(self) -> list[tuple[_Key, _Series]]:
-        now = self._clock()
+        now = time.monotonic()
         return [
             (key, series)
             for key, series in self._series.items()
@@ -250,4 +246,4 @@ class EventRecorder:
             self.dropped += count - series.written_count
             series.written_note = None
         series.written_count = count
-        series.written = self._clock()
+        series.written = time.monotonic()

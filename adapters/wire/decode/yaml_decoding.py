@@ -10,13 +10,18 @@ Source: gopkg.in/yaml.v2 resolve.go, decode.go.
 """
 
 import re
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import yaml
 
 from adapters.wire.decode.decoder import UnreadableError
+
+if TYPE_CHECKING:
+    from yaml import SafeLoader as _SafeLoader
+else:  # libyaml's where PyYAML was built with it: same results, six times as fast
+    _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 DEEPEST = 200
 """Levels; the deepest schema of a CustomResourceDefinition has a quarter of them."""
@@ -108,30 +113,27 @@ class _Walk:
         self._copies = 0
 
     def walk(self, text: str) -> None:
-        for event in _events(text):
+        for event in yaml.parse(text, Loader=_SafeLoader):
             if isinstance(event, yaml.CollectionEndEvent):
                 self._end(self._opened.pop())
             elif isinstance(event, yaml.NodeEvent):
                 if self._opened:
                     self._opened[-1].begin(getattr(event, "value", "?"))
-                self._begin(event)
+                if isinstance(event, yaml.AliasEvent):
+                    self._end(self._copied(event))
+                    continue
+                begun = _SCALAR
+                if isinstance(event, yaml.CollectionStartEvent):
+                    begun = _Value(1, 1, 0 if isinstance(event, yaml.SequenceStartEvent) else None)
+                if event.anchor is not None:
+                    self._anchors[event.anchor] = begun
+                if begun is _SCALAR:
+                    self._end(begun)
+                else:
+                    self._opened.append(begun)
+                    self._check_depth(0, event)
             elif isinstance(event, yaml.DocumentStartEvent):
                 self._anchors.clear()
-
-    def _begin(self, event: yaml.NodeEvent) -> None:
-        if isinstance(event, yaml.AliasEvent):
-            self._end(self._copied(event))
-            return
-        begun = _SCALAR
-        if isinstance(event, yaml.CollectionStartEvent):
-            begun = _Value(1, 1, 0 if isinstance(event, yaml.SequenceStartEvent) else None)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = begun
-        if begun is _SCALAR:
-            self._end(begun)
-        else:
-            self._opened.append(begun)
-            self._check_depth(0, event)
 
     def _end(self, value: _Value) -> None:
         if self._opened:
@@ -161,16 +163,6 @@ class _Walk:
         path = ".".join(parts).replace(".[", "[")
         return YamlLimitError(line, f"{path}: {problem}")
 
-
-def _events(text: str) -> "Iterator[yaml.Event]":
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    yield from yaml.parse(text, Loader=loader)
-
-
-if TYPE_CHECKING:
-    from yaml import SafeLoader as _SafeLoader
-else:  # libyaml's where PyYAML was built with it: same results, six times as fast
-    _SafeLoader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 TAG = "tag:yaml.org,2002:"
 """The prefix of the tags of plain values."""
@@ -272,17 +264,14 @@ def explain(error: Exception, text: str) -> tuple[int, str]:
     """Return the line of a failure in a text, counted from 1, and the problem."""
     match error:
         case yaml.MarkedYAMLError(problem_mark=mark) if mark is not None:
-            if _indented_by_tab(text.splitlines()[mark.line : mark.line + 1]):
+            (line, *_) = [*text.splitlines()[mark.line :], ""]
+            if "\t" in line[: len(line) - len(line.lstrip())]:
                 return mark.line + 1, "is not YAML: the line has a tab; indent with spaces"
             return mark.line + 1, f"is not YAML: {error.problem}"
         case yaml.reader.ReaderError():
-            line = text.encode(errors="surrogatepass")[: error.position].count(b"\n") + 1
-            return line, f"is not YAML: {error.reason}"
+            before = text.encode(errors="surrogatepass")[: error.position]
+            return before.count(b"\n") + 1, f"is not YAML: {error.reason}"
         case RecursionError():
             return 1, "is nested too deeply"
         case _:
             return 1, f"is not YAML: {error}"
-
-
-def _indented_by_tab(lines: list[str]) -> bool:
-    return any("\t" in line[: len(line) - len(line.lstrip())] for line in lines)

@@ -252,22 +252,6 @@ def test_a_missing_object_is_none() -> None:
     assert asyncio.run(main()) is None
 
 
-def test_every_attempt_is_reported_to_the_observer() -> None:
-    seen: list[tuple[str, int]] = []
-
-    async def main() -> None:
-        async with serving(refusal(503), ok({})) as server:
-            api = KubeClient(
-                KubeCredentials(server.server), QUICK, lambda *row: seen.append(row[:2])
-            )
-            async with api:
-                await api.get("/x")
-
-    asyncio.run(main())
-
-    assert seen == [("GET", 503), ("GET", 200)]
-
-
 def test_a_cancelled_request_leaves_a_client_that_works() -> None:
     async def main() -> bytes:
         async with serving(hang, ok(b"1")) as server, client(server) as api:
