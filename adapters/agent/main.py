@@ -27,7 +27,7 @@ from adapters.agent.hardware.model import Hardware, HardwareSource, HardwareWatc
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
-from adapters.agent.hook.deadline import Watchdog
+from adapters.agent.hook.create_container import Watchdog
 from adapters.agent.hook.facts import none_assigned
 from adapters.agent.hook.plugin import NriPlugin
 from adapters.agent.hook.policy import Policy

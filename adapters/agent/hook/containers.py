@@ -72,13 +72,25 @@ class ContainerRegistry:
                         pod = pods.get(container.pod)
                         if pod is not None:
                             self._add(pod, container)
-                    self._sweep()
+                    root, kept = self.cache_root, {self._folder(key) for key in self._known}
+                    for path in () if root is None or not root.is_dir() else root.iterdir():
+                        if path not in kept and "_" in path.name:
+                            # The inode's last change: the container can set the other times.
+                            with suppress(FileNotFoundError):
+                                if path.lstat().st_ctime < self.now() - ORPHAN_GRACE:
+                                    self._discard(path)
                 case Creating(_, pod, container):
                     self._add(pod, container)
                 case Stopped():
                     pass  # its folder stays until it is removed
                 case Removed(_, container):
-                    self._remove(container.id)
+                    # Only by its id: the runtime names no more of a failed creation.
+                    key = self._keys.pop(container.id, None)
+                    if key is not None:
+                        self._attempts[key].discard(container.id)
+                        if not self._attempts[key]:  # else a restarted container uses the folder
+                            del self._attempts[key], self._known[key]
+                            self._discard(self._folder(key))
 
     def present(self) -> Iterator[tuple[ContainerKey, ContainerInfo]]:
         """Yield the containers that exist."""
@@ -98,29 +110,6 @@ class ContainerRegistry:
         self._known[key] = ContainerInfo(pod.namespace, pod.name, container.name)
         self._keys[container.id] = key
         self._attempts.setdefault(key, set()).add(container.id)
-
-    def _remove(self, attempt: str) -> None:
-        # Only by the container's id: the runtime names no more of a failed creation.
-        key = self._keys.pop(attempt, None)
-        if key is None:
-            return
-        attempts = self._attempts[key]
-        attempts.discard(attempt)
-        if attempts:
-            return  # a restarted container uses the folder
-        del self._attempts[key], self._known[key]
-        self._discard(self._folder(key))
-
-    def _sweep(self) -> None:
-        if self.cache_root is None or not self.cache_root.is_dir():
-            return
-        kept = {self._folder(key) for key in self._known}
-        for path in self.cache_root.iterdir():
-            if path not in kept and "_" in path.name:
-                # The time of its inode's last change: the container can set the other times.
-                with suppress(FileNotFoundError):
-                    if path.lstat().st_ctime < self.now() - ORPHAN_GRACE:
-                        self._discard(path)
 
     def _folder(self, key: ContainerKey) -> Path | None:
         try:

@@ -6,22 +6,92 @@ per pod, and within a budget for all.
 """
 
 import asyncio
+import heapq
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 
-from adapters.agent.hook.deadline import Watchdog
 from adapters.agent.hook.facts import ContainerFacts
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
-from adapters.agent.hook.reporter import Bypass, ContainerReporter
+from adapters.agent.hook.reporter import ContainerReporter, Finding
 from adapters.agent.log import log_event
 from adapters.agent.nri import ttrpc
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import Adjustment
 from adapters.agent.nri.session import Creating, Removed
+
+TICK = 0.25
+"""Seconds between two checks. Waking the thread for each action would cost a container more than
+its answer does, because both threads need the interpreter."""
+
+
+class Watchdog:
+    """A second thread that calls an action at its time, unless the action is cancelled before.
+
+    A blocked thread - on a file system that hangs, or a machine that swaps - must not be the reason
+    for which a container starts without an adjustment.
+    """
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        """``now``: seconds that never go back."""
+        self._now = now
+        self._lock = threading.Lock()
+        self._wake = threading.Condition(self._lock)
+        self._queue: list[tuple[float, int]] = []
+        self._actions: dict[int, Callable[[], None]] = {}
+        self._count = 0
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name="watchdog", daemon=True)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread."""
+        with self._lock:
+            self._stopped = True
+            self._wake.notify()
+        self._thread.join()
+
+    def call_at(self, due: float, action: Callable[[], None]) -> int:
+        """Call ``action`` on the watchdog's thread when the clock reaches ``due``.
+
+        Returns:
+            The number of the action, for ``cancel``.
+        """
+        with self._lock:
+            self._count += 1
+            number = self._count
+            self._actions[number] = action
+            heapq.heappush(self._queue, (due, number))
+            if due < self._now() + TICK:
+                self._wake.notify()
+        return number
+
+    def cancel(self, number: int) -> None:
+        """Cancel an action; no effect where it has run."""
+        with self._lock:
+            self._actions.pop(number, None)
+            while self._queue and self._queue[0][1] not in self._actions:
+                heapq.heappop(self._queue)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                wait = self._queue[0][0] - self._now() if self._queue else TICK
+                if self._stopped:
+                    return
+                if wait > 0:
+                    self._wake.wait(min(wait, TICK))
+                    continue
+                action = self._actions.pop(heapq.heappop(self._queue)[1], None)
+            if action is not None:
+                action()
+
 
 CAPACITY = 5.0
 """Seconds that the agent may wait after it has not waited for a while: some pods in a row."""
@@ -43,7 +113,7 @@ class WaitBudget:
     capacity: float = CAPACITY
     _left: float = field(init=False)
     _at: float = field(init=False)
-    _lock: Lock = field(default_factory=Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         """Begin with all of it."""
@@ -188,7 +258,7 @@ class CreateContainerHandler:
         if isinstance(adjustment, NoGrantYet):
             return adjustment
         if self._send(creating, adjustment) and (paths := self.policy.bypass_of(facts)):
-            self.reporter.report_bypass(Bypass(creating.pod, creating.container, paths))
+            self.reporter.report_bypass(Finding(creating.pod, creating.container, paths))
         return None
 
     def _send(self, creating: Creating, adjustment: Adjustment) -> bool:

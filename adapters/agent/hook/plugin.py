@@ -7,10 +7,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from adapters.agent.hook.create_container import DEFAULT_TIMEOUT, CreateContainerHandler, WaitBudget
-from adapters.agent.hook.deadline import Watchdog
+from adapters.agent.hook.create_container import (
+    DEFAULT_TIMEOUT,
+    CreateContainerHandler,
+    WaitBudget,
+    Watchdog,
+)
 from adapters.agent.hook.policy import Policy
-from adapters.agent.hook.reporter import ContainerReporter, audit_bypasses, audit_shares
+from adapters.agent.hook.reporter import ContainerReporter, audit
 from adapters.agent.log import log_event
 from adapters.agent.nri.connection import Connection
 from adapters.agent.nri.model import RuntimeInfo
@@ -105,8 +109,18 @@ class NriPlugin:
         )
         audits: set[asyncio.Future[None]] = set()
 
-        def audit(event: Synchronized) -> None:
-            audits.add(asyncio.ensure_future(self._audit(event)))
+        async def audit_when_known(event: Synchronized) -> None:
+            containers, name, grants = len(event.containers), "nri.active", self.policy.grants
+            if not grants.known:
+                log_event(name, containers=containers)
+                name = "nri.audited"
+                await grants.wait_until_known()
+            missing, bypasses = audit(self.policy, event.pods, event.containers)
+            self.reporter.report_audit(missing, bypasses)
+            log_event(name, containers=containers, missing=len(missing), bypasses=len(bypasses))
+
+        def begin_audit(event: Synchronized) -> None:
+            audits.add(asyncio.ensure_future(audit_when_known(event)))
 
         def handle(event: SessionEvent, began: float) -> None:
             match event:
@@ -121,7 +135,7 @@ class NriPlugin:
                     self.reporter.counters.connections += 1
                     self.reporter.reset()
                     self.observe(event)
-                    loop.call_soon_threadsafe(audit, event)
+                    loop.call_soon_threadsafe(begin_audit, event)
                 case Configured(runtime):
                     self.configure(runtime)
                 case Stopped():
@@ -145,16 +159,3 @@ class NriPlugin:
             handler.end()
             for task in audits:
                 task.cancel()
-
-    async def _audit(self, event: Synchronized) -> None:
-        """Find containers that run without their share, as soon as the ledger is known."""
-        containers = len(event.containers)
-        name = "nri.active"
-        if not self.policy.grants.known:
-            log_event(name, containers=containers)
-            name = "nri.audited"
-            await self.policy.grants.wait_until_known()
-        missing = audit_shares(self.policy, event.pods, event.containers)
-        bypasses = audit_bypasses(self.policy, event.pods, event.containers)
-        self.reporter.report_audit(missing, bypasses)
-        log_event(name, containers=containers, missing=len(missing), bypasses=len(bypasses))

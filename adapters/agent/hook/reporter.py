@@ -3,7 +3,7 @@
 Each report is a line in the log, and an Event on the pod where the agent has a cluster.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from adapters.agent.hook.facts import VISIBLE_DEVICES, ContainerFacts, InjectorConflictError
@@ -19,51 +19,42 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class MissingShare:
-    """A container that runs without its share.
+class Finding:
+    """A container that lacks something of its share, or that can reach cards outside it.
 
     Attributes:
-        missing: what it runs without, in a few words.
+        text: what it lacks, or by which paths it reaches other cards, in a few words.
     """
 
     pod: PodSandbox
     container: NriContainer
-    missing: str
+    text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Bypass:
-    """A container that can reach cards outside its share.
-
-    Attributes:
-        paths: by which, in a few words.
-    """
-
-    pod: PodSandbox
-    container: NriContainer
-    paths: str
-
-
-def audit_shares(
+def audit(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
-) -> tuple[MissingShare, ...]:
-    """Find the running containers that lack something of their share."""
-    audited = (
-        MissingShare(facts.pod, facts.container, _missing(policy, facts))
-        for facts in _running(policy, pods, containers)
-    )
-    return tuple(share for share in audited if share.missing)
-
-
-def audit_bypasses(
-    policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
-) -> tuple[Bypass, ...]:
-    """Find the running containers that can reach cards outside their share."""
-    audited = (
-        Bypass(facts.pod, facts.container, _opened(facts) or policy.bypass_of(facts))
-        for facts in _running(policy, pods, containers)
-    )
-    return tuple(bypass for bypass in audited if bypass.paths)
+) -> tuple[list[Finding], list[Finding]]:
+    """Find the running containers that lack something of their share, and those with a bypass."""
+    by_id = {pod.id: pod for pod in pods}
+    missing: list[Finding] = []
+    bypasses: list[Finding] = []
+    for container in containers:
+        pod = by_id.get(container.pod)
+        if pod is None or container.state == ContainerState.STOPPED:
+            continue
+        facts = policy.facts(pod, container)
+        if lack := _missing(policy, facts):
+            missing.append(Finding(pod, container, lack))
+        # Cards that a container without a share names, and that no device plugin gave it: a new
+        # one gets ``void`` instead; one that runs already may have them open.
+        words = facts.visible if not isinstance(facts.grant, Limits) else facts.visible & {"all"}
+        if words and not facts.exempt and not facts.device_plugin:
+            paths = f"{VISIBLE_DEVICES}={','.join(sorted(words))}"[:_LONGEST]
+        else:
+            paths = policy.bypass_of(facts)
+        if paths:
+            bypasses.append(Finding(pod, container, paths))
+    return missing, bypasses
 
 
 def _missing(policy: Policy, facts: ContainerFacts) -> str:
@@ -81,27 +72,6 @@ def _missing(policy: Policy, facts: ContainerFacts) -> str:
         return f"its share: {error}"
     names = [*rest.env, *(mount.destination for mount in rest.mounts), *rest.devices, *rest.cdi]
     return ", ".join(names)
-
-
-def _opened(facts: ContainerFacts) -> str:
-    """Return the cards that a container without a share names, which no device plugin gave it.
-
-    A new container gets ``void`` instead; one that runs already may have these cards open.
-    """
-    if facts.exempt or facts.device_plugin:
-        return ""
-    words = facts.visible if not isinstance(facts.grant, Limits) else facts.visible & {"all"}
-    return f"{VISIBLE_DEVICES}={','.join(sorted(words))}"[:_LONGEST] if words else ""
-
-
-def _running(
-    policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
-) -> Iterator[ContainerFacts]:
-    by_id = {pod.id: pod for pod in pods}
-    for container in containers:
-        pod = by_id.get(container.pod)
-        if pod is not None and container.state != ContainerState.STOPPED:
-            yield policy.facts(pod, container)
 
 
 @dataclass(slots=True)
@@ -165,35 +135,31 @@ class ContainerReporter:
         self._with_bypass.clear()
         self._count()
 
-    def report_audit(self, missing: Sequence[MissingShare], bypasses: Sequence[Bypass]) -> None:
+    def report_audit(self, missing: Sequence[Finding], bypasses: Sequence[Finding]) -> None:
         """Report what the audit of the running containers has found."""
         self._without_share |= {each.container.id for each in missing}
-        self._with_bypass |= {each.container.id for each in bypasses}
         self._count()
         for each in missing:
-            _log("container.share_missing", each.pod, each.container, each.missing)
-            note = f"container {each.container.name} runs without {each.missing}"
+            _log("container.share_missing", each.pod, each.container, each.text)
+            note = f"container {each.container.name} runs without {each.text}"
             self.emit(each.pod, "ShareMissing", note, "Auditing")
-        for bypass in bypasses:
-            self._write_bypass(bypass)
+        for each in bypasses:
+            self.report_bypass(each)
 
-    def report_bypass(self, bypass: Bypass) -> None:
-        """Report a new container that can reach cards outside its share."""
+    def report_bypass(self, bypass: Finding) -> None:
+        """Report a container that can reach cards outside its share."""
         self._with_bypass.add(bypass.container.id)
         self._count()
-        self._write_bypass(bypass)
+        _log("container.bypass_found", bypass.pod, bypass.container, bypass.text)
+        name = bypass.container.name
+        note = f"container {name} can reach cards outside its share: {bypass.text}"
+        self.emit(bypass.pod, "CardsExposed", note, "Auditing")
 
     def forget(self, container: NriContainer) -> None:
         """Stop counting a container that the runtime removed."""
         self._without_share.discard(container.id)
         self._with_bypass.discard(container.id)
         self._count()
-
-    def _write_bypass(self, bypass: Bypass) -> None:
-        _log("container.bypass_found", bypass.pod, bypass.container, bypass.paths)
-        name = bypass.container.name
-        note = f"container {name} can reach cards outside its share: {bypass.paths}"
-        self.emit(bypass.pod, "CardsExposed", note, "Auditing")
 
     def _count(self) -> None:
         self.counters.without_share = len(self._without_share)

@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from adapters.agent.grants import LedgerGrants
-from adapters.agent.hook.create_container import WaitBudget
-from adapters.agent.hook.deadline import Watchdog
+from adapters.agent.hook.create_container import WaitBudget, Watchdog
 from adapters.agent.hook.plugin import NriPlugin, Observer, ignore
 from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import HookCounters

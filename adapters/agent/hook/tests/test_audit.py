@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 from msgspec.structs import replace as changed
 
-from adapters.agent.hook.reporter import audit_bypasses, audit_shares
+from adapters.agent.hook.reporter import audit
 from adapters.agent.hook.tests.policies import AUTHORS, HALF, adjust, policy
 from adapters.agent.injection.profiles import VendorProfile
 from adapters.agent.nri.model import (
@@ -26,10 +26,10 @@ def test_the_audit_reports_running_containers_with_cards_that_no_component_gave(
     forged = container(f"NVIDIA_VISIBLE_DEVICES={written}", state=ContainerState.RUNNING)
     given = container("NVIDIA_VISIBLE_DEVICES=GPU-0", state=ContainerState.RUNNING)
 
-    (found,) = audit_bypasses(there, [POD], [forged, given])
+    (found,) = audit(there, [POD], [forged, given])[1]
 
-    assert found.paths.startswith("NVIDIA_VISIBLE_DEVICES=")
-    assert audit_bypasses(there, [changed(POD, namespace="system")], [forged]) == ()
+    assert found.text.startswith("NVIDIA_VISIBLE_DEVICES=")
+    assert audit(there, [changed(POD, namespace="system")], [forged])[1] == []
 
 
 def test_device_nodes_of_other_cards_are_a_bypass(profile: VendorProfile) -> None:
@@ -46,15 +46,15 @@ def test_device_nodes_of_other_cards_are_a_bypass(profile: VendorProfile) -> Non
     everything = container("NVIDIA_VISIBLE_DEVICES=all", name="open", state=ContainerState.RUNNING)
     over = changed(privileged, state=ContainerState.STOPPED)
 
-    found = audit_bypasses(there, [POD], [privileged, own, docker, everything, over])
+    found = audit(there, [POD], [privileged, own, docker, everything, over])[1]
 
-    assert [each.paths for each in found] == [
+    assert [each.text for each in found] == [
         "device nodes of other cards (3)",
         "/var/run/docker.sock",
         "NVIDIA_VISIBLE_DEVICES=all",
     ]
     operator = changed(POD, namespace="gpu-operator")
-    assert audit_bypasses(there, [operator], [privileged, everything]) == ()
+    assert audit(there, [operator], [privileged, everything])[1] == []
 
 
 def test_no_bypass_is_reported_where_the_share_is_not_known(
@@ -78,11 +78,11 @@ def test_the_audit_finds_containers_without_their_share(profile: VendorProfile) 
     over = container(name="main", state=ContainerState.STOPPED)
     orphan = NriContainer("c9", "gone", "main", ContainerState.RUNNING)
 
-    found = audit_shares(there, [POD], [bare, lost, free, over, orphan])
+    found = audit(there, [POD], [bare, lost, free, over, orphan])[0]
 
     assert [each.container.name for each in found] == ["main", "lost"]
-    assert "NVIDIA_VISIBLE_DEVICES" in found[0].missing
-    assert "GPU-9" in found[1].missing
+    assert "NVIDIA_VISIBLE_DEVICES" in found[0].text
+    assert "GPU-9" in found[1].text
 
 
 def test_the_audit_finds_a_result_that_the_ledger_does_not_know(
@@ -91,9 +91,9 @@ def test_the_audit_finds_a_result_that_the_ledger_does_not_know(
     forged = changed(ASKING, uid="x")
     running = container("NVIDIA_VISIBLE_DEVICES=all", state=ContainerState.RUNNING)
 
-    (found,) = audit_shares(policy(profile, ledger(HALF)), [forged], [running])
+    (found,) = audit(policy(profile, ledger(HALF)), [forged], [running])[0]
 
-    assert "no allocation is recorded" in found.missing
+    assert "no allocation is recorded" in found.text
 
 
 def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
@@ -105,4 +105,4 @@ def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
         *env, state=ContainerState.RUNNING, mounts=given.mounts, devices=given.devices
     )
 
-    assert audit_shares(there, [POD], [running]) == ()
+    assert audit(there, [POD], [running])[0] == []

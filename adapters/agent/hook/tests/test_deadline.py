@@ -1,4 +1,4 @@
-from adapters.agent.hook.deadline import Watchdog
+from adapters.agent.hook.create_container import Watchdog
 from e2e.harness.processes.waiting import within
 
 

@@ -6,7 +6,7 @@ from msgspec.structs import replace as changed
 
 from adapters.agent.hook.facts import LIST_FOLDER
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
-from adapters.agent.hook.reporter import audit_shares
+from adapters.agent.hook.reporter import audit
 from adapters.agent.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
 from adapters.agent.injection.adjustment import Equipment
 from adapters.agent.injection.profiles import VendorProfile
@@ -270,9 +270,7 @@ def test_a_container_of_koordinators_hook_is_left_alone_where_both_agree(
     )
 
     assert adjust(there, KOORDINATED, set_by_it) == NO_ADJUSTMENT
-    assert (
-        audit_shares(there, [KOORDINATED], [changed(set_by_it, state=ContainerState.RUNNING)]) == ()
-    )
+    assert audit(there, [KOORDINATED], [changed(set_by_it, state=ContainerState.RUNNING)])[0] == []
 
 
 @pytest.mark.parametrize(
