@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from typing import NamedTuple
 
 from adapters.dialects.dialect import NodeDescription
@@ -70,7 +71,14 @@ class ClaimCache:
         self.drop_claim(name)
         if new is not None:
             self._by_name[name] = new
-            self._note(new, earlier)
+            uid = new.uid
+            if earlier is None or earlier.results != new.results:
+                self._numbers[uid] = self._numbers.get(uid, 0) + 1
+            seen = self._consumers.pop(uid, frozenset[PodRef]())
+            self._consumers[uid] = seen.union(new.pods)
+            if len(self._consumers) > REMEMBERED:
+                forgotten, _ = self._consumers.popitem(last=False)
+                self._numbers.pop(forgotten, None)
             for node in _places(new):
                 self._of_node.setdefault(node, {})[name] = new
             self._changed(new.nodes)
@@ -194,15 +202,6 @@ class ClaimCache:
         yield from self._of_node.get(node, {}).values()
         yield from self._of_node.get(None, {}).values()
 
-    def _note(self, claim: Claim, earlier: Claim | None) -> None:
-        if earlier is None or earlier.results != claim.results:
-            self._numbers[claim.uid] = self._numbers.get(claim.uid, 0) + 1
-        seen = self._consumers.pop(claim.uid, frozenset[PodRef]())
-        self._consumers[claim.uid] = seen.union(claim.pods)
-        if len(self._consumers) > REMEMBERED:
-            forgotten, _ = self._consumers.popitem(last=False)
-            self._numbers.pop(forgotten, None)
-
     def _leave_pool(self, item: ResourceSlice) -> None:
         slices = self._pools[_pool(item)]
         del slices[item.metadata.name]
@@ -261,9 +260,11 @@ class ShadowCache:
         name = f"{metadata.namespace or 'default'}/{metadata.name}"
         node = (metadata.annotations or {}).get(NODE, "")
         is_shadow = SHADOW in (metadata.labels or {}) and node
-        known = KnownShadow(
-            metadata.namespace or "default", metadata.name, metadata.uid, _is_allocated(claim)
-        )
+        raw, is_allocated = bytes(claim.status), False
+        with suppress(UnreadableError):
+            is_allocated = bool(raw) and _STATUS.decode(raw).allocation is not None
+        namespace = metadata.namespace or "default"
+        known = KnownShadow(namespace, metadata.name, metadata.uid, is_allocated)
         if is_shadow and self._of_node.get(node, {}).get(name) == known:
             return
         self.drop(name)
@@ -289,11 +290,3 @@ class ShadowCache:
     def nodes(self) -> Collection[str]:
         """Return the nodes that have any."""
         return self._of_node.keys()
-
-
-def _is_allocated(claim: ResourceClaim) -> bool:
-    raw = bytes(claim.status)
-    try:
-        return bool(raw) and _STATUS.decode(raw).allocation is not None
-    except UnreadableError:
-        return False

@@ -119,7 +119,11 @@ class GangCache:
         if ref is None or not _counts(pod):
             self.drop(uid)
             return
-        kept = pod if _may_wait(pod) else _bare(pod)
+        # Others need no cards any more, or none at all.
+        may_wait = not pod.spec.node_name and (
+            isinstance(pod, UnreadPod) or names_extended_resource(pod)
+        )
+        kept = pod if may_wait else _bare(pod)
         if self._ref_of.get(uid) == ref and self._pods[ref][uid] == kept:
             return
         self.drop(uid)
@@ -190,7 +194,7 @@ class GangCache:
         """
         known: set[GangRef] = set()
         for ref, pods in [*self._pods.items()]:
-            if self._key(ref, pods) in known:
+            if min(self._rules_of(ref, pods), key=str, default=ref) in known:
                 continue
             gang = self.gang(next(iter(pods.values())))
             if gang is not None:
@@ -246,10 +250,6 @@ class GangCache:
                 found[other] = mutual
         return found
 
-    def _key(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRef:
-        """The key of the gang of a name."""
-        return min(self._rules_of(ref, pods), key=str, default=ref)
-
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
         """What the object of a gang says, or else one of its pods."""
         rule = self._rules.get(ref)
@@ -277,13 +277,6 @@ def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     counted = tuple(filter(_counts, pods))
     going_on = tuple(pod for pod in counted if not _ended(pod))
     return counted if any(pod.spec.node_name for pod in going_on) else going_on
-
-
-def _may_wait(pod: Pod) -> bool:
-    """Whether a pod may need cards that it has not."""
-    if pod.spec.node_name:
-        return False
-    return isinstance(pod, UnreadPod) or names_extended_resource(pod)
 
 
 def _bare(pod: Pod) -> Pod:

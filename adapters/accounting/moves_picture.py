@@ -4,9 +4,7 @@ from collections.abc import Iterator, Mapping, Set
 from html import escape
 
 from adapters.wire.visible import visible
-from core.hardware.card import Card
 from core.ledger.node_ledger import NodeLedger
-from core.ledger.usage import CardUsage
 
 MOST = 60
 """Nodes that are drawn; of more, the first ones."""
@@ -37,57 +35,39 @@ def picture(before: Ledgers, after: Ledgers, moved: Set[str]) -> str:
         moved: uids of the pods that move.
     """
     nodes = [name for name in before if before[name] is not after[name]]
-    shown = {name: _label(name) for name in nodes[:MOST]}
+    shown: dict[str, str] = {}
+    for name in nodes[:MOST]:
+        text = visible(name)
+        shown[name] = text if len(text) <= LETTERS else f"...{text[-LETTERS:]}"
     most = max((len(before[name].node.cards) for name in shown), default=0)
     left = 20 + round(LETTER * max(map(len, shown.values()), default=0))
     right = left + most * CARD + GAP
     width, height = max(right + most * CARD + 10, LEAST), 60 + len(shown) * ROW
+    lines: list[str] = []
+    for number, (color, text) in enumerate(LEGEND):
+        x = 5 + number * 100
+        lines.append(f'<rect x="{x}" y="8" width="14" height="14" fill="{color}"/>')
+        lines.append(_text(x + 19, 20, text))
     heads = [_text(left, 44, "before"), _text(right, 44, "after")]
+    lines += heads if shown else [_text(5, 44, "no node changes")]
+    moving = dict.fromkeys(moved, MOVES)
+    for row, (name, label) in enumerate(shown.items()):
+        top, was, is_then = 52 + row * ROW, before[name], after[name]
+        new = is_then.allocations.keys() - moved - was.allocations.keys()
+        lines.append(_text(5, top + HEIGHT // 2 + 4, label, ' font-family="monospace"'))
+        lines += _cards(was, left, top, moving)
+        lines += _cards(is_then, right, top, moving | dict.fromkeys(new, COMES))
+    if nodes[MOST:]:
+        lines.append(_text(5, height - 4, f"{len(nodes) - MOST} more nodes"))
     return "\n".join(
         (
             f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}"'
             f' viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
             f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
-            *_legend(),
-            *(heads if shown else [_text(5, 44, "no node changes")]),
-            *(
-                line
-                for row, name in enumerate(shown)
-                for line in _row(
-                    (before[name], after[name]), moved, 52 + row * ROW, shown[name], (left, right)
-                )
-            ),
-            *([_text(5, height - 4, f"{len(nodes) - MOST} more nodes")] if nodes[MOST:] else ()),
+            *lines,
             "</svg>\n",
         )
     )
-
-
-def _label(node: str) -> str:
-    name = visible(node)
-    return name if len(name) <= LETTERS else f"...{name[-LETTERS:]}"
-
-
-def _legend() -> Iterator[str]:
-    for number, (color, text) in enumerate(LEGEND):
-        yield f'<rect x="{5 + number * 100}" y="8" width="14" height="14" fill="{color}"/>'
-        yield _text(24 + number * 100, 20, text)
-
-
-def _row(
-    states: tuple[NodeLedger, NodeLedger],
-    moved: Set[str],
-    top: int,
-    label: str,
-    at: tuple[int, int],
-) -> Iterator[str]:
-    before, after = states
-    yield _text(5, top + HEIGHT // 2 + 4, label, ' font-family="monospace"')
-    moving = dict.fromkeys(moved, MOVES)
-    new = after.allocations.keys() - moved - before.allocations.keys()
-    left, right = at
-    yield from _cards(before, left, top, moving)
-    yield from _cards(after, right, top, moving | dict.fromkeys(new, COMES))
 
 
 def _cards(ledger: NodeLedger, left: int, top: int, colors: Mapping[str, str]) -> Iterator[str]:
@@ -98,27 +78,16 @@ def _cards(ledger: NodeLedger, left: int, top: int, colors: Mapping[str, str]) -
             f'<rect x="{x}" y="{top}" width="{CARD - 4}" height="{HEIGHT}" fill="{FREE}"'
             ' stroke="#5b6670"/>'
         )
-        yield from _shares(card, use, x, top, colors, names)
-
-
-def _shares(
-    card: Card,
-    use: CardUsage,
-    x: int,
-    top: int,
-    colors: Mapping[str, str],
-    names: Mapping[str, str],
-) -> Iterator[str]:
-    bottom = top + HEIGHT
-    for share in use.shares:
-        memory = card.memory if share.blocked else share.memory
-        size = min(max(memory * HEIGHT // max(card.memory, 1), 1), bottom - top)
-        bottom -= size
-        yield (
-            f'<rect x="{x + 1}" y="{bottom}" width="{CARD - 6}" height="{size}"'
-            f' fill="{colors.get(share.uid, STAYS)}" stroke="#ffffff">'
-            f"<title>{escape(visible(names.get(share.uid, share.uid)))}</title></rect>"
-        )
+        bottom = top + HEIGHT
+        for share in use.shares:
+            memory = card.memory if share.blocked else share.memory
+            size = min(max(memory * HEIGHT // max(card.memory, 1), 1), bottom - top)
+            bottom -= size
+            yield (
+                f'<rect x="{x + 1}" y="{bottom}" width="{CARD - 6}" height="{size}"'
+                f' fill="{colors.get(share.uid, STAYS)}" stroke="#ffffff">'
+                f"<title>{escape(visible(names.get(share.uid, share.uid)))}</title></rect>"
+            )
 
 
 def _text(x: int, y: int, text: str, more: str = "") -> str:

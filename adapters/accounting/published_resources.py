@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Amount, KubeNode, annotations
+from adapters.wire.kube import KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse
 
 MARK = "dragoman.dev/published"
@@ -30,10 +30,14 @@ def written(node: KubeNode) -> dict[str, int]:
 
 def states(node: KubeNode, name: str, amount: int) -> bool:
     """Return whether a node has this amount, as capacity and as allocatable."""
-    status = node.status
-    return all(
-        _is((amounts or {}).get(name), amount) for amounts in (status.capacity, status.allocatable)
-    )
+    for amounts in (node.status.capacity, node.status.allocatable):
+        stated = (amounts or {}).get(name)
+        try:
+            if stated is None or parse(str(stated)) != amount:
+                return False
+        except QuantityError:
+            return False
+    return True
 
 
 def withdrawn(node: KubeNode, wanted: Collection[str]) -> dict[str, None]:
@@ -61,10 +65,3 @@ def mark(node: KubeNode, wanted: Mapping[str, int], changed: Collection[str]) ->
     ours = {*written(node), *changed}
     kept = {name: amount for name, amount in sorted(wanted.items()) if name in ours}
     return msgspec.json.encode(kept).decode() if kept else None
-
-
-def _is(quantity: Amount | None, amount: int) -> bool:
-    try:
-        return quantity is not None and parse(str(quantity)) == amount
-    except QuantityError:
-        return False

@@ -221,21 +221,29 @@ def _leave(allocation: Allocation, view: NodeView) -> Release | Keep | None:
     agent reports that they have stopped, at most until ``release_by``. Those of a claim of our
     driver stay in use until the kubelet has removed it, however long that takes.
     """
-    cause = _release_cause(allocation, view)
-    if cause not in {ReleaseCause.GONE, ReleaseCause.DEALLOCATED} or view.node is None:
-        return None if cause is None else Release(allocation, cause)
+    uid, is_claim = allocation.uid, allocation.dialect == DRA
+    if any(pod.metadata.uid == uid for pod in view.pods):
+        return None
+    if is_claim and any(held.uid == uid for held in view.claims):
+        return None
+    where = view.bound.get(uid)
+    if where == "":
+        return Release(allocation, ReleaseCause.NEVER_BOUND) if uid in view.overdue else None
+    if where is not None:
+        is_elsewhere = where != view.ledger.node.name
+        return Release(allocation, ReleaseCause.ELSEWHERE) if is_elsewhere else None
+    cause = ReleaseCause.DEALLOCATED if is_claim else ReleaseCause.GONE
+    if view.node is None:
+        return Release(allocation, cause)
     if allocation.release_by is None:
-        until = view.lingering.get(allocation.uid)
-        return (
-            Release(allocation, cause)
-            if until is None
-            else Keep(replace(allocation, release_by=until))
-        )
+        until = view.lingering.get(uid)
+        if until is None:
+            return Release(allocation, cause)
+        return Keep(replace(allocation, release_by=until))
     if not _is_over(allocation, view):
         return None
-    return Release(
-        allocation, cause if _has_stopped(allocation, view) else ReleaseCause.UNCONFIRMED
-    )
+    has_stopped = _has_stopped(allocation, view)
+    return Release(allocation, cause if has_stopped else ReleaseCause.UNCONFIRMED)
 
 
 def _is_over(kept: Allocation, view: NodeView) -> bool:
@@ -247,23 +255,6 @@ def _is_over(kept: Allocation, view: NodeView) -> bool:
 def _has_stopped(allocation: Allocation, view: NodeView) -> bool:
     """Return whether the agent says that no container has the cards; of claims it says nothing."""
     return allocation.dialect != DRA and allocation.uid in view.stopped
-
-
-def _release_cause(allocation: Allocation, view: NodeView) -> ReleaseCause | None:
-    uid = allocation.uid
-    if any(pod.metadata.uid == uid for pod in view.pods):
-        return None
-    if allocation.dialect == DRA:
-        if any(held.uid == uid for held in view.claims):
-            return None
-        if uid not in view.bound:
-            return ReleaseCause.DEALLOCATED
-    where = view.bound.get(uid)
-    if where is None:
-        return ReleaseCause.GONE
-    if where == "":
-        return ReleaseCause.NEVER_BOUND if uid in view.overdue else None
-    return None if where == view.ledger.node.name else ReleaseCause.ELSEWHERE
 
 
 def _names_cards_of(allocation: Allocation, annotated: Allocation | None) -> bool:

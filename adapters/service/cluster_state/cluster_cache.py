@@ -279,7 +279,14 @@ def _trimmed(pod: Pod) -> Pod:
             spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)
             status = _without_conditions(pod.status)
             pod = msgspec.structs.replace(pod, spec=spec, status=status)
-        return _with_marks_only(pod)
+        if not isinstance(pod, MarkedPod):
+            return pod
+        spec = msgspec.structs.replace(
+            pod.spec,
+            containers=_with_marks_only(pod.spec.containers),
+            init_containers=_with_marks_only(pod.spec.init_containers),
+        )
+        return msgspec.structs.replace(pod, spec=spec)
     meta, records = pod.metadata, dict[str, str]()
     if _names_claims(pod):
         has = annotations(pod)
@@ -291,40 +298,28 @@ def _trimmed(pod: Pod) -> Pod:
     return Pod(metadata=bare, spec=spec, status=_without_conditions(pod.status))
 
 
+def _with_marks_only(
+    containers: tuple[MarkedContainer, ...] | None,
+) -> tuple[MarkedContainer, ...]:
+    """Return containers without the variables that admission did not write."""
+    return tuple(
+        msgspec.structs.replace(
+            each, env=tuple(one for one in each.env if one.name == allocation_record.MARK)
+        )
+        if each.env
+        else each
+        for each in containers or ()
+    )
+
+
 def _without_conditions(status: PodStatus) -> PodStatus:
     if status.conditions is None:
         return status
     return msgspec.structs.replace(status, conditions=None)
 
 
-def _with_marks_only(pod: Pod) -> Pod:
-    """Return a pod without the variables of its containers that admission did not write."""
-    if not isinstance(pod, MarkedPod):
-        return pod
-
-    def strip(containers: tuple[MarkedContainer, ...] | None) -> tuple[MarkedContainer, ...]:
-        return tuple(
-            msgspec.structs.replace(
-                each, env=tuple(one for one in each.env if one.name == allocation_record.MARK)
-            )
-            if each.env
-            else each
-            for each in containers or ()
-        )
-
-    spec = msgspec.structs.replace(
-        pod.spec,
-        containers=strip(pod.spec.containers),
-        init_containers=strip(pod.spec.init_containers),
-    )
-    return msgspec.structs.replace(pod, spec=spec)
-
-
 Update = Callable[[ObjectT], None]
-"""Called with a new or changed object."""
-
 Delete = Callable[[ObjectKey], None]
-"""Called with a deleted object."""
 
 
 class ClusterCacheHandler(Generic[ObjectT]):

@@ -38,7 +38,6 @@ from adapters.service.in_cluster.ports import (
 )
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
-from adapters.service.observe.metrics import Metrics
 from adapters.service.reconcile.looks import GangWatch, UnboundScanner
 from adapters.service.reconcile.move_coordinator import MoveCoordinator, NoPlans
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
@@ -127,16 +126,6 @@ class InCluster:
         for sync in (*awaited, Sync.ADOPTION):
             service.readiness.mark_unsynced(sync)
 
-        reporter = ReconcileReporter(
-            runtime.metrics.registry, self._events, self._log, self._cache.node_uid
-        )
-        reconciler = self._reconciler(runtime, reporter)
-        unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
-        runtime.ledger_written.subscribe(unbound.changed)
-        waker = PodWaker(self._pods, self._log)
-        requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
-        leading = self._controllers(runtime, reconciler, reporter)
-
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:
@@ -149,10 +138,10 @@ class InCluster:
             lambda problem: self._log.warning("scheduler_config.invalid", text=problem),
             renamed,
         )
-        election = self._election()
-        self._export(runtime.metrics, reconciler, election)
-        runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
+        waker = PodWaker(self._pods, self._log)
+        requeuer = PodRequeuer(service, waker.wake, waker.failed, self._cache.unbound)
         runtime.staleness = self._ledgers.staleness
+        runtime.metrics.watch("ledgers", self._ledgers.staleness)
         for name, watch in watches.items():
             runtime.metrics.watch(name, watch.staleness)
 
@@ -173,9 +162,8 @@ class InCluster:
         return [
             *tasks,
             self._events.run(),
-            election.run(partial(self._lead, service, election, reconciler, leading)),
+            *self._leading(runtime),
             until_adopted(),
-            unbound.run(),
             requeuer.run(),
             *([self._preemptor(runtime).run()] if self._settings.preemption.enabled else ()),
         ]
@@ -217,14 +205,49 @@ class InCluster:
         await self.store.close()
         await self._client.close()
 
+    def _leading(self, runtime: ServiceRuntime) -> list[Task]:
+        """Return the election, and what the leader runs or each replica does for it."""
+        service, metrics = runtime.service, runtime.metrics
+        reporter = ReconcileReporter(
+            metrics.registry, self._events, self._log, self._cache.node_uid
+        )
+        reconciler = Reconciler(
+            service,
+            self._cache,
+            self.store,
+            self._pods,
+            runtime.decision_log,
+            reporter=reporter,
+            confirm_always=self._confirm_always,
+            live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
+        )
+        self._cache.subscribe(reconciler.look_at)
+        self._cache.subscribe_to_ends(reconciler.look_at_once)
+        runtime.ledger_deleted.subscribe(reconciler.look_at)
+        unbound = UnboundScanner(service.ledgers, self._cache, reconciler.look_at)
+        runtime.ledger_written.subscribe(unbound.changed)
+        election = self._election()
+        runtime.leads, runtime.led_for = lambda: election.leading, election.led_for
+        metrics.gauge(
+            "dragoman_reconciler_drift",
+            "Problems between ledgers and cluster that the reconciler cannot repair;"
+            " 0 where it does not lead.",
+            lambda: reconciler.drifting,
+        )
+        metrics.gauge(
+            "dragoman_reconciler_leader",
+            "1 while this process is the leader, which reconciles.",
+            lambda: int(election.leading),
+        )
+        controllers = [reconciler.run, *self._controllers(runtime, reporter)]
+        lead = partial(self._lead, service, election, reconciler, controllers)
+        return [election.run(lead), unbound.run()]
+
     def _controllers(
-        self, runtime: ServiceRuntime, reconciler: Reconciler, reporter: RepairReporter
+        self, runtime: ServiceRuntime, reporter: RepairReporter
     ) -> Sequence[Callable[[], Task]]:
-        """Return what the leader runs, each with the events by which it looks at a node."""
+        """Return what the leader runs beside the reconciler, with the events that wake it."""
         service, changed = runtime.service, self._cache.subscribe
-        written, deleted = runtime.ledger_written.subscribe, runtime.ledger_deleted.subscribe
-        changed(reconciler.look_at)
-        deleted(reconciler.look_at)
         publisher = NodeResourcePublisher(
             self._cache,
             self._nodes.publish,
@@ -245,38 +268,8 @@ class InCluster:
             " lead.",
             lambda: gangs.count,
         )
-        quotas, moves = QuotaReconciler(service, self._quotas), self._move_coordinator(service)
-        running = [reconciler.run, publisher.run, quotas.run, gangs.run, moves.run]
-        if self._settings.dra.shadows:
-            namespace = self._settings.namespace
-            shadows = ShadowPublisher(
-                service.ledgers,
-                self._cache.claims,
-                ShadowClaimClient(self._client, namespace),
-                namespace,
-                monotonic,
-                self._warning("shadow_claims.write_failed"),
-            )
-            for subscribe in (changed, written, deleted):
-                subscribe(shadows.look_at)
-            running.append(shadows.run)
-        return running
+        quotas = QuotaReconciler(service, self._quotas)
 
-    def _reconciler(self, runtime: ServiceRuntime, reporter: RepairReporter) -> Reconciler:
-        made = Reconciler(
-            runtime.service,
-            self._cache,
-            self.store,
-            self._pods,
-            runtime.decision_log,
-            reporter=reporter,
-            confirm_always=self._confirm_always,
-            live_claims=ClaimClient(self._client) if self._settings.dra.claims else None,
-        )
-        self._cache.subscribe_to_ends(made.look_at_once)
-        return made
-
-    def _move_coordinator(self, service: Service) -> MoveCoordinator:
         def report(plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
             metadata = plan.metadata
             subject = EventSubject(KIND, metadata.name, uid=metadata.uid, api_version=API_VERSION)
@@ -287,7 +280,26 @@ class InCluster:
             self._log.warning("moves.not_listed", text=text)
 
         plans = self._plans or NoPlans()
-        return MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
+        moves = MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
+        running = [publisher.run, quotas.run, gangs.run, moves.run]
+        if self._settings.dra.shadows:
+            namespace = self._settings.namespace
+            shadows = ShadowPublisher(
+                service.ledgers,
+                self._cache.claims,
+                ShadowClaimClient(self._client, namespace),
+                namespace,
+                monotonic,
+                self._warning("shadow_claims.write_failed"),
+            )
+            for subscribe in (
+                changed,
+                runtime.ledger_written.subscribe,
+                runtime.ledger_deleted.subscribe,
+            ):
+                subscribe(shadows.look_at)
+            running.append(shadows.run)
+        return running
 
     def _preemptor(self, runtime: ServiceRuntime) -> Preemptor:
         made = Preemptor(runtime.service, self._pods, self._pods)
@@ -313,20 +325,6 @@ class InCluster:
 
         return Election(
             self._client, self._settings.namespace, LEASE, self._identity, report=failed
-        )
-
-    def _export(self, metrics: Metrics, reconciler: Reconciler, election: Election) -> None:
-        metrics.watch("ledgers", self._ledgers.staleness)
-        metrics.gauge(
-            "dragoman_reconciler_drift",
-            "Problems between ledgers and cluster that the reconciler cannot repair;"
-            " 0 where it does not lead.",
-            lambda: reconciler.drifting,
-        )
-        metrics.gauge(
-            "dragoman_reconciler_leader",
-            "1 while this process is the leader, which reconciles.",
-            lambda: int(election.leading),
         )
 
     async def _lead(

@@ -141,12 +141,8 @@ class MoveCoordinator:
     ) -> None:
         """Know no plan yet.
 
-        Args:
-            service: has the ledgers.
-            plans: of the cluster.
-            pods_of: the pods of a controller, by its uid.
-            report: of the Events about plans.
-            failed: called once with why the plans cannot be listed.
+        ``pods_of`` returns the pods of a controller, by its uid; ``failed`` is called once with why
+        the plans cannot be listed.
         """
         self._service = service
         self._plans = plans

@@ -176,13 +176,7 @@ class Preemptor:
     """Makes the attempts of one process."""
 
     def __init__(self, service: Service, evictions: Evictions, pods: PodAccess) -> None:
-        """Evict nothing yet.
-
-        Args:
-            service: has the rejected pods.
-            evictions: evicts pods.
-            pods: of the cluster.
-        """
+        """Evict nothing yet."""
         self._service = service
         self._evictions = evictions
         self._pods = pods
@@ -305,7 +299,15 @@ class Preemptor:
             return
         mark = _mark(pod)
         number = max(mark.attempts, memory.attempts) + 1
-        if not _may_preempt(pod) or number > ATTEMPTS or clock.wall() < _rested(mark):
+        rejection = rejection_of(pod)
+        if (
+            rejection is None
+            or rejection.reason != "Unschedulable"
+            or pod.metadata.deletion_timestamp
+            or pod.spec.preemption_policy == "Never"
+        ):
+            return
+        if number > ATTEMPTS or clock.wall() < _rested(mark):
             return
         if await self._is_helped(pod):
             memory.not_before = min(memory.not_before, clock.now() + AGAIN)
@@ -387,7 +389,9 @@ class Preemptor:
             return  # its scheduler has changed it, or another process attempts it
         memory.attempts = number
         memory.not_before = clock.now() + (REST << number - 1) * SECOND
-        grace = min(LONGEST_GRACE, max(_grace(victim) for victim in best.pods))
+        stated = (victim.spec.termination_grace_period_seconds for victim in best.pods)
+        longest = max(DEFAULT_GRACE if seconds is None else seconds for seconds in stated)
+        grace = min(LONGEST_GRACE, max(0, longest))
         until = clock.now() + (grace + MARGIN) * SECOND
         self._attempts[uid] = _Attempt(pod_request, best, until)
         for count, victim in enumerate(best.pods):
@@ -507,17 +511,6 @@ def _version(service: Service, node: str) -> str | None:
     return None if stored is None else stored.version
 
 
-def _may_preempt(pod: Pod) -> bool:
-    """Return whether a pod was rejected and may have others evicted."""
-    rejection = rejection_of(pod)
-    return (
-        rejection is not None
-        and rejection.reason == "Unschedulable"
-        and not pod.metadata.deletion_timestamp
-        and pod.spec.preemption_policy != "Never"
-    )
-
-
 def _mark(pod: Pod) -> Mark:
     """Return what the annotation of a pod says; nothing where it cannot be read."""
     try:
@@ -533,8 +526,3 @@ def _rested(mark: Mark) -> int:
     except (ValueError, OverflowError):
         return 0
     return int((at + (REST << max(0, min(mark.attempts, ATTEMPTS) - 1))) * SECOND)
-
-
-def _grace(pod: Pod) -> int:
-    seconds = pod.spec.termination_grace_period_seconds
-    return DEFAULT_GRACE if seconds is None else max(0, seconds)

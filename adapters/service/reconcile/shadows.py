@@ -23,22 +23,14 @@ POLL = 0.5
 
 
 class ShadowWriter(Protocol):
-    """Writes the claims of one namespace."""
+    """Writes the claims of one namespace; raises OSError where the API server refuses."""
 
     async def create(self, claim: ShadowClaim) -> None:
-        """Create a claim with its allocation; no effect where it is there.
-
-        Raises:
-            OSError: the API server rejected the write, or did not answer.
-        """
+        """Create a claim with its allocation; no effect where it is there."""
         ...
 
     async def delete(self, name: str, uid: str) -> None:
-        """Delete a claim; no effect where there is none of this uid.
-
-        Raises:
-            OSError: the API server rejected the write, or did not answer.
-        """
+        """Delete a claim; no effect where there is none of this uid."""
         ...
 
 
@@ -54,15 +46,9 @@ class ShadowPublisher:
         clock: Callable[[], float],
         failed: Callable[[str, str], None],
     ) -> None:
-        """Write nothing yet.
+        """Write nothing yet; the clock has monotonic seconds.
 
-        Args:
-            ledgers: all ledgers.
-            claims: the claims and slices of the cluster.
-            writer: writes claims.
-            namespace: of all shadow claims.
-            clock: monotonic seconds.
-            failed: called with the node and the error of a write that failed.
+        ``failed`` is called with the node and the error of a write that failed.
         """
         self._ledgers = ledgers
         self._claims = claims

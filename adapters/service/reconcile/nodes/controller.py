@@ -79,16 +79,8 @@ class Reconciler:
     ) -> None:
         """Reconcile nothing yet.
 
-        Args:
-            service: has the dialects, the ledger cache and the clock.
-            cache: the watched objects.
-            store: the ledgers.
-            live: pods as the API server has them.
-            decision_log: counts lost compare-and-swap writes.
-            grace: seconds that a Binding may take.
-            reporter: of repairs and of drift.
-            confirm_always: as for ``NodeReader``.
-            live_claims: as for ``NodeReader``.
+        A Binding may take ``grace`` seconds; the decision log counts lost compare-and-swap writes.
+        ``confirm_always`` and ``live_claims`` are as for ``NodeReader``.
         """
         self._service = service
         self._cache = cache
@@ -320,7 +312,16 @@ class Reconciler:
                 self._reporter.repaired("adopted")
             case Adopt(allocation):
                 self._reporter.repaired("adopted_unread")
-                self._report_unread(allocation, node)
+                is_claim = allocation.dialect == DRA
+                holder = f"ResourceClaim {allocation.pod}" if is_claim else "this pod"
+                text = (
+                    f"Cannot determine which cards of node {node} {holder} uses"
+                    f" ({allocation.unread}). Every card it may use counts as allocated."
+                )
+                if is_claim:
+                    self._reporter.of_node(node, "CardsUnknown", text)
+                else:
+                    self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
             case Allocate(allocation):
                 self._reporter.repaired("allocated_late")
                 text = (
@@ -359,18 +360,6 @@ class Reconciler:
             if problem not in earlier:
                 text = f"{problem.pod}: {problem.text}" if problem.pod else problem.text
                 self._reporter.of_node(node, "LedgerDrift", text)
-
-    def _report_unread(self, allocation: Allocation, node: str) -> None:
-        is_claim = allocation.dialect == DRA
-        holder = f"ResourceClaim {allocation.pod}" if is_claim else "this pod"
-        text = (
-            f"Cannot determine which cards of node {node} {holder} uses"
-            f" ({allocation.unread}). Every card it may use counts as allocated."
-        )
-        if is_claim:
-            self._reporter.of_node(node, "CardsUnknown", text)
-        else:
-            self._reporter.of_pod(_pod_of(allocation), "CardsUnknown", text)
 
     @property
     def drifting(self) -> int:
