@@ -1,17 +1,119 @@
-"""The best group of cards by links: exact, not greedy."""
+"""The best group of cards by links: exact, not greedy.
 
-from collections.abc import Iterator, Sequence, Set
+Scopes of cards that are nested or apart form a tree, and the value of a group is a sum over the
+scopes and the cards; so the best groups of each scope, one for each number of cards, are combined
+from those of the scopes within it (``best_value``). Sets of cards are bit masks over positions.
+
+Processor time of the best 4 of 8 cards: 0.07 ms, by trying all groups 0.15 ms; of the best 8 of 16:
+0.12 ms and 35 ms. ``dragoman schedule`` places pods of 8 cards on nodes of four link zones of four
+cards in 4.7 ms a pod, by trying all groups in 19 ms (28 November 2026).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
-from itertools import chain, combinations
+from itertools import accumulate, chain, combinations
 from math import comb
 
 from core.hardware.card import Card, Level
 from core.hardware.node import Node, Partition
-from core.placement.laminar import best_value, is_laminar
 from core.requests.request import TopologyConstraint
 
+GroupValue = tuple[int, int, int, int]
+"""How good a group is, compared from the left, higher is better: pairs of its cards that share a
+scope, counted once for each scope; the sum of its cards' worth; pairs of idle cards outside of
+the group that share a scope, counted alike; the sum of its cards' preference."""
+
+CardValue = tuple[int, int]
+"""A card's worth and its preference, which breaks ties."""
+
+BestGroups = dict[tuple[int, int], GroupValue]
+"""The best value for each (number of cards, number of idle ones among them)."""
+
+NOTHING: GroupValue = (0, 0, 0, 0)
+"""The value of no card."""
+
+_ALL = -1
+"""The mask of every card."""
+
+
+def is_laminar(scopes: Sequence[int]) -> bool:
+    """Return whether any two scopes are apart, or one within the other."""
+    return all(left & right in (0, left, right) for left, right in combinations(set(scopes), 2))
+
+
+def best_value(
+    scopes: Sequence[int], idle: int, cards: Mapping[int, CardValue], count: int
+) -> GroupValue | None:
+    """Return the value of the best group of ``count`` cards; None where there are fewer.
+
+    Args:
+        scopes: nested; one that counts twice is given twice.
+        idle: the cards without a holder, whether the group may have them or not.
+        cards: those that the group may have, by position.
+        count: how many cards the group has.
+    """
+    times = Counter(scopes)
+    tree = [*sorted(times, key=int.bit_count), _ALL]
+    own: dict[int, list[int]] = {scope: [] for scope in tree}
+    for position in cards:
+        own[_smallest_around(1 << position, tree)].append(position)
+    best: dict[int, BestGroups] = {}
+    for scope, positions in own.items():  # without their scope: the most worthy cards
+        resting = sorted((cards[p] for p in positions if idle >> p & 1), reverse=True)
+        busy = sorted((cards[p] for p in positions if not idle >> p & 1), reverse=True)
+        all_idle = enumerate(accumulate(resting, _plus, initial=NOTHING))
+        none_idle = enumerate(accumulate(busy, _plus, initial=NOTHING))
+        best[scope] = _combined(
+            {(taken, taken): value for taken, value in all_idle},
+            {(taken, 0): value for taken, value in none_idle},
+            count,
+        )
+    for number, scope in enumerate(tree[:-1]):
+        idle_cards = (scope & idle).bit_count()
+        groups = {
+            (taken, taken_idle): (
+                links + times[scope] * comb(taken, 2),
+                worth,
+                spared + times[scope] * comb(idle_cards - taken_idle, 2),
+                preference,
+            )
+            for (taken, taken_idle), (links, worth, spared, preference) in best[scope].items()
+        }
+        around = _smallest_around(scope, tree[number + 1 :])
+        best[around] = _combined(best[around], groups, count)
+    return max((value for (taken, _), value in best[_ALL].items() if taken == count), default=None)
+
+
+def _smallest_around(cards: int, scopes: Sequence[int]) -> int:
+    return next(scope for scope in scopes if scope & cards == cards)
+
+
+def _plus(value: GroupValue, card: CardValue) -> GroupValue:
+    links, worth, spared, preference = value
+    return links, worth + card[0], spared, preference + card[1]
+
+
+def _combined(one: BestGroups, other: BestGroups, count: int) -> BestGroups:
+    """Return the best groups of cards of both, of up to ``count`` cards."""
+    best: BestGroups = {}
+    for (taken, taken_idle), (links, worth, spared, preference) in one.items():
+        for (more, more_idle), value in other.items():
+            if taken + more <= count:
+                key = (taken + more, taken_idle + more_idle)
+                together = (
+                    links + value[0],
+                    worth + value[1],
+                    spared + value[2],
+                    preference + value[3],
+                )
+                if key not in best or together > best[key]:
+                    best[key] = together
+    return best
+
+
 FEW = 32
-"""Up to this many groups, comparing them all is faster than the dynamic program of ``laminar``."""
+"""Up to this many groups, comparing them all is faster than ``best_value``."""
 
 WEIGHTS = {8: 10_000, 4: 100, 2: 1}
 """The weight of an intact partition in the comparison of choices, by its size.
@@ -59,20 +161,46 @@ def linked_groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
     then it has the earliest of ``order``. A link is a pair of cards in one scope, counted once for
     each of the constraint's levels.
     """
-    topology, node = query.topology, query.node
-    only_partitions = query.exclusive and (topology.must_partition or node.partitions_bind)
-    pools = _pools(query)
-    sources: list[Iterator[tuple[int, ...]]] = []
-    if only_partitions or (query.exclusive and topology.by_partition):
-        sources.append(_partitions(query, pools))
-    if not only_partitions:
-        by_score = topology.by_score and node.scores
-        sources.append(_by_score(query, pools) if by_score else _by_links(query, pools))
     seen: set[tuple[int, ...]] = set()
-    for group in chain.from_iterable(sources):
+    for group in _groups(query):
         if group not in seen:
             seen.add(group)
             yield group
+
+
+def _groups(query: LinkQuery) -> Iterator[tuple[int, ...]]:
+    """Yield the groups of ``linked_groups``; the first ones come again among all others."""
+    topology, node, count = query.topology, query.node, query.count
+    only_partitions = query.exclusive and (topology.must_partition or node.partitions_bind)
+    pools = scoped_pools(node, query.order, topology.required)
+    if only_partitions or (query.exclusive and topology.by_partition):
+        allowed = frozenset(query.order)
+        for cards in rank_partitions(node, topology, count, allowed, _free(query)):
+            if any(cards <= set(pool) for pool in pools):
+                yield tuple(position for position in query.order if position in cards)
+    if only_partitions:
+        return
+    if not (topology.by_score and node.scores):
+        deepest = _deepest(query, pools)
+        if deepest:
+            yield _BestGroup(query).of(deepest)
+    elif count == 1:
+        among = frozenset(chain.from_iterable(pools))
+        alone = [position for position in query.order if position in among]
+        lone = sorted(alone, key=lambda p: sum(node.scores[p][other] for other in alone))
+        yield from ((position,) for position in lone)
+        return
+    else:
+        every = (group for pool in pools for group in combinations(pool, count))
+        scored = max(
+            every,
+            key=lambda group: sum(node.scores[a][b] for a, b in combinations(group, 2)),
+            default=None,
+        )
+        if scored is not None:
+            yield scored
+    for pool in pools:
+        yield from combinations(pool, count)
 
 
 def linked_pairs(cards: Sequence[Card], levels: Sequence[Level]) -> int:
@@ -101,10 +229,6 @@ def scoped_pools(node: Node, order: tuple[int, ...], required: Level | None) -> 
     return _split(node, order, required)
 
 
-def _pools(query: LinkQuery) -> Pools:
-    return scoped_pools(query.node, query.order, query.topology.required)
-
-
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
     """Return the cards of each scope of a level; cards without a scope are left out."""
     scopes: dict[str, list[int]] = {}
@@ -115,42 +239,8 @@ def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
     return [tuple(cards) for cards in scopes.values()]
 
 
-def _partitions(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    free = _free(query)
-    ranked = rank_partitions(query.node, query.topology, query.count, frozenset(query.order), free)
-    for cards in ranked:
-        if any(cards <= set(pool) for pool in pools):
-            yield tuple(position for position in query.order if position in cards)
-
-
 def _free(query: LinkQuery) -> Set[int]:
     return {position for position in query.idle if query.node.cards[position].healthy}
-
-
-def _by_links(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    deepest = _deepest(query, pools)
-    if deepest:
-        yield _BestGroup(query).of(deepest)
-    for pool in pools:
-        yield from combinations(pool, query.count)
-
-
-def _by_score(query: LinkQuery, pools: Pools) -> Iterator[tuple[int, ...]]:
-    """Yield the best group by the scores of pairs, then all others; of equal ones the earliest."""
-    scores = query.node.scores
-    if query.count == 1:
-        among = frozenset(chain.from_iterable(pools))
-        alone = [position for position in query.order if position in among]
-        yield from ((p,) for p in sorted(alone, key=lambda p: sum(scores[p][o] for o in alone)))
-        return
-    groups = (group for pool in pools for group in combinations(pool, query.count))
-    best = max(
-        groups, key=lambda group: sum(scores[a][b] for a, b in combinations(group, 2)), default=None
-    )
-    if best is not None:
-        yield best
-    for pool in pools:
-        yield from combinations(pool, query.count)
 
 
 def _deepest(query: LinkQuery, pools: Pools) -> Pools:
@@ -198,21 +288,17 @@ class _BestGroup:
         """Return the best of all groups, each from one pool; every pool has enough cards."""
         number = sum(comb(len(pool), self.query.count) for pool in pools)
         if self.query.count > 1 and number > FEW and is_laminar(self.scopes):
-            return self._of_tree(pools)
+            cards = {p: (self.worth[p], self.preference[p]) for p in self.query.order}
+            values = (
+                best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.query.count)
+                for pool in pools
+            )
+            *_, preference = max(value for value in values if value is not None)
+            return tuple(p for p in self.query.order if preference & self.preference[p])
         return max(
             (group for pool in pools for group in combinations(pool, self.query.count)),
             key=self._value,
         )
-
-    def _of_tree(self, pools: Pools) -> tuple[int, ...]:
-        """Return the best group where the scopes are nested."""
-        cards = {p: (self.worth[p], self.preference[p]) for p in self.query.order}
-        values = [
-            best_value(self.scopes, self.idle, {p: cards[p] for p in pool}, self.query.count)
-            for pool in pools
-        ]
-        *_, preference = max(value for value in values if value is not None)
-        return tuple(p for p in self.query.order if preference & self.preference[p])
 
     def _value(self, group: tuple[int, ...]) -> tuple[int, ...]:
         """Return how good a group is, compared from the left; higher is better."""

@@ -6,7 +6,7 @@ from math import comb
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from core.placement.laminar import CardValue, GroupValue, best_value, is_laminar
+from core.placement.topology import CardValue, GroupValue, best_value, is_laminar
 
 
 def test_scopes_apart_or_within_each_other_are_nested() -> None:
