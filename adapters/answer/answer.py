@@ -11,8 +11,7 @@ from adapters.answer.device_plugins import DeviceFit
 from adapters.dialects.registry import rejection_text
 from adapters.wire.kube import Pod, rejection_of
 from core.feasibility.inventory import NodeNames
-from core.requests.cause_groups import CauseGroup, group_summary, grouped
-from core.requests.decision import NodeReasons
+from core.requests.decision import CauseGroup, NodeReasons, group_summary, grouped
 from core.requests.grant import Placement
 from core.requests.reason import Cause
 from core.requests.request import Request

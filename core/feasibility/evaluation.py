@@ -11,7 +11,7 @@ Three engines answer, the cheapest that is exact:
    know the node.
 
 Oracle: ``test_every_answer_is_that_of_asking_each_node``. If you change what ``fit`` reads, also
-change the class of nodes (``core.feasibility.equivalence``) and ``_columns_are_exact``.
+change the class of nodes (``core.feasibility.columns``) and ``_columns_are_exact``.
 """
 
 from array import array

@@ -8,7 +8,7 @@ from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
-from core.requests.cause_groups import group_summary, grouped
+from core.requests.decision import group_summary, grouped
 from core.requests.grant import Allocation, Placement
 from core.requests.request import NodeKey, Request
 

@@ -15,8 +15,14 @@ from itertools import compress, repeat
 import numpy as np
 from numpy.typing import NDArray
 
-from core.feasibility.columns import CapacityTable, Mask, Numbers, Rows
-from core.feasibility.equivalence import NodeClassIds, hardware_class
+from core.feasibility.columns import (
+    CapacityTable,
+    Mask,
+    NodeClassIds,
+    Numbers,
+    Rows,
+    hardware_class,
+)
 from core.feasibility.suitability import has_undescribed_cards
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node

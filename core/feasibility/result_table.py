@@ -20,7 +20,7 @@ Index spaces:
 A row is stale where its class id is not the inventory's: then its result is another state's. A
 result of a class is never stale.
 
-If you change what a result depends on, also change ``core.feasibility.equivalence`` (what makes a
+If you change what a result depends on, also change ``core.feasibility.columns`` (what makes a
 class) and ``request_signature`` (what makes a table).
 """
 

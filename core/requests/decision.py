@@ -1,12 +1,17 @@
-"""The answer to a request: a placement, or many nodes and few reasons that differ."""
+"""The answer to a request: a placement, or many nodes and few reasons that differ.
+
+A node of eight cards has up to eight causes, and hundreds of nodes have hundreds of texts. A person
+wants to know what is missing, and on how many nodes: each node counts once, by its nearest cause.
+"""
 
 from array import array
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from core.hardware.quantity import GIB, MIB, format_bytes, format_gib
 from core.requests.grant import Placement
-from core.requests.reason import Reason
+from core.requests.reason import Cause, Reason
 
 
 class NodeReasons(Mapping[str, Reason]):
@@ -70,3 +75,193 @@ class Decision:
 
     placement: Placement | None
     reasons: NodeReasons
+
+
+SHOWN = 6
+"""Groups of a summary, at most."""
+
+LONGEST = 160
+"""Characters of a group's text, at most; names of labels and taints have up to 317."""
+
+_NEAREST_FIRST = (
+    (
+        Cause.KEPT, Cause.QUOTA, Cause.OTHER_REQUEST, Cause.SLOTS, Cause.MEMORY, Cause.COMPUTE,
+        Cause.COMPUTE_FULL, Cause.NO_SLICE, Cause.TOGETHER, Cause.IN_USE, Cause.HELD_EXCLUSIVELY,
+        Cause.GROUP, Cause.EXCLUSION, Cause.CLASS, Cause.QOS, Cause.NO_PARTITION, Cause.NO_SCOPE,
+        Cause.HELD_BY_KUBELET, Cause.KUBELET, Cause.DEVICES, Cause.TOO_FEW_FIT,
+    ),
+    (Cause.BLOCKED, Cause.UNDESCRIBED, Cause.UNHEALTHY, Cause.NO_LAYOUT),
+    (Cause.UNSCHEDULABLE, Cause.TAINT, Cause.SELECTOR, Cause.AFFINITY),
+    (
+        Cause.TOO_FEW, Cause.TYPE, Cause.UUID, Cause.MODE, Cause.NO_PROFILE, Cause.ISOLATION,
+        Cause.NO_DEVICES,
+    ),
+    (Cause.VENDOR, Cause.DIALECT, Cause.NO_DIALECT, Cause.NO_CARDS),
+)  # fmt: skip
+"""Causes that end with other pods; that end with a repair; of the node's object; of its hardware;
+of nodes that are for something else. One that no list has ends with other pods."""
+
+_LISTED = {cause: rank for rank, causes in enumerate(_NEAREST_FIRST) for cause in causes}
+
+_RANK = {cause: _LISTED.get(cause, 0) for cause in (*_LISTED, *Cause)}
+
+_ORDER = {cause: place for place, cause in enumerate(sorted(_RANK, key=_RANK.__getitem__))}
+
+
+@dataclass(frozen=True, slots=True)
+class CauseGroup:
+    """Nodes that a request does not fit for one cause.
+
+    Attributes:
+        cause: the nearest one of each of the nodes.
+        nodes: how many they are.
+        text: the cause in words; with a range where the missing amounts differ.
+        members: positions of their reasons among those that were grouped.
+    """
+
+    cause: Cause
+    nodes: int
+    text: str
+    members: tuple[int, ...]
+
+    @property
+    def counted(self) -> str:
+        """The text behind the number of nodes, such as ``2 nodes: no cards``."""
+        return f"{self.nodes} {'node' if self.nodes == 1 else 'nodes'}: {self.text}"
+
+
+def grouped(reasons: Iterable[tuple[Reason, int]]) -> tuple[CauseGroup, ...]:
+    """Return the groups of some reasons, nearest first; of equally near ones the largest first.
+
+    Args:
+        reasons: each with the number of its nodes, 1 or more.
+    """
+    found: dict[Cause, _Members] = {}
+    for position, (reason, nodes) in enumerate(reasons):
+        cause, short = reason.cause, 0
+        if cause is None:
+            cause, short = nearest(reason)
+        members = found.get(cause)
+        if members is None:
+            members = found[cause] = _Members(reason, short, short)
+        elif members.read_alike and not _read_alike(members.first, reason):
+            members.read_alike = False
+        members.nodes += nodes
+        members.positions.append(position)
+        members.reasons.append((reason, nodes))
+        if short < members.least:
+            members.least = short
+        elif short > members.most:
+            members.most = short
+    groups = (
+        CauseGroup(cause, members.nodes, members.text(cause), tuple(members.positions))
+        for cause, members in found.items()
+    )
+    return tuple(sorted(groups, key=lambda each: (_RANK[each.cause], -each.nodes, each.text)))
+
+
+def nearest(reason: Reason) -> tuple[Cause, int]:
+    """Return the cause that is nearest to a fit, and how much is missing in its unit."""
+    if reason.cause is not None or not reason.counts:
+        return reason.cause or Cause.TOO_FEW_FIT, 0
+    first = reason.counts[0]
+    if len(reason.counts) > 1:
+        first = min(reason.counts, key=lambda each: (_ORDER[each.cause], each.short))
+    return first.cause, first.short
+
+
+def group_summary(groups: Sequence[CauseGroup]) -> str:
+    """Return one line over nodes of which none fits: ``SHOWN`` groups, and how many are left."""
+    total = sum(group.nodes for group in groups)
+    if not total:
+        return "no node to choose from"
+    parts = [group.counted for group in groups[:SHOWN]]
+    left = sum(group.nodes for group in groups[SHOWN:])
+    if left:
+        parts.append(f"{left} {'node' if left == 1 else 'nodes'}: other causes")
+    return f"0 of {total} nodes fit: {'; '.join(parts)}"
+
+
+@dataclass(slots=True)
+class _Members:
+    """The reasons of one cause.
+
+    Attributes:
+        first: one of them.
+        least, most: what is missing, in the unit of the cause.
+        read_alike: all have the text of the first.
+    """
+
+    first: Reason
+    least: int
+    most: int
+    read_alike: bool = True
+    nodes: int = 0
+    positions: list[int] = field(default_factory=list[int])
+    reasons: list[tuple[Reason, int]] = field(default_factory=list[tuple[Reason, int]])
+
+    def text(self, cause: Cause) -> str:
+        """Return the one text that all have, else what they have in common, with ranges."""
+        if self.read_alike and len(text := self.first.text()) <= LONGEST:
+            return text
+        least, most = self.least, self.most
+        match cause:
+            case Cause.MEMORY:
+                return f"memory {_bytes_range(least, most)} short"
+            case Cause.COMPUTE:
+                return f"compute {_range(least, most)}% short"
+            case Cause.TOO_FEW:
+                return f"{self._asked()} cards asked for one container, node has {self._has()}"
+            case Cause.DEVICES:
+                return (
+                    f"{self._asked()} devices of the plugin requested, node has {self._has()} free"
+                )
+            case _ if any(_has_detail(reason) for reason, _ in self.reasons):
+                texts = Counter[str]()
+                for reason, nodes in self.reasons:
+                    texts[reason.text()] += nodes
+                commonest = max(texts, key=lambda each: (texts[each], each))
+                text = f"{cause.value}, such as: {commonest}"
+                return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+            case _:
+                return str(cause.value)
+
+    def _asked(self) -> str:
+        asked = [reason.asked for reason, _ in self.reasons]
+        return _range(min(asked), max(asked))
+
+    def _has(self) -> str:
+        has = [reason.cards for reason, _ in self.reasons]
+        return _range(min(has), max(has))
+
+
+def _has_detail(reason: Reason) -> bool:
+    return bool(reason.detail) or any(count.detail for count in reason.counts)
+
+
+def _read_alike(left: Reason, right: Reason) -> bool:
+    """Return whether two reasons of one cause have the same text."""
+    if left.detail != right.detail or left.counts != right.counts:
+        return False
+    if left.counts or left.cause is Cause.TOO_FEW:
+        return (left.cards, left.asked) == (right.cards, right.asked)
+    return True
+
+
+def _range(least: int, most: int) -> str:
+    return str(least) if least == most else f"{least} to {most}"
+
+
+def _bytes_range(least: int, most: int) -> str:
+    """Return two amounts of bytes as one range: ``16.7 to 82 GiB``, ``512 MiB to 82 GiB``."""
+    low, high = format_bytes(least), format_bytes(most)
+    if low == high:
+        return low
+    if least >= GIB:
+        low, high = (f"{format_gib(each).removesuffix('.0')} GiB" for each in (least, most))
+        if low == high:
+            low, high = (f"{-(-each // MIB)} MiB" for each in (least, most))
+    elif most >= GIB:
+        high = f"{format_gib(most).removesuffix('.0')} GiB"
+    unit = high[-4:]
+    return f"{low.removesuffix(unit)} to {high}"

@@ -17,8 +17,7 @@ from adapters.stores.memory import MemoryQuotas
 from adapters.wire.body import PodDecoder
 from adapters.wire.kube import ContainerStatus, Pod
 from adapters.wire.records.hardware import NodeHardware
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import Hold, NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 from core.requests.grant import Allocation, Grant

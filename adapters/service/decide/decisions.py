@@ -8,7 +8,7 @@ from adapters.dialects.dialect import DialectError
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.evaluation import Rejection
-from core.requests.cause_groups import group_summary, grouped
+from core.requests.decision import group_summary, grouped
 from core.requests.reason import Cause, Reason
 
 Counted = Iterable[tuple[Rejection, int]]

@@ -14,23 +14,25 @@ from adapters.dialects import allocation_record, registry
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import NO_RESULT, Dialect, Result
 from adapters.dialects.mirrors import mirrors
-from adapters.service.decide.advice.expected_pods import ExpectedPods
-from adapters.service.decide.advice.explain import Explanation, explain
-from adapters.service.decide.advice.facts import ServiceFacts
+from adapters.service.decide.advice.explain import (
+    Explanation,
+    ServiceFacts,
+    WaitingAnswers,
+    explain,
+)
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.advice.waiting_answers import WaitingAnswers
 from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.committer import Committer
-from adapters.service.decide.commit.kept_place import KeptPlace, kept_place
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
 from adapters.service.decide.commit.quota_holds import QuotaHolds
+from adapters.service.decide.commit.validate import KeptPlace, kept_place
 from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.decide.state.readiness import Readiness
-from adapters.service.decide.state.rejected_pods import RejectedPods, WaitingPods
+from adapters.service.decide.state.remembered_pods import ExpectedPods, RejectedPods, WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant

@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from adapters.cluster.api import timestamps
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.attempt import Committed
-from adapters.service.decide.commit.kept_place import is_free
 from adapters.service.decide.commit.ledger_writer import LedgerContended
+from adapters.service.decide.commit.validate import is_free
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.reconcile.move_checks import (
@@ -56,7 +56,7 @@ from adapters.wire.records.move_plan import (
     read_status,
 )
 from core.durations import SECOND
-from core.ledger.hold import Hold
+from core.ledger.node_ledger import Hold
 from core.requests.request import Request
 
 EVERY = 2.0

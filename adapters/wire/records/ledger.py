@@ -30,9 +30,8 @@ from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import FULL, GIB, MAX_NUMBER
-from core.ledger.hold import Hold
 from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import Hold, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
 
@@ -99,7 +98,7 @@ class CardCountRecord(Wire, frozen=True, gc=False):
 
 
 class KeptPlaceRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.ledger.hold.Hold``; its uid is that of the allocation."""
+    """A ``core.ledger.node_ledger.Hold``; its uid is that of the allocation."""
 
     plan: str
     allocation: AllocationRecord

@@ -6,8 +6,7 @@ from core.hardware.card import Level, Mode, Scope
 from core.hardware.mig import Geometry, Slice
 from core.hardware.node import Partition
 from core.hardware.quantity import GIB
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import Hold, NodeLedger
 from core.requests.grant import Grant
 from core.requests.request import Phase, SharingTerms
 from core.tests.builders import a_card, a_grant, a_mig_card, a_node, empty, held

@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 
 import pytest
 
-from core.feasibility.equivalence import NodeClassIds
+from core.feasibility.columns import NodeClassIds
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import Slice
 from core.hardware.node import Node, Partition

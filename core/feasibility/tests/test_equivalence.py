@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from core.feasibility.equivalence import NodeClassIds, hardware_class
+from core.feasibility.columns import NodeClassIds, hardware_class
 from core.hardware.card import Level, Scope
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger

@@ -11,8 +11,7 @@ from core.feasibility.cache import FeasibilityCache
 from core.feasibility.fit import fit
 from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.card import Mode
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import Hold, NodeLedger
 from core.ledger.problem import ProblemKind
 from core.requests.grant import KUBELET, KUBELET_CHOOSES, Allocation, Placement
 from core.requests.reason import Cause, Reason

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from core.hardware.quantity import GIB
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.node_ledger import Hold, LedgerError, NodeLedger
 from core.requests.grant import Allocation
 from core.tests.builders import a_card, a_grant, empty, held, like_cards
 

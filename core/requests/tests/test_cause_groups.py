@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.quantity import GIB, MIB
-from core.requests.cause_groups import (
+from core.requests.decision import (
     LONGEST,
     SHOWN,
     group_summary,

@@ -11,12 +11,10 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dra import DRA
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.holders import enlarged
-from adapters.service.decide.commit.kept_place import is_free, kept_for
-from adapters.service.decide.commit.validate import answers, is_valid
+from adapters.service.decide.commit.validate import answers, is_free, is_valid, kept_for
 from core.feasibility.fit import fit
 from core.hardware.node import Node
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.node_ledger import Hold, LedgerError, NodeLedger
 from core.requests.grant import KUBELET, Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
 from core.requests.request import PodRef, Request

@@ -43,8 +43,7 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from core.durations import SECOND
 from core.hardware.node import Node
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.node_ledger import Hold, LedgerError, NodeLedger
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, AllocationState, Grant, Placement
 from core.requests.reason import Cause, Reason

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from adapters.service.decide.advice.expected_pods import EXPECTED_NS, NODES, SIGNATURES
+from adapters.service.decide.state.remembered_pods import EXPECTED_NS, RANKED, SIGNATURES
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, decoded, run
@@ -145,15 +145,15 @@ def test_a_pod_counts_once_while_its_bind_is_in_progress() -> None:
 
 def test_only_so_many_full_nodes_are_passed_over_for_one_pod() -> None:
     async def work() -> str:
-        nodes = [f"n{number:02}" for number in range(NODES + 2)]
-        full = nodes[: NODES + 1]
+        nodes = [f"n{number:02}" for number in range(RANKED + 2)]
+        full = nodes[: RANKED + 1]
         _, kube = await a_filled_bench(*nodes, pods=2 * len(nodes))
         for number, node in enumerate(full):
             await kube.bind(bind(f"p{number}", node))
             assert await placed(kube, f"p{number + len(nodes)}", node) == node
         return await placed(kube, "next", *nodes)
 
-    assert run(work()) == f"n{NODES}"
+    assert run(work()) == f"n{RANKED}"
 
 
 def test_requests_that_do_not_fit_beside_expected_pods_are_kept_up_to_a_number() -> None:

@@ -11,7 +11,7 @@ from adapters.service.tests.builders import a_ledger_cache, run, stored
 from adapters.stores.store import Change
 from core.hardware.mig import Slice
 from core.hardware.quantity import GIB
-from core.ledger.hold import Hold
+from core.ledger.node_ledger import Hold
 from core.requests.grant import Allocation
 from core.tests.builders import a_grant, empty, held, like_cards
 

@@ -6,7 +6,7 @@ from adapters.service.observe.metrics import plain
 from adapters.service.tests.builders import stored
 from adapters.stores.store import Change
 from core.hardware.quantity import GIB
-from core.ledger.hold import Hold
+from core.ledger.node_ledger import Hold
 from core.tests.builders import DIALECT, a_grant, empty, held, like_cards
 
 LABELS = f'{{namespace="default",dialect="{DIALECT}",model="A100"}}'

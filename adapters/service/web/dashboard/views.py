@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from itertools import islice
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.explain import Explanation
-from adapters.service.decide.advice.waiting_answers import WaitingAnswers
+from adapters.service.decide.advice.explain import Explanation, WaitingAnswers
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.dashboard.rows import (

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from adapters.answer.judge import CLASSES, Judge
-from adapters.service.decide.advice import waiting_answers as module
-from adapters.service.decide.advice.waiting_answers import (
+from adapters.service.decide.advice import explain as module
+from adapters.service.decide.advice.explain import (
     AT_ONCE,
     EVERY,
     PATIENCE,

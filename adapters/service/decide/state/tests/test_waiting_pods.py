@@ -3,8 +3,8 @@
 import pytest
 
 from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest, read
-from adapters.service.decide.state import rejected_pods
-from adapters.service.decide.state.rejected_pods import WaitingPods
+from adapters.service.decide.state import remembered_pods
+from adapters.service.decide.state.remembered_pods import WaitingPods
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 
 
@@ -56,6 +56,6 @@ def test_a_deleted_pod_does_not_wait() -> None:
 
 
 def test_the_number_of_waiting_pods_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rejected_pods, "LIMIT", 2)
+    monkeypatch.setattr(remembered_pods, "LIMIT", 2)
 
     assert len(waiting("a", "b", "c")) == 2

@@ -21,8 +21,7 @@ from adapters.stores.store import Change, Stored
 from adapters.wire.records.move_plan import MovePlanObject
 from core.hardware.node import Node
 from core.hardware.quantity import GIB
-from core.ledger.hold import Hold
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import Hold, NodeLedger
 from core.requests.grant import Allocation, Grant
 
 SVG = "{http://www.w3.org/2000/svg}"
