@@ -21,6 +21,7 @@ from adapters.service.decide.advice.explain import (
     explain,
 )
 from adapters.service.decide.advice.feasibility import Feasibility
+from adapters.service.decide.advice.remembered_pods import ExpectedPods, RejectedPods, WaitingPods
 from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.committer import Committer
@@ -32,7 +33,6 @@ from adapters.service.decide.ports import BindError, PodChangedError, Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.service.decide.state.readiness import Readiness
-from adapters.service.decide.state.remembered_pods import ExpectedPods, RejectedPods, WaitingPods
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant

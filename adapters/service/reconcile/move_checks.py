@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from core.ledger.hold import Hold
-
 from adapters.accounting.movable import IN_GANG, controller, hindrance
 from adapters.answer.node_rules import node_rule
 from adapters.dialects.dialect import DialectError
@@ -21,6 +19,7 @@ from adapters.wire.records.move_plan import (
     TargetKind,
 )
 from core.feasibility.suitability import kubelet_chooses
+from core.ledger.node_ledger import Hold
 from core.quota.amounts import amounts_of
 from core.requests.grant import Allocation, Placement
 from core.requests.request import PodRef, Request

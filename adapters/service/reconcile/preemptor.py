@@ -32,12 +32,12 @@ import msgspec
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
+from adapters.service.decide.advice.remembered_pods import RejectedPod
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import NodeVictims, leaves, node_victims
 from adapters.service.decide.service import Service
-from adapters.service.decide.state.remembered_pods import RejectedPod
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
 from adapters.wire.kube_policy import Budget

@@ -3,7 +3,7 @@
 import asyncio
 import json
 
-from adapters.service.decide.state.remembered_pods import EXPECTED_NS, RANKED, SIGNATURES
+from adapters.service.decide.advice.remembered_pods import EXPECTED_NS, RANKED, SIGNATURES
 from adapters.service.endpoints.kube_extender import KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, decoded, run

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from adapters.dialects.dra import DRA
+from adapters.service.decide.advice.remembered_pods import NODES
 from adapters.service.decide.preemption import LATE
-from adapters.service.decide.state.remembered_pods import NODES
 from adapters.service.reconcile import preemptor
 from adapters.service.reconcile.preemptor import DEFAULT_GRACE, LONGEST_GRACE, MARGIN, RECENT
 from adapters.service.reconcile.requeue import PodRequeuer

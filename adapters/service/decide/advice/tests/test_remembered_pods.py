@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.service.decide.state.remembered_pods import (
+from adapters.service.decide.advice.remembered_pods import (
     ASKED,
     KEPT,
     NODES,

@@ -3,8 +3,8 @@
 import pytest
 
 from adapters.accounting.pod_requests import CACHED_BYTES, LARGEST_POD, PodRequest, read
-from adapters.service.decide.state import remembered_pods
-from adapters.service.decide.state.remembered_pods import WaitingPods
+from adapters.service.decide.advice import remembered_pods
+from adapters.service.decide.advice.remembered_pods import WaitingPods
 from adapters.service.tests.builders import DIALECTS, a_pod, read_pod
 
 
