@@ -21,11 +21,11 @@ def wrong(
     memory = {card.uuid: card.memory for card in cards}
     rows = sorted(held, key=lambda row: order[row.card])
     expected: dict[str, str | None] = {"NVIDIA_VISIBLE_DEVICES": ",".join(row.card for row in rows)}
+    shared = [not row.exclusive and 0 < row.compute < FULL for row in rows]
+    is_loaded = any(shared) or any(row.memory < memory[row.card] for row in rows)
     for at, row in enumerate(rows):
-        bounded = row.memory < memory[row.card]
-        expected[f"CUDA_DEVICE_MEMORY_LIMIT_{at}"] = f"{row.memory}m" if bounded else None
-        shared = not row.exclusive and 0 < row.compute < FULL
-        expected[f"CUDA_DEVICE_SM_LIMIT_{at}"] = str(row.compute) if shared else None
+        expected[f"CUDA_DEVICE_MEMORY_LIMIT_{at}"] = f"{row.memory}m" if is_loaded else None
+        expected[f"CUDA_DEVICE_SM_LIMIT_{at}"] = str(row.compute) if shared[at] else None
     return [
         f"{name}: {key} is {inside.get(key)}, not {value}"
         for key, value in expected.items()

@@ -44,6 +44,9 @@ _SAFE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
     """Set the limits of the cards, in the order in which the container numbers them.
 
+    Each card has a limit of memory, also where it is all of the card: ``cuDeviceTotalMem`` is the
+    limit in every version of the library, 0 bytes where none is set (src/cuda/device.c).
+
     Where all cards have the same limits, they are set with and without the card's number: Volcano's
     device plugin sets the former (volcano-vgpu-device-plugin pkg/plugin/server.go:438-451),
     Koordinator's hook the latter (koordinator pkg/koordlet/runtimehooks/hooks/gpu/gpu.go:77-130).
@@ -57,20 +60,18 @@ def limit_env(cards: Sequence[CardLimit]) -> dict[str, str]:
     memories: set[int] = set()
     computes: set[int] = set()
     for number, card in enumerate(cards):
-        memory = card.memory if card.memory_limited else 0
         compute = card.compute if card.compute_limited else 0
-        memories.add(memory)
+        memories.add(card.memory)
         computes.add(compute)
-        if memory:
-            whole, rest = divmod(memory, MIB)
-            env[f"{MEMORY}_{number}"] = str(memory) if rest else f"{whole}m"
+        whole, rest = divmod(card.memory, MIB)
+        env[f"{MEMORY}_{number}"] = str(card.memory) if rest else f"{whole}m"
         if compute:
             env[f"{COMPUTE}_{number}"] = str(compute)
-    if len(memories) == 1 and 0 not in memories:
+    if len(memories) == 1:
         env[MEMORY] = str(*memories)
     if len(computes) == 1 and 0 not in computes:
         env[COMPUTE] = str(*computes)
-    if len(memories) > 1 or len(computes) > 1:
+    if len(cards) > 1:
         env[ORDER] = BY_BUS
     return env
 

@@ -20,14 +20,16 @@ def test_a_share_is_bounded_in_memory_and_compute() -> None:
     assert wrong("pod", ENV, [ONE], CARDS) == []
 
 
-def test_a_whole_card_has_no_bounds_and_cards_come_in_the_order_of_their_indexes() -> None:
+def test_a_whole_card_beside_a_share_has_all_its_memory_and_cards_come_by_index() -> None:
     inside = {
         "NVIDIA_VISIBLE_DEVICES": "GPU-0,GPU-1",
+        "CUDA_DEVICE_MEMORY_LIMIT_0": "16000m",
         "CUDA_DEVICE_MEMORY_LIMIT_1": "4000m",
         "CUDA_DEVICE_SM_LIMIT_1": "20",
     }
 
     assert wrong("pod", inside, [ONE, WHOLE], CARDS) == []
+    assert wrong("pod", {"NVIDIA_VISIBLE_DEVICES": "GPU-0"}, [WHOLE], CARDS) == []
 
 
 @pytest.mark.parametrize(

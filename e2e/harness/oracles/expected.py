@@ -82,12 +82,15 @@ def expected_env(record: Object, grants: Sequence[Object]) -> dict[str, str | No
         instance_uuid(row["card"], row["slice"]) if "slice" in row else row["card"] for row in rows
     ]
     env: dict[str, str | None] = {"NVIDIA_VISIBLE_DEVICES": ",".join(names)}
+    is_loaded = False
     for place, row in enumerate(rows):
-        memory, compute = f"CUDA_DEVICE_MEMORY_LIMIT_{place}", f"CUDA_DEVICE_SM_LIMIT_{place}"
-        bounded = "slice" not in row and row["memory"] < cards[row["card"]]["memory"]
-        env[memory] = f"{row['memory'] // MIB}m" if bounded else None
         shared = "slice" not in row and not row.get("exclusive") and 0 < row["compute"] < FULL
-        env[compute] = str(row["compute"]) if shared else None
+        env[f"CUDA_DEVICE_SM_LIMIT_{place}"] = str(row["compute"]) if shared else None
+        bounded = "slice" not in row and row["memory"] < cards[row["card"]]["memory"]
+        is_loaded |= shared or bounded
+    for place, row in enumerate(rows):
+        text = f"{row['memory'] // MIB}m" if is_loaded else None
+        env[f"CUDA_DEVICE_MEMORY_LIMIT_{place}"] = text
     return env
 
 

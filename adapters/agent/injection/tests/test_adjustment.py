@@ -84,8 +84,17 @@ def test_a_limit_of_one_card_never_applies_to_a_card_without_one() -> None:
 
     assert "CUDA_DEVICE_MEMORY_LIMIT" not in plan.env
     assert "CUDA_DEVICE_SM_LIMIT" not in plan.env
-    assert "CUDA_DEVICE_MEMORY_LIMIT_1" not in plan.env
+    assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_1"] == f"{MEMORY // MIB}m"
     assert "CUDA_DEVICE_SM_LIMIT_1" not in plan.env
+
+
+def test_a_compute_share_of_a_whole_card_sees_all_its_memory() -> None:
+    """Without a limit the library says that a card has 0 bytes."""
+    plan = plan_share(limits(limit(0, MEMORY, 50)), POD, container(), equipment())
+
+    assert plan.env["CUDA_DEVICE_SM_LIMIT"] == "50"
+    assert plan.env["CUDA_DEVICE_MEMORY_LIMIT_0"] == f"{MEMORY // MIB}m"
+    assert plan.env["CUDA_DEVICE_MEMORY_LIMIT"] == str(MEMORY)
 
 
 def test_a_whole_card_needs_nothing_that_fails_in_a_musl_image() -> None:
@@ -271,14 +280,17 @@ def test_every_card_gets_its_own_limit_and_no_other(bounds: dict[int, tuple[int,
         return
     held = limits(*(limit(index, *bound) for index, bound in bounds.items()))
 
-    env = plan_share(held, POD, container(), equipment()).env
+    plan = plan_share(held, POD, container(), equipment())
 
+    env, is_loaded = plan.env, bool(plan.scratch_dir)
+    assert is_loaded == any(each.memory_limited or each.compute_limited for each in held.cards)
+    assert ("CUDA_DEVICE_ORDER" in env) == (is_loaded and len(bounds) > 1)
     for place, index in enumerate(sorted(bounds)):
         memory, compute = bounds[index]
         text = env.get(
             f"CUDA_DEVICE_MEMORY_LIMIT_{place}", env.get("CUDA_DEVICE_MEMORY_LIMIT", "0")
         )
         found = int(text[:-1]) * MIB if text.endswith("m") else int(text)
-        assert found == (memory if memory < MEMORY else 0)
+        assert found == (memory if is_loaded else 0)
         percent = env.get(f"CUDA_DEVICE_SM_LIMIT_{place}", env.get("CUDA_DEVICE_SM_LIMIT", "0"))
         assert int(percent) == (compute if 0 < compute < 100 else 0)
