@@ -12,10 +12,11 @@ A search for one pod after the other proves nothing about all of them. Three rel
   node; and where pods differ, the sum over the kinds of pods.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
+from itertools import chain, combinations
 from math import ceil
 
 from core.feasibility.cache import request_signature
@@ -57,13 +58,7 @@ class Bound:
     def __init__(
         self, pods: Sequence[PlannedPod], places: Places, expired: Callable[[], bool] = never
     ) -> None:
-        """Compute the price of each pod that is to get a place.
-
-        Args:
-            pods: that are to get one.
-            places: of the situation.
-            expired: whether the time is over; then the other pods cost nothing.
-        """
+        """Compute the price of each pod that is to get a place; nothing once the time is over."""
         self._price = {pod.request.uid: _FREE if expired() else _price(pod, places) for pod in pods}
         # Of too many sets of pods, some are not compared: a hole may cost less than its price.
         self._complete = places.complete
@@ -148,13 +143,7 @@ class CardPrices:
     def __init__(
         self, pods: Sequence[PlannedPod], places: Places, expired: Callable[[], bool]
     ) -> None:
-        """Compute what the cards of each kind of pods cost.
-
-        Args:
-            pods: that are to get a place.
-            places: of the situation.
-            expired: whether the time is over; then the cards of further kinds cost nothing.
-        """
+        """Compute what the cards of each kind of pods cost; nothing once the time is over."""
         self._kind_of: dict[str, Hashable] = {}
         self._prices: dict[Hashable, list[Fraction]] = {}
         for pod in pods:
@@ -165,14 +154,9 @@ class CardPrices:
 
     def cost(self, placed: Collection[str]) -> Fraction:
         """Return what every plan costs at least that gives some pods a place, by their uids."""
-        counts: dict[Hashable, int] = {}
-        for uid in placed:
-            kind = self._kind_of[uid]
-            counts[kind] = counts.get(kind, 0) + 1
-        return sum(
-            (sum(self._prices[kind][:count], Fraction(0)) for kind, count in counts.items()),
-            Fraction(0),
-        )
+        counts = Counter(map(self._kind_of.__getitem__, placed))
+        prices = (self._prices[kind][:count] for kind, count in counts.items())
+        return sum(chain.from_iterable(prices), Fraction(0))
 
 
 def _card_prices(pod: PlannedPod, places: Places) -> Iterator[Fraction]:

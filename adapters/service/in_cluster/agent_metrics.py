@@ -111,13 +111,7 @@ class AgentMetrics:
         read: Read,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        """Ask nothing yet.
-
-        Args:
-            address: of a node's agent; None where it has none.
-            read: the metrics.
-            now: seconds.
-        """
+        """Ask nothing yet; the address is that of a node's agent, None where it has none."""
         self._address = address
         self._read = read
         self._now = now
@@ -178,11 +172,7 @@ class AgentQuestions:
     """
 
     def __init__(self, port: int | None) -> None:
-        """Ask nothing yet.
-
-        Args:
-            port: of the agents' metrics; None where agents are not asked.
-        """
+        """Ask nothing yet; the port is that of the agents' metrics."""
         self.ask: AskAgents | None = None
         self._pods = AgentPods()
         self._http = PlainReader()

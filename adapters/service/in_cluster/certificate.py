@@ -55,14 +55,10 @@ class CertificateRotator:
     ) -> None:
         """Check nothing yet.
 
-        Args:
-            secrets: reads and writes the Secret.
-            place: its namespace and name.
-            publish: makes the API server trust some authorities and no others, and returns whether
-                it trusted them already; raises OSError where a write is not confirmed.
-            policy: validity, names and times.
-            now: returns seconds since 1970.
-            report: called with a log event and a sentence about it.
+        The Secret is at ``place``, its namespace and name. ``publish`` makes the API server trust
+        some authorities and no others, and returns whether it trusted them already; it raises
+        OSError where a write is not confirmed. ``now`` returns seconds since 1970, and ``report``
+        is called with a log event and a sentence about it.
         """
         self._secrets = secrets
         self._place = place
@@ -125,13 +121,7 @@ class ServedCertificate:
     def __init__(
         self, text: CertificateText, ready: Callable[[], None], report: Callable[[str, str], None]
     ) -> None:
-        """Serve nothing yet.
-
-        Args:
-            text: the TLS context that serves it.
-            ready: called when there is a certificate.
-            report: called with a log event and a sentence about it.
-        """
+        """Serve nothing yet; ``ready`` is called when there is a certificate."""
         self.ends = 0
         self._text = text
         self._ready = ready
@@ -198,14 +188,7 @@ def certificate_tasks(
 ) -> Sequence[Task]:
     """Return the tasks that serve and renew the certificate in a Secret.
 
-    Args:
-        runtime: is not ready before it serves a certificate.
-        client: the API server.
-        namespace: of the Secret and of the Lease.
-        identity: of this process.
-        text: the TLS context that serves the certificate.
-        managed: the settings.
-        log: of this process.
+    The service is not ready before it serves a certificate. Secret and Lease are in ``namespace``.
     """
     service, events = runtime.service, CertificateLog(log)
     service.readiness.mark_unsynced(Sync.CERTIFICATE)

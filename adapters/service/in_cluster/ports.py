@@ -38,11 +38,9 @@ class ClusterBinder:
         labels: Mapping[str, str],
         version: str = "",
     ) -> None:
-        """Bind a pod with one Binding; arguments as of the port.
+        """Bind a pod with one Binding, as the port says.
 
-        Raises:
-            BindError: the API server did not confirm the Binding; its status is 0 where the
-                Binding may have been made all the same.
+        The status of a ``BindError`` is 0 where the Binding may have been made all the same.
         """
         try:
             await self._bindings.bind(pod, node, annotations, labels, version)
@@ -58,19 +56,11 @@ class ClusterPods:
         self._cache = cache
 
     async def get(self, pod: PodRef) -> Pod | None:
-        """Return a pod from the cache; if it is not there, from the API server.
-
-        Raises:
-            OSError: the cache has no such pod, and the API server did not answer.
-        """
+        """Return a pod from the cache; if it is not there, from the API server."""
         return self._cache.pod(pod.namespace, pod.name) or await self._pods.get(pod)
 
     async def newest(self, pod: PodRef) -> Pod | None:
-        """Return a pod from the API server.
-
-        Raises:
-            OSError: the API server did not answer.
-        """
+        """Return a pod from the API server."""
         return await self._pods.get(pod)
 
 
@@ -98,12 +88,9 @@ class ClusterNodeLocks:
         cache: ClusterCache,
         release_failed: Callable[[str, str], None],
     ) -> None:
-        """Lock nothing yet.
+        """Lock nothing yet, and never a node that the cache does not have.
 
-        Args:
-            locks: takes and releases locks.
-            cache: the nodes; a node that it does not have is not locked.
-            release_failed: called with the node and the error where a lock was not released.
+        ``release_failed`` is called with the node and the error where a lock was not released.
         """
         self._locks = locks
         self._cache = cache
@@ -176,11 +163,7 @@ class PodWaker:
         self._log = log
 
     async def wake(self, pod: Pod, value: str) -> None:
-        """Change the annotation.
-
-        Raises:
-            OSError: the API server rejected the change, or did not answer.
-        """
+        """Change the annotation; OSError where the API server did not accept it."""
         await self._pods.annotate(pod_ref(pod), {RETRIED_AT: value})
 
     def failed(self, pod: Pod, error: OSError) -> bool:

@@ -184,29 +184,22 @@ class Watches:
 
         A cluster without the API ``resource.k8s.io/v1`` has neither.
         """
-        claims = self._handler(
-            service,
+        handler = partial(self._handler, service)
+        claims = handler(
             Sync.CLAIMS,
             cache.put_claim,
             lambda key: cache.drop_claim(f"{key.namespace}/{key.name}"),
             cache.put_unreadable_claim,
         )
-        slices = self._handler(
-            service, Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name)
-        )
-        classes = self._handler(
-            service, Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name)
-        )
+        slices = handler(Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name))
+        classes = handler(Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name))
         return {
-            "deviceclasses": self.reflector(
-                Selection(DEVICE_CLASSES, optional=True), DeviceClass, classes
-            ),
-            "resourceslices": self.reflector(
-                Selection(RESOURCE_SLICES, optional=True), ResourceSlice, slices
-            ),
-            "resourceclaims": self.reflector(
-                Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim, claims
-            ),
+            resource.plural: self.reflector(Selection(resource, optional=True), kind, taken)
+            for resource, kind, taken in (
+                (DEVICE_CLASSES, DeviceClass, classes),
+                (RESOURCE_SLICES, ResourceSlice, slices),
+                (RESOURCE_CLAIMS, ResourceClaim, claims),
+            )
         }
 
     def gangs(self, cache: GangCache, service: Service) -> dict[str, "Reflector[Any]"]:

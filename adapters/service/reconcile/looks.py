@@ -29,13 +29,7 @@ class GangWatch:
     def __init__(
         self, gangs: GangCache, requests_share: Callable[[Pod], bool], reporter: RepairReporter
     ) -> None:
-        """Know none yet.
-
-        Args:
-            gangs: of the cluster.
-            requests_share: whether a pod requests a share; gangs of others are not ours.
-            reporter: of the Events.
-        """
+        """Know none yet; gangs of pods that request no share are not ours."""
         self.count = 0
         self._gangs = gangs
         self._requests_share = requests_share
@@ -81,13 +75,7 @@ class UnboundScanner:
     def __init__(
         self, ledgers: LedgerCache, cache: ClusterCache, found: Callable[[str], None]
     ) -> None:
-        """Begin without a changed ledger.
-
-        Args:
-            ledgers: all ledgers.
-            cache: the pods.
-            found: called with the name of such a node.
-        """
+        """Begin without a changed ledger; ``found`` is called with the name of such a node."""
         self._ledgers = ledgers
         self._cache = cache
         self._found = found

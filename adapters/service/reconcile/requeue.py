@@ -43,12 +43,9 @@ class PodRequeuer:
     ) -> None:
         """Wake no pod yet.
 
-        Args:
-            service: has the waiting pods.
-            wake: changes a pod.
-            failed: called when that failed; returns whether to try again.
-            unbound: the pods that no scheduler has bound. Those that are there at the first round
-                may have been rejected by a process that has ended.
+        ``failed`` is called when that failed, and returns whether to try again. ``unbound`` are the
+        pods that no scheduler has bound: those that are there at the first round may have been
+        rejected by a process that has ended.
         """
         self._service = service
         self._wake = wake

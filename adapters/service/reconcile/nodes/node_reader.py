@@ -190,15 +190,9 @@ class NodeReader:
     ) -> None:
         """Read nothing yet.
 
-        Args:
-            cache: the watched objects.
-            live: pods as the API server has them.
-            clock: of the service.
-            grace: nanoseconds for which an allocation may be without a bound pod.
-            reporter: of invalid descriptions.
-            confirm_always: whether containers of a pod that was deleted by force may run on also
-                where no agent can confirm that they have stopped.
-            live_claims: ResourceClaims as the API server has them; None where none count.
+        An allocation may be without a bound pod for ``grace`` nanoseconds. ``confirm_always`` says
+        whether containers of a pod that was deleted by force may run on also where no agent can
+        confirm that they have stopped; ``live_claims`` is None where no ResourceClaims count.
         """
         self._cache = cache
         self._live = live

@@ -98,13 +98,8 @@ class NodeResourcePublisher:
     ) -> None:
         """Write nothing yet.
 
-        Args:
-            cache: the watched objects.
-            write: writes the status of a node.
-            dialects: returns all dialects with their present settings.
-            wanted: names of the dialects whose resources are published.
-            clock: monotonic seconds.
-            failed: called with the node and the error of a write that failed.
+        Published are the resources of the dialects whose names are ``wanted``. The clock has
+        monotonic seconds, and ``failed`` is called with the node and the error of a write.
         """
         self._cache = cache
         self._write = write
@@ -125,20 +120,21 @@ class NodeResourcePublisher:
 
     async def run(self) -> None:
         """Publish until cancelled; nothing where no dialect is published."""
+
+        async def publish(node: str) -> None:
+            if not await self.publish(node):
+                self._again.add(node)
+
         self._due |= self._cache.nodes.keys() if self._wanted else set()
         while True:
             self._woken.clear()
             due, self._due = self._due, set()
-            await for_each_limited(self._one, sorted(due))
+            await for_each_limited(publish, sorted(due))
             with suppress(TimeoutError):
                 async with timeout(POLL if self._again else None):
                     await self._woken.wait()
             self._due |= self._again
             self._again.clear()
-
-    async def _one(self, node: str) -> None:
-        if not await self.publish(node):
-            self._again.add(node)
 
     async def publish(self, name: str) -> bool:
         """Write a node's amounts if its status differs.
