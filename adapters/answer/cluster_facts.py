@@ -82,11 +82,29 @@ def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
     """
     if pod.status.phase in FINISHED:
         return f"has ended ({pod.status.phase}) and uses no cards"
-    uid, node = pod.metadata.uid, pod.spec.node_name
-    if node:
-        return f"is bound to {node}{_bound(facts, pod, node, uncounted)}"
-    held = next(iter(committed(facts, uid)), None)
-    return "" if held is None else f"has cards of {held.node}, and its Binding is not written yet"
+    node, allocations = pod.spec.node_name, committed(facts, pod.metadata.uid)
+    if not node:
+        on = allocations[0].node if allocations else ""
+        return f"has cards of {on}, and its Binding is not written yet" if on else ""
+    bound, unreadable = f"is bound to {node}", facts.unreadable()
+    own = next((each for each in allocations if each.node == node), None)
+    if own is not None:
+        unread = own.unread
+        return f"{bound} and has its cards" if unread is None else _unknown(bound, "it has", unread)
+    if node in unreadable:
+        return _unknown(bound, "it has", unreadable[node])
+    claims = [held for uid in facts.claims_of(pod.metadata.uid) for held in committed(facts, uid)]
+    if claims:
+        unread = next((each.unread for each in claims if each.unread), None)
+        if unread is not None:
+            return _unknown(bound, "its claims have", unread)
+        return f"{bound} and has the cards of its claims"
+    is_known, devices = node in facts.nodes(), held_devices(facts, pod)
+    if devices and is_known:
+        return f"{bound}: has {devices_text(devices)} of the device plugin, in no ledger"
+    if uncounted:
+        return f"{bound}: {uncounted}"
+    return f"{bound}{'' if is_known else ', which does not exist,'} and uses no cards"
 
 
 def committed(facts: ClusterFacts, uid: str) -> list[Allocation]:
@@ -107,29 +125,5 @@ def held_devices(facts: ClusterFacts, pod: Pod) -> Mapping[str, int]:
         return NO_AMOUNTS
 
 
-def _bound(facts: ClusterFacts, pod: Pod, node: str, uncounted: str) -> str:
-    """What a bound pod has, as the end of a sentence."""
-    here = (each for each in committed(facts, pod.metadata.uid) if each.node == node)
-    allocation = next(here, None)
-    if allocation is not None:
-        unread = allocation.unread
-        return " and has its cards" if unread is None else _unknown("it has", unread)
-    if node in facts.unreadable():
-        return _unknown("it has", facts.unreadable()[node])
-    claims = [held for uid in facts.claims_of(pod.metadata.uid) for held in committed(facts, uid)]
-    if claims:
-        unread = next((each.unread for each in claims if each.unread), None)
-        known = " and has the cards of its claims"
-        return known if unread is None else _unknown("its claims have", unread)
-    is_known = node in facts.nodes()
-    devices = held_devices(facts, pod)
-    if devices and is_known:
-        return f": has {devices_text(devices)} of the device plugin, in no ledger"
-    if uncounted:
-        return f": {uncounted}"
-    missing = "" if is_known else ", which does not exist,"
-    return f"{missing} and uses no cards"
-
-
-def _unknown(what: str, unread: str) -> str:
-    return f"; which cards {what} is unknown: {unread}"
+def _unknown(bound: str, what: str, unread: str) -> str:
+    return f"{bound}; which cards {what} is unknown: {unread}"

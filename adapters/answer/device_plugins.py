@@ -131,8 +131,17 @@ class PluginDevices:
             amounts: of devices that it requests, by resource; empty for any other pod.
             names: the nodes to look at.
         """
-        served = self._served_nodes(request) if amounts else frozenset[str]()
-        chosen = [name for name in names if name in served] if served else []
+        if not amounts:
+            return None
+        key = (request.plugin, request.vendor, request.dialect, request.alternatives)
+        if key not in self._served:  # the nodes where the kubelet chooses the devices
+            self._served[key] = frozenset(self.undescribed).union(
+                name
+                for name, cards in self._cards.items()
+                if cards and kubelet_chooses(request, cards)
+            )
+        served = self._served[key]
+        chosen = [name for name in names if name in served]
         if not chosen:
             return None
         reasons = {name: self._lacks(name, amounts) for name in chosen}
@@ -148,35 +157,20 @@ class PluginDevices:
         """
         found: list[tuple[str, tuple[Pod, ...]]] = []
         for name in wanted.reasons:
-            pods = self._release(name, wanted.amounts)
-            if pods:
-                found.append((name, pods))
+            lacking = {
+                resource: amount - (self.free(name, resource) or 0)
+                for resource, amount in wanted.amounts.items()
+            }
+            chosen: list[Pod] = []
+            users = self._users.get(name, ())
+            for user in sorted(users, key=lambda each: -max(each.amounts.values())):
+                if any(lacking.get(resource, 0) > 0 for resource in user.amounts):
+                    chosen.append(user.pod)
+                    for resource, amount in user.amounts.items():
+                        lacking[resource] = lacking.get(resource, 0) - amount
+            if chosen and all(left <= 0 for left in lacking.values()):
+                found.append((name, tuple(chosen)))
         return tuple(sorted(found, key=lambda each: (len(each[1]), each[0])))
-
-    def _served_nodes(self, request: Request) -> frozenset[str]:
-        """The nodes where the kubelet chooses the devices of a request."""
-        key = (request.plugin, request.vendor, request.dialect, request.alternatives)
-        if key not in self._served:
-            self._served[key] = frozenset(self.undescribed).union(
-                name
-                for name, cards in self._cards.items()
-                if cards and kubelet_chooses(request, cards)
-            )
-        return self._served[key]
-
-    def _release(self, node: str, amounts: Mapping[str, int]) -> tuple[Pod, ...]:
-        lacking = {
-            resource: amount - (self.free(node, resource) or 0)
-            for resource, amount in amounts.items()
-        }
-        chosen: list[Pod] = []
-        users = self._users.get(node, ())
-        for user in sorted(users, key=lambda each: -max(each.amounts.values())):
-            if any(lacking.get(resource, 0) > 0 for resource in user.amounts):
-                chosen.append(user.pod)
-                for resource, amount in user.amounts.items():
-                    lacking[resource] = lacking.get(resource, 0) - amount
-        return () if any(left > 0 for left in lacking.values()) else tuple(chosen)
 
     def _lacks(self, node: str, amounts: Mapping[str, int]) -> Reason | None:
         """What a node lacks of some devices; None where it has enough."""

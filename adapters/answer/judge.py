@@ -75,7 +75,7 @@ class Judge:
         self._are_devices_read = False
         self._labels: NodeLabels | None = None
         self._advice: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
-        self._gangs: dict[GangRef, tuple[Hashable, GangAnswer]] = {}
+        self._gangs: dict[GangRef, tuple[Hashable, frozenset[str], GangAnswer]] = {}
 
     def answer(self, pod: Pod) -> PodAnswer:
         """The answer about a pod."""
@@ -88,7 +88,12 @@ class Judge:
         if gang is None:
             return answer
         uid = pod.metadata.uid
-        whole = yield from self._planned_once(gang)
+        # The answer about a gang is the same for its pods until something changes.
+        revision, uids = self.facts.revision, frozenset(each.metadata.uid for each in gang.pods)
+        known = self._gangs.get(gang.key)
+        if known is None or known[:2] != (revision, uids):
+            known = self._gangs[gang.key] = revision, uids, (yield from self._planned(gang))
+        whole = known[2]
         if not whole.decides:
             return replace(answer, gang=whole)
         return replace(answer, gang=whole, best=whole.node_of(uid), placement=whole.placed.get(uid))
@@ -107,7 +112,12 @@ class Judge:
         return finished(self._planned(gang))
 
     def _alone(self, pod: Pod, *, explain: bool) -> Generator[None, None, PodAnswer]:
-        hints = self._hints(pod)
+        template = template_of(pod)
+        hints = self._advice.get(template)
+        if hints is None:  # computed once for pods alike but for name and uid
+            hints = self._advice[template] = advice(pod, self.facts.dialects)
+            if len(self._advice) > ADVISED:
+                self._advice.popitem(last=False)
         try:
             found = self.facts.read(pod)
             amounts = {} if found is None else amounts_of(pod, found.request)
@@ -118,30 +128,6 @@ class Judge:
             others = uncounted(resource_names(pod), self.facts.dialects)
             own = standing(self.facts, pod, uncounted_text(others) if others else "")
             return PodAnswer(pod, own, uncounted=others, notes=hints)
-        return (yield from self._judged(pod, found, amounts, hints, explain=explain))
-
-    def fits(self, request: Request, names: NodeNames) -> bool:
-        """Whether a request of cards fits any of some nodes with readable ledgers."""
-        return self.facts.evaluate(request).best(names) is not None
-
-    def fitting(
-        self, request: Request, amounts: Mapping[str, int], names: NodeNames
-    ) -> tuple[str, ...]:
-        """Which of some nodes a request fits, whatever their objects say."""
-        devices = self._fit(request, amounts, names)
-        names, _ = self._readable(_with_cards(self.devices, names, devices))
-        fitting = _fitting(self.facts.evaluate(request), names)
-        return fitting if devices is None else (*devices.fitting, *fitting)
-
-    def _judged(
-        self,
-        pod: Pod,
-        found: PodRequest,
-        amounts: Mapping[str, int],
-        hints: tuple[str, ...],
-        *,
-        explain: bool,
-    ) -> Generator[None, None, PodAnswer]:
         request = found.request
         choice = yield from self._chooser.steps(pod)
         if amounts:
@@ -164,7 +150,15 @@ class Judge:
             of_devices = NO_REASONS if devices is None else devices.reasons
             rejected = of_devices.followed_by(decision.reasons).followed_by(broken)
             rejected = rejected.followed_by(choice.excluded)
-        typos = () if fitting else (yield from self._typos(pod))
+        if not fitting:  # a name may be misspelled
+            if self._labels is None:
+                labels = NodeLabels()
+                for number, node in enumerate(self._nodes.values(), start=1):
+                    labels.add(node)
+                    if number % STEP == 0:
+                        yield
+                self._labels = labels
+            hints = (*hints, *label_advice(pod, self._labels))
         return PodAnswer(
             pod,
             standing(self.facts, pod, ""),
@@ -179,17 +173,22 @@ class Judge:
             choice.excluded,
             devices,
             (),
-            (*request.notes, *hints, *typos),
+            (*request.notes, *hints),
             scheduler_message(pod),
         )
 
-    def _planned_once(self, gang: Gang) -> Generator[None, None, GangAnswer]:
-        """The answer about a gang, which is the same for its pods until something changes."""
-        revision = self.facts.revision
-        known = self._gangs.get(gang.key)
-        if known is None or known[0] != revision or not _same(known[1].gang, gang):
-            known = self._gangs[gang.key] = revision, (yield from self._planned(gang))
-        return known[1]
+    def fits(self, request: Request, names: NodeNames) -> bool:
+        """Whether a request of cards fits any of some nodes with readable ledgers."""
+        return self.facts.evaluate(request).best(names) is not None
+
+    def fitting(
+        self, request: Request, amounts: Mapping[str, int], names: NodeNames
+    ) -> tuple[str, ...]:
+        """Which of some nodes a request fits, whatever their objects say."""
+        devices = self._fit(request, amounts, names)
+        names, _ = self._readable(_with_cards(self.devices, names, devices))
+        fitting = _others(names.names, self.facts.evaluate(request).explain(names))
+        return fitting if devices is None else (*devices.fitting, *fitting)
 
     def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
         members = members_of(gang, self._has_cards, self._request)
@@ -315,27 +314,6 @@ class Judge:
         }
         return NodeNames(n for n in names.names if n not in reasons), NodeReasons.of(reasons)
 
-    def _typos(self, pod: Pod) -> Generator[None, None, tuple[str, ...]]:
-        """Advice about labels, where the pod fits no node."""
-        if self._labels is None:
-            labels = NodeLabels()
-            for number, node in enumerate(self._nodes.values(), start=1):
-                labels.add(node)
-                if number % STEP == 0:
-                    yield
-            self._labels = labels
-        return label_advice(pod, self._labels)
-
-    def _hints(self, pod: Pod) -> tuple[str, ...]:
-        """Advice about names of a pod; computed once for pods alike but for name and uid."""
-        template = template_of(pod)
-        known = self._advice.get(template)
-        if known is None:
-            known = self._advice[template] = advice(pod, self.facts.dialects)
-            if len(self._advice) > ADVISED:
-                self._advice.popitem(last=False)
-        return known
-
 
 def finished(steps: Generator[None, None, T]) -> T:
     """The result of work in steps, done at once."""
@@ -357,21 +335,8 @@ def device_node(facts: ClusterFacts, kube: KubeNode) -> DeviceNode:
     return DeviceNode(kube, ledger.node.cards, is_not_ours(ledger), pods)
 
 
-def _same(one: Gang, other: Gang) -> bool:
-    """Whether two gangs have the same pods."""
-    return one is other or _uids(one) == _uids(other)
-
-
-def _uids(gang: Gang) -> frozenset[str]:
-    return frozenset(pod.metadata.uid for pod in gang.pods)
-
-
 def _with_cards(devices: PluginDevices, names: NodeNames, fit: DeviceFit | None) -> NodeNames:
     return names if fit is None else NodeNames(devices.with_cards(names.names, fit))
-
-
-def _fitting(evaluation: NodeEvaluation, names: NodeNames) -> tuple[str, ...]:
-    return _others(names.names, evaluation.explain(names))
 
 
 def _others(names: tuple[str, ...], reasons: NodeReasons) -> tuple[str, ...]:

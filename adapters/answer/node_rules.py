@@ -13,7 +13,6 @@ from difflib import get_close_matches
 
 from adapters.wire.kube import (
     KubeNode,
-    NodeSelectorTerm,
     Pod,
     RequiredNodeSelector,
     SelectorRequirement,
@@ -50,8 +49,16 @@ def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
         text = f"lacks the label {', '.join(sorted(missing))} of the nodeSelector"
         return Reason("", 0, cause=Cause.SELECTOR, detail=text)
     required = required_affinity(pod)
-    if required is not None and not _meets_any(required, has, node.metadata.name):
-        return Reason("", 0, cause=Cause.AFFINITY)
+    if required is not None:
+        for term in required.node_selector_terms or ():
+            expressions, fields = term.match_expressions or (), term.match_fields or ()
+            if (expressions or fields) and (  # an empty term matches no node
+                all(_labelled(each, has) for each in expressions)
+                and all(_is_named(each, node.metadata.name) for each in fields)
+            ):
+                break
+        else:
+            return Reason("", 0, cause=Cause.AFFINITY)
     taint = untolerated(node, tolerations)
     if taint is not None:
         text = f"untolerated taint {taint_text(taint)}"
@@ -79,42 +86,18 @@ def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
 
     The operators ``Lt`` and ``Gt``, which Kubernetes has off by default, tolerate nothing.
     """
-    return any(_tolerates(each, taint) for each in tolerations)
+    for each in tolerations:
+        is_meant = each.effect in ("", taint.effect) and each.key in ("", taint.key)
+        has_value = each.operator in ("", "Equal") and each.value == taint.value
+        if is_meant and (has_value or each.operator == "Exists"):
+            return True
+    return False
 
 
 def taint_text(taint: Taint) -> str:
     """The taint as kubectl writes it, such as ``dedicated=ml:NoSchedule``."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
-
-
-def _tolerates(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect and toleration.effect != taint.effect:
-        return False
-    if toleration.key and toleration.key != taint.key:
-        return False
-    match toleration.operator:
-        case "" | "Equal":
-            return toleration.value == taint.value
-        case "Exists":
-            return True
-        case _:
-            return False
-
-
-def _meets_any(required: RequiredNodeSelector, has: Mapping[str, str], name: str) -> bool:
-    terms = required.node_selector_terms or ()
-    return any(_meets(term, has, name) for term in terms)
-
-
-def _meets(term: NodeSelectorTerm, has: Mapping[str, str], name: str) -> bool:
-    """Whether a node meets all conditions of a term; an empty term matches no node."""
-    expressions, fields = term.match_expressions or (), term.match_fields or ()
-    if not expressions and not fields:
-        return False
-    return all(_labelled(each, has) for each in expressions) and all(
-        _is_named(each, name) for each in fields
-    )
 
 
 def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
@@ -141,13 +124,8 @@ def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
 def _is_named(requirement: SelectorRequirement, name: str) -> bool:
     """Whether a node meets a condition of fields, of which it has only its name."""
     values, own = requirement.values or (), name if requirement.key == "metadata.name" else ""
-    match requirement.operator:
-        case "In":
-            return len(values) == 1 and own == values[0]
-        case "NotIn":
-            return len(values) == 1 and own != values[0]
-        case _:
-            return False
+    is_one = len(values) == 1 and requirement.operator in ("In", "NotIn")
+    return is_one and (own == values[0]) == (requirement.operator == "In")
 
 
 def _number(text: str | None) -> int | None:
@@ -243,22 +221,30 @@ class NodeLabels:
 
 
 def label_advice(pod: Pod, known: NodeLabels) -> tuple[str, ...]:
-    """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none."""
-    found = dict.fromkeys((*_labels(pod, known), *_taints(pod, known)))
-    return tuple(found)[:MOST]
+    """Warnings for the author of a pod, as sentences, ``MOST`` at most; most pods get none.
 
-
-def _labels(pod: Pod, known: NodeLabels) -> Iterator[str]:
-    """Advice about labels of nodes that the pod's selector and its required affinity ask for."""
+    About labels of nodes that the pod's selector and its required affinity ask for, and about
+    tolerations of no node's taint, where a similar taint keeps the pod away.
+    """
+    found: list[str] = []
     for key, value in sorted((pod.spec.node_selector or {}).items()):
-        yield from _label("spec.nodeSelector", key, (value,), known)
+        found += _label("spec.nodeSelector", key, (value,), known)
     required, where = required_affinity(pod), "spec.affinity.nodeAffinity"
     for term in (required.node_selector_terms or ()) if required else ():
         for each in term.match_expressions or ():
             if each.operator == "In":
-                yield from _label(where, each.key, each.values or (), known)
+                found += _label(where, each.key, each.values or (), known)
             elif each.operator in ("Exists", "Gt", "Lt"):
-                yield from _label(where, each.key, (), known)
+                found += _label(where, each.key, (), known)
+    tolerations = pod.spec.tolerations or ()
+    away = {taint.key for taint in known.taints if not tolerated(taint, tolerations)}
+    existing = {taint.key for taint in known.taints}
+    for toleration in tolerations:
+        if toleration.key and toleration.key not in existing:
+            close = _closest(toleration.key, away)
+            if close:
+                found.append(f"spec.tolerations[{toleration.key}]: no node has this taint{close}")
+    return tuple(dict.fromkeys(found))[:MOST]
 
 
 def _label(where: str, key: str, wanted: tuple[str, ...], known: NodeLabels) -> Iterator[str]:
@@ -269,18 +255,6 @@ def _label(where: str, key: str, wanted: tuple[str, ...], known: NodeLabels) -> 
     elif wanted and len(values) < VALUES and not any(value in values for value in wanted):
         for value in wanted:
             yield f"{where}[{key}]: no node has the value {value!r}{_closest(value, values)}"
-
-
-def _taints(pod: Pod, known: NodeLabels) -> Iterator[str]:
-    """Advice about tolerations of no node's taint, where a similar taint keeps the pod away."""
-    tolerations = pod.spec.tolerations or ()
-    away = {taint.key for taint in known.taints if not tolerated(taint, tolerations)}
-    existing = {taint.key for taint in known.taints}
-    for toleration in tolerations:
-        if toleration.key and toleration.key not in existing:
-            close = _closest(toleration.key, away)
-            if close:
-                yield f"spec.tolerations[{toleration.key}]: no node has this taint{close}"
 
 
 def _closest(word: str, known: Iterable[str]) -> str:
