@@ -22,12 +22,14 @@ from adapters.accounting.gang_members import (
 from adapters.accounting.pod_requests import PodRequest, dialect_name, template_of
 from adapters.answer.answer import (
     NO_REASONS,
+    ClusterFacts,
     GangAnswer,
     PodAnswer,
+    committed,
     scheduler_message,
+    standing,
     uncounted_text,
 )
-from adapters.answer.cluster_facts import ClusterFacts, committed, standing
 from adapters.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names

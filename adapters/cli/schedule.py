@@ -6,8 +6,7 @@ from typing import TypedDict, Unpack
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
-from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer
-from adapters.answer.cluster_facts import standing
+from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, standing
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts

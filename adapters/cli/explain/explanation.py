@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adapters.accounting.gang_cache import Gang
-from adapters.answer.answer import PodAnswer
-from adapters.answer.cluster_facts import held_devices
+from adapters.answer.answer import PodAnswer, held_devices
 from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
