@@ -8,14 +8,15 @@ folder: the container can write there, so that it is no proof of what it uses or
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from adapters.agent.grants import GrantAnswer
 from adapters.agent.hardware.model import CardLoad, Hardware
 from adapters.agent.hook.containers import ContainerInfo, ContainerRegistry
 from adapters.agent.hook.reporter import HookCounters
-from adapters.agent.metrics.exposition import Family, Sample
 from adapters.agent.metrics.hami_region import RegionCard, region_of
+from adapters.agent.metrics.server import Family, Sample
 from core.hardware.card import Card
 from core.hardware.mig import MigKey
 from core.hardware.quantity import FULL
@@ -25,11 +26,12 @@ ZONE = {"zone": "vGPU"}
 """A label of every sample of the guides' monitor."""
 
 _MAX_UUID = 40
-
-Both = tuple[Sample, Sample]
-"""One value as two samples: with the guides' labels, and with the present ones."""
+"""Characters of a uuid in a label; a container may have written it, at any length."""
 
 Labels = dict[str, str]
+
+Row = tuple[Labels, Labels, float]
+"""The guides' labels, the present ones, and the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,57 @@ class ShareUse:
     index: int
     card: RegionCard
     idle: int
+
+
+Grants = Sequence[tuple[ContainerInfo, list[CardLimit]]]
+"""The containers of the node, each with the cards that the ledger grants it."""
+
+_DESCRIBED = "Device_memory_desc_of_container"
+_SHARES = (
+    (
+        "vGPU_device_memory_usage_in_bytes",
+        "hami_vgpu_memory_used_bytes",
+        "vGPU device usage",
+        "used",
+    ),
+    (
+        "vGPU_device_memory_limit_in_bytes",
+        "hami_vgpu_memory_limit_bytes",
+        "vGPU device limit",
+        "limit",
+    ),
+    (
+        _DESCRIBED,
+        "hami_container_device_memory_bytes",
+        "Container device memory description",
+        "used",
+    ),
+    (
+        "Device_utilization_desc_of_container",
+        "hami_container_device_utilization_ratio",
+        "Container device utilization description",
+        "compute",
+    ),
+    ("", "hami_vgpu_memory_context_bytes", "Container device memory of contexts", "context"),
+    ("", "hami_vgpu_memory_module_bytes", "Container device memory of modules", "module"),
+    ("", "hami_vgpu_memory_buffer_bytes", "Container device memory of data", "data"),
+)
+"""Metrics of a container's card: guides' name, if any, present one, help, attribute of the card."""
+
+_PARTS = ("context", "module", "data", "offset")
+"""Parts of the memory, which are labels of the guides' ``Device_memory_desc_of_container``."""
+
+_HOOK = (
+    ("containers_adjusted_total", "Containers that got an adjustment.", "adjusted"),
+    ("containers_untouched_total", "Containers that needed no adjustment.", "untouched"),
+    ("containers_refused_total", "Containers that the agent kept from starting.", "rejected"),
+    ("containers_late_total", "Containers rejected because there was no answer in time.", "late"),
+    ("connections_total", "Connections to the runtime that became active.", "connections"),
+    ("containers_unserved", "Containers that run without their share.", "without_share"),
+    ("containers_exposed", "Containers that can reach cards outside their share.", "with_bypass"),
+    ("active", "1 while the runtime calls the agent, else 0.", "active"),
+)
+"""Metrics of the hook: name, help, and attribute of the counters."""
 
 
 @dataclass(slots=True)
@@ -71,13 +124,30 @@ class MetricsCollector:
 
     def families(self) -> list[Family]:
         """Collect all metrics, as they are now."""
-        hardware = self.hardware()
+        hardware, now = self.hardware(), int(self.now())
         cards = {card.uuid: card for card in hardware.cards}
-        uses = list(self._uses(cards))
-        grants = [
-            (container, self._cards_of(uid, name))
-            for (uid, name), container in self.containers.present()
-        ]
+        uses: list[ShareUse] = []
+        for container, folder in self.containers.cache_dirs():
+            region = region_of(folder)
+            if region is None:
+                continue
+            # The clock may have been set back, and the container can write any time there.
+            idle = now - region.last_kernel if 0 < region.last_kernel <= now else 0
+            # The container can write any uuid there, but not make it a card of this node.
+            uses += [
+                ShareUse(container, index, card, idle)
+                for index, card in enumerate(region.cards)
+                if card.uuid and (not cards or card.uuid in cards)
+            ]
+        grants: list[tuple[ContainerInfo, list[CardLimit]]] = []
+        for (uid, name), container in self.containers.present():
+            granted: list[CardLimit] = []
+            with suppress(GrantError):
+                limits = self.granted(uid, name)
+                granted += limits.cards if isinstance(limits, Limits) else ()
+            # In the order in which the container numbers them.
+            granted.sort(key=lambda card: (card.index, card.uuid))
+            grants.append((container, granted))
         return [
             *_card_families(self.node, cards, self.loads()),
             *_share_families(uses),
@@ -86,175 +156,86 @@ class MetricsCollector:
                 "MigInfo",
                 "hami_mig_device_info",
                 "MIG device of a container",
-                _mig_samples(grants, hardware),
+                _mig_rows(grants, hardware),
             ),
-            *_hook_families(self.counters),
+            *(
+                Family(
+                    f"dragoman_node_{name}",
+                    text,
+                    (Sample({}, getattr(self.counters, count)),),
+                    "counter" if name.endswith("_total") else "gauge",
+                )
+                for name, text, count in _HOOK
+            ),
         ]
 
-    def _cards_of(self, uid: str, name: str) -> list[CardLimit]:
-        """List a container's cards as it numbers them; none where its grant is invalid."""
-        try:
-            limits = self.granted(uid, name)
-        except GrantError:
-            return []
-        if not isinstance(limits, Limits):
-            return []
-        return sorted(limits.cards, key=lambda card: (card.index, card.uuid))
 
-    def _uses(self, cards: Mapping[str, Card]) -> Iterator[ShareUse]:
-        """Read each card of each container that has a region; without known cards, of any."""
-        now = int(self.now())
-        for container, folder in self.containers.cache_dirs():
-            region = region_of(folder)
-            if region is None:
-                continue
-            # The clock may have been set back, and the container can write any time there.
-            idle = now - region.last_kernel if 0 < region.last_kernel <= now else 0
-            for index, card in enumerate(region.cards):
-                # The container can write any uuid there, but not make it a card of this node.
-                if card.uuid and (not cards or card.uuid in cards):
-                    yield ShareUse(container, index, card, idle)
-
-
-Grants = Sequence[tuple[ContainerInfo, list[CardLimit]]]
-"""The containers of the node, each with the cards that the ledger grants it."""
-
-
-def _both(old: str, new: str, text: str, samples: Iterable[Both]) -> tuple[Family, Family]:
-    pairs = list(samples)
-    return (
-        Family(old, text, tuple(pair[0] for pair in pairs)),
-        Family(new, text, tuple(pair[1] for pair in pairs)),
-    )
-
-
-def _short(uuid: str) -> str:
-    """Cut a card's uuid; a container may have written it, at any length."""
-    return uuid[:_MAX_UUID]
+def _both(old: str, new: str, text: str, rows: Iterable[Row]) -> Iterator[Family]:
+    """Yield a family with the guides' name and labels, unless it has none, and the present one."""
+    known = list(rows)
+    if old:
+        yield Family(old, text, tuple(Sample(labels, value) for labels, _, value in known))
+    yield Family(new, text, tuple(Sample(labels, value) for _, labels, value in known))
 
 
 def _container_labels(container: ContainerInfo, index: int, uuid: str) -> tuple[Labels, Labels]:
     """Return the guides' and the present labels of a container and the card of an index."""
-    old = {
-        "podnamespace": container.namespace,
-        "podname": container.pod,
-        "ctrname": container.container,
-        "vdeviceid": str(index),
-        "deviceuuid": _short(uuid),
-    }
-    new = {
-        "namespace": container.namespace,
-        "pod": container.pod,
-        "container": container.container,
-        "vdevice_index": str(index),
-        "device_uuid": _short(uuid),
-    }
-    return old, new
+    own = container.namespace, container.pod, container.container, str(index), uuid[:_MAX_UUID]
+    old = "podnamespace", "podname", "ctrname", "vdeviceid", "deviceuuid"
+    new = "namespace", "pod", "container", "vdevice_index", "device_uuid"
+    return dict(zip(old, own, strict=True)), dict(zip(new, own, strict=True))
 
 
 def _card_families(
     node: str, cards: Mapping[str, Card], loads: Mapping[str, CardLoad]
 ) -> Iterator[Family]:
     """Say how busy the cards are; loads of unknown cards are left out."""
-
-    def device(card: Card) -> Labels:
-        return {
-            "device_index": str(card.index),
-            "device_uuid": _short(card.uuid),
-            "device_type": f"NVIDIA-{card.model}",
-        }
-
-    def on(card: Card, value: float) -> Both:
-        new = device(card)
-        names = ("deviceidx", "deviceuuid", "devicetype")
-        old = {"nodeid": node} | dict(zip(names, new.values(), strict=True))
-        return Sample(old | ZONE, value), Sample({"node": node} | new | ZONE, value)
-
-    known = [(cards[uuid], load) for uuid, load in loads.items() if uuid in cards]
+    rows: list[tuple[Labels, Labels, CardLoad]] = []
+    for uuid, load in loads.items():
+        card = cards.get(uuid)
+        if card is not None:
+            own = str(card.index), uuid[:_MAX_UUID], f"NVIDIA-{card.model}"
+            old = dict(zip(("deviceidx", "deviceuuid", "devicetype"), own, strict=True)) | ZONE
+            new = dict(zip(("device_index", "device_uuid", "device_type"), own, strict=True)) | ZONE
+            rows.append((old, new, load))
     yield from _both(
         "HostGPUMemoryUsage",
         "hami_host_gpu_memory_used_bytes",
         "GPU device memory usage",
-        [on(card, load.memory) for card, load in known],
+        [({"nodeid": node} | old, {"node": node} | new, load.memory) for old, new, load in rows],
     )
     yield from _both(
         "HostCoreUtilization",
         "hami_host_gpu_utilization_ratio",
         "GPU core utilization",
-        [on(card, load.compute) for card, load in known],
+        [({"nodeid": node} | old, {"node": node} | new, load.compute) for old, new, load in rows],
     )
     yield Family(
         "hami_host_gpu_memory_controller_utilization_ratio",
         "GPU memory controller utilization",
-        tuple(Sample(device(card) | ZONE, load.bus) for card, load in known),
+        tuple(Sample(new, load.bus) for _, new, load in rows),
     )
 
 
 def _share_families(uses: Sequence[ShareUse]) -> Iterator[Family]:
     """Say how much of each card each container uses, and its limits."""
     labels = [_container_labels(use.container, use.index, use.card.uuid) for use in uses]
-    labelled = [(use, old | ZONE, new | ZONE) for use, (old, new) in zip(uses, labels, strict=True)]
-
-    def families(
-        old: str, new: str, text: str, value: Callable[[ShareUse], float]
-    ) -> tuple[Family, Family]:
-        pairs = [(Sample(was, value(use)), Sample(now, value(use))) for use, was, now in labelled]
-        return _both(old, new, text, pairs)
-
-    def detail(name: str, text: str, value: Callable[[RegionCard], float]) -> Family:
-        return Family(name, text, tuple(Sample(now, value(use.card)) for use, _, now in labelled))
-
-    yield from families(
-        "vGPU_device_memory_usage_in_bytes",
-        "hami_vgpu_memory_used_bytes",
-        "vGPU device usage",
-        lambda use: use.card.used,
-    )
-    yield from families(
-        "vGPU_device_memory_limit_in_bytes",
-        "hami_vgpu_memory_limit_bytes",
-        "vGPU device limit",
-        lambda use: use.card.limit,
-    )
-    parts = ("context", "module", "data", "offset")
-    yield from _both(
-        "Device_memory_desc_of_container",
-        "hami_container_device_memory_bytes",
-        "Container device memory description",
-        [
-            (
-                Sample(was | {part: str(getattr(use.card, part)) for part in parts}, use.card.used),
-                Sample(now, use.card.used),
-            )
-            for use, was, now in labelled
-        ],
-    )
-    yield from families(
-        "Device_utilization_desc_of_container",
-        "hami_container_device_utilization_ratio",
-        "Container device utilization description",
-        lambda use: use.card.compute,
-    )
+    described = [
+        (use, old | ZONE, new | ZONE) for use, (old, new) in zip(uses, labels, strict=True)
+    ]
+    for name, present, text, attribute in _SHARES:
+        rows = [(old, new, getattr(use.card, attribute)) for use, old, new in described]
+        if name == _DESCRIBED:
+            rows = [
+                (old | {part: str(getattr(use.card, part)) for part in _PARTS}, new, use.card.used)
+                for use, old, new in described
+            ]
+        yield from _both(name, present, text, rows)
     yield from _both(
         "Device_last_kernel_of_container",
         "hami_container_last_kernel_elapsed_seconds",
         "Container device last kernel description",
-        [(Sample(was, use.idle), Sample(now, use.idle)) for use, was, now in labelled if use.idle],
-    )
-    yield detail(
-        "hami_vgpu_memory_context_bytes",
-        "Container device memory of contexts",
-        lambda card: card.context,
-    )
-    yield detail(
-        "hami_vgpu_memory_module_bytes",
-        "Container device memory of modules",
-        lambda card: card.module,
-    )
-    yield detail(
-        "hami_vgpu_memory_buffer_bytes",
-        "Container device memory of data",
-        lambda card: card.data,
+        [(old, new, use.idle) for use, old, new in described if use.idle],
     )
 
 
@@ -267,7 +248,7 @@ def _granted_families(node: str, grants: Grants, uses: Sequence[ShareUse]) -> It
             "namespace": container.namespace,
             "pod": container.pod,
             "container": container.container,
-            "uuid": _short(uuid),
+            "uuid": uuid[:_MAX_UUID],
         }
 
     granted: list[tuple[Labels, int, int]] = []
@@ -305,7 +286,7 @@ def _granted_families(node: str, grants: Grants, uses: Sequence[ShareUse]) -> It
     )
 
 
-def _mig_samples(grants: Grants, hardware: Hardware) -> Iterator[Both]:
+def _mig_rows(grants: Grants, hardware: Hardware) -> Iterator[Row]:
     """Say which MIG instances are granted to containers and exist."""
     for container, limits in grants:
         for index, limit in enumerate(limits):
@@ -326,34 +307,4 @@ def _mig_samples(grants: Grants, hardware: Hardware) -> Iterator[Both]:
                 "gpu_instance_id": gpu,
                 "compute_instance_id": compute,
             }
-            yield Sample(old | {"instanceid": gpu} | ZONE, 1), Sample(new | more | ZONE, 1)
-
-
-def _hook_families(counters: HookCounters) -> Iterator[Family]:
-    """Say what the hook has done, and whether the runtime calls it."""
-    for name, text, count in (
-        ("containers_adjusted", "Containers that got an adjustment.", counters.adjusted),
-        ("containers_untouched", "Containers that needed no adjustment.", counters.untouched),
-        ("containers_refused", "Containers that the agent kept from starting.", counters.rejected),
-        (
-            "containers_late",
-            "Containers rejected because there was no answer in time.",
-            counters.late,
-        ),
-        ("connections", "Connections to the runtime that became active.", counters.connections),
-    ):
-        yield Family(f"dragoman_node_{name}_total", text, (Sample({}, count),), "counter")
-    for name, text, value in (
-        (
-            "containers_unserved",
-            "Containers that run without their share.",
-            counters.without_share,
-        ),
-        (
-            "containers_exposed",
-            "Containers that can reach cards outside their share.",
-            counters.with_bypass,
-        ),
-        ("active", "1 while the runtime calls the agent, else 0.", int(counters.active)),
-    ):
-        yield Family(f"dragoman_node_{name}", text, (Sample({}, value),))
+            yield old | {"instanceid": gpu} | ZONE, new | more | ZONE, 1

@@ -8,7 +8,6 @@ its content is not trusted: every size is checked, and the file is read, never m
 import os
 import stat
 import struct
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -173,31 +172,27 @@ def read(path: Path) -> Region:
         else:
             raise RegionError(f"unsupported layout: version {major}, {size} bytes")
         head = _part(file, 0, layout.processes)
-        cards = min(_long(head, layout.cards), MAX_CARDS)
         (count,) = struct.unpack("<i", _part(file, layout.count, 4))
         count = min(max(count, 0), MAX_PROCESSES)
         held = _part(file, layout.processes, count * layout.process)
-        processes = [held[place * layout.process :][: layout.process] for place in range(count)]
+        cards: list[RegionCard] = []
+        for place in range(min(_long(head, layout.cards), MAX_CARDS)):
+            start = layout.uuids + place * _UUID
+            uuid = head[start : start + _UUID].split(b"\0", 1)[0].decode("ascii", "replace")
+            sums, compute = [0, 0, 0, 0, 0], 0
+            for process in range(0, len(held), layout.process):
+                memory = struct.unpack_from("<5Q", held, process + 8 + place * layout.memory)
+                sums = [total + value for total, value in zip(sums, memory, strict=True)]
+                compute += _long(held, process + layout.util + place * layout.util_size + 16)
+            context, module, data, offset, total = sums
+            limit = _long(head, layout.limits + place * 8)
+            cards.append(RegionCard(uuid, limit, total, context, module, data, offset, compute))
         last = 0
         if layout.last_kernel is not None:
             last = _long(_part(file, layout.last_kernel, 8), 0)
-        return Region(tuple(_card(head, processes, layout, place) for place in range(cards)), last)
+        return Region(tuple(cards), last)
     finally:
         os.close(file)
-
-
-def _card(head: bytes, processes: Sequence[bytes], layout: RegionLayout, place: int) -> RegionCard:
-    start = layout.uuids + place * _UUID
-    uuid = head[start : start + _UUID].split(b"\0", 1)[0].decode("ascii", "replace")
-    sums = [0, 0, 0, 0, 0]
-    compute = 0
-    for process in processes:
-        memory = struct.unpack_from("<5Q", process, 8 + place * layout.memory)
-        sums = [total + value for total, value in zip(sums, memory, strict=True)]
-        compute += _long(process, layout.util + place * layout.util_size + 16)
-    context, module, data, offset, total = sums
-    limit = _long(head, layout.limits + place * 8)
-    return RegionCard(uuid, limit, total, context, module, data, offset, compute)
 
 
 def _long(data: bytes, place: int) -> int:

@@ -10,8 +10,8 @@ from adapters.agent.hook.containers import ContainerRegistry
 from adapters.agent.hook.reporter import HookCounters
 from adapters.agent.hook.tests.test_containers import creating, folder
 from adapters.agent.metrics.collect import MetricsCollector
-from adapters.agent.metrics.exposition import render
 from adapters.agent.metrics.hami_region import VERSION_1
+from adapters.agent.metrics.server import render
 from adapters.agent.metrics.tests.test_hami_region import region
 from adapters.agent.tests.builders import card, limit, limits
 from core.hardware.mig import MigKey, Slice

@@ -6,8 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from adapters.agent.metrics.exposition import Family, Sample
-from adapters.agent.metrics.server import CONNECTIONS, MetricsServer
+from adapters.agent.metrics.server import CONNECTIONS, Family, MetricsServer, Sample, render
 from adapters.tests.waiting import until
 
 
@@ -140,3 +139,9 @@ def test_a_response_that_is_not_read_is_dropped() -> None:
             return others
 
     assert asyncio.run(work()).endswith(b"ok\n")
+
+
+def test_a_label_cannot_break_its_line() -> None:
+    text = render([Family("a", "b", (Sample({"x": 'q"\\\n'}, 1),)), Family("none", "c", ())])
+
+    assert text == '# HELP a b\n# TYPE a gauge\na{x="q\\"\\\\\\n"} 1\n'
