@@ -32,7 +32,7 @@ from adapters.stores.store import (
 )
 from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder, UnreadableError
-from adapters.wire.kube import Unreadable, Wire
+from adapters.wire.kube import Unreadable
 from adapters.wire.records.ledger import LedgerObject, LedgerReader, decode, encode
 from adapters.wire.records.quota import (
     NAME,
@@ -61,12 +61,7 @@ _BATCH = 16
 """Records that ``load`` decodes before other tasks run."""
 
 
-class _Written(Wire, frozen=True, gc=False):
-    metadata: Mapping[str, object]
-    spec: msgspec.Raw
-    api_version: str = "dragoman.dev/v1alpha1"
-    kind: str = "NodeLedger"
-
+_TYPE = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
 
 _LEDGER = Decoder(LedgerObject)
 _WRITTEN = Decoder(TypeMeta)
@@ -194,7 +189,8 @@ class KubernetesStore:
         metadata: dict[str, object] = {"name": node, "annotations": {WRITE: mark}}
         if expected is not None:
             metadata |= {"resourceVersion": expected, "managedFields": _CLEARED}
-        body = msgspec.json.encode(_Written(metadata, msgspec.Raw(encode(ledger))))
+        record = {"metadata": metadata, "spec": msgspec.Raw(encode(ledger))}
+        body = msgspec.json.encode({**_TYPE, **record})
         rejected = (CONFLICT,) if expected is None else (CONFLICT, NOT_FOUND)
         with _answered(f"the ledger of {node}", *rejected):
             try:

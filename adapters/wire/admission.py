@@ -14,7 +14,7 @@ from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import RequestedClaim, ResourceClaim
-from adapters.wire.kube import Metadata, Wire
+from adapters.wire.kube import EnvVar, Metadata, Wire
 
 VERSION = "admission.k8s.io/v1"
 
@@ -57,17 +57,11 @@ class Binding(Wire, frozen=True, gc=False):
     target: Target = Target()
 
 
-class Variable(Wire, frozen=True, gc=False):
-    """A variable of a container's environment; only its name is read."""
-
-    name: str = ""
-
-
 class ContainerEnv(Wire, frozen=True, gc=False):
     """A container's environment."""
 
     name: str = ""
-    env: list[Variable] | None = None
+    env: list[EnvVar] | None = None
 
 
 class SpecEnv(Wire, frozen=True, gc=False):

@@ -229,11 +229,12 @@ def read_binding(content: bytes) -> BindingArgs:
         BodyError: they cannot be read, or a field is missing.
     """
     args = body.read(content, _BINDING)
-    if not all(_binding_fields(args).values()):
+    if not all(msgspec.structs.astuple(args)):
         args = body.read(_any_case(content, BindingArgs), _BINDING)
-    missing = [name for name, value in _binding_fields(args).items() if not value]
-    if missing:
-        raise BodyError(f"{missing[0]} is missing")
+    fields = zip(BindingArgs.__struct_encode_fields__, msgspec.structs.astuple(args), strict=True)
+    missing = next((name for name, value in fields if not value), None)
+    if missing is not None:
+        raise BodyError(f"{missing} is missing")
     return args
 
 
@@ -260,15 +261,6 @@ def read_preemption(content: bytes) -> PreemptionArgs:
         meta = by_uid or MetaVictims()
         proposals[node] = ([victim.uid for victim in meta.pods or ()], meta.num_pdb_violations)
     return PreemptionArgs(pod, proposals)
-
-
-def _binding_fields(args: BindingArgs) -> dict[str, str]:
-    return {
-        "PodName": args.pod_name,
-        "PodNamespace": args.pod_namespace,
-        "PodUID": args.pod_uid,
-        "Node": args.node,
-    }
 
 
 def _any_case(content: bytes, struct: type[msgspec.Struct]) -> bytes:

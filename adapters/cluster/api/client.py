@@ -57,7 +57,6 @@ class KubeClient:
     """
 
     def __init__(self, credentials: KubeCredentials, patience: Timeouts | None = None) -> None:
-        """Open no connection yet."""
         self.patience = patience or Timeouts()
         self._credentials = credentials
         self._transport = Transport(credentials, self.patience)
@@ -259,7 +258,6 @@ class PlainReader:
     """
 
     def __init__(self, patience: float = 2.0) -> None:
-        """Open no connection yet."""
         self.patience = patience
         self._session: aiohttp.ClientSession | None = None
 

@@ -55,7 +55,6 @@ class Transport:
     """Connections to the API server, opened when first needed in the running loop."""
 
     def __init__(self, credentials: KubeCredentials, patience: Timeouts) -> None:
-        """Open no connection yet."""
         self._credentials = credentials
         self._patience = patience
         self._session: aiohttp.ClientSession | None = None

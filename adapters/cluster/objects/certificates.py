@@ -37,7 +37,6 @@ class SecretClient:
     """The server's Secrets, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def get(self, namespace: str, name: str) -> SecretContent:
@@ -98,7 +97,6 @@ class WebhookClient:
     """Mutating webhook configurations, by name."""
 
     def __init__(self, client: KubeClient, names: Sequence[str]) -> None:
-        """Send no request yet."""
         self._client = client
         self._names = names
 

@@ -28,7 +28,6 @@ class ClaimClient:
     """The server's claims, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
@@ -75,15 +74,9 @@ _OBJECT = PartialDecoder(dict[str, msgspec.Raw])
 
 
 class ShadowClaimClient:
-    """The server's claims of one namespace."""
+    """The server's shadow claims, which are in one namespace."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
-        """Send no request yet.
-
-        Args:
-            client: of the server.
-            namespace: of all shadow claims.
-        """
         self._client = client
         self._namespace = namespace
 
@@ -116,11 +109,7 @@ class ShadowClaimClient:
         Raises:
             ClusterError: the server rejected it, or did not answer.
         """
-        options = {
-            "apiVersion": "v1",
-            "kind": "DeleteOptions",
-            "preconditions": {"uid": uid},
-        }
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
             await self._client.delete(self._path(name), options)
         except ClusterError as error:

@@ -15,7 +15,6 @@ class MovePlanClient:
     """The server's plans, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def list(self) -> list[MovePlanObject]:

@@ -29,7 +29,6 @@ class NodeClient:
     """The server's nodes, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def get(self, name: str) -> KubeNode | None:

@@ -24,7 +24,6 @@ class PodClient:
     """The server's pods, without a cache."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def get(self, pod: PodRef) -> Pod | None:
@@ -166,7 +165,6 @@ class BudgetClient:
     """The server's PodDisruptionBudgets; implements ``BudgetReader`` of the service."""
 
     def __init__(self, client: KubeClient) -> None:
-        """Send no request yet."""
         self._client = client
 
     async def all(self) -> list[Budget]:

@@ -100,13 +100,7 @@ class ObjectTracker(Generic[ObjectT]):
         handler: EventHandler[ObjectT],
         report: ReportUnreadable | None = None,
     ) -> None:
-        """Begin without an object.
-
-        Args:
-            decoder: of the objects.
-            handler: is called for each change.
-            report: called with each object that cannot be decoded.
-        """
+        """Begin without an object; ``report`` is called with each that cannot be decoded."""
         self.listing = False
         self.unreadable: dict[Key, str] = {}
         self._decoder = decoder

@@ -179,7 +179,7 @@ class Reflector(Generic[ObjectT]):
             selection: the objects to watch.
             kind: type that objects are decoded to, or a decoder of its own.
             handler: is called for each change.
-            settings: seconds and sizes.
+            settings: None for the usual ones.
             report: called with each error; the reflector goes on.
             report_unreadable: called with each object that cannot be decoded.
         """

@@ -202,11 +202,6 @@ class _Counted(Wire, frozen=True, gc=False):
     moves: tuple[msgspec.Raw, ...] = ()
 
 
-class _Written(Wire, frozen=True, gc=False):
-    metadata: dict[str, str]
-    status: MovePlanStatus
-
-
 _SPEC = Decoder(MovePlanSpec)
 _STATUS = Decoder(MovePlanStatus)
 _COUNTED = Decoder(_Counted)
@@ -268,4 +263,4 @@ def status_patch(plan: MovePlanObject, status: MovePlanStatus) -> bytes:
         moves = 0
     written = msgspec.structs.replace(status, reason=reason, moves=moves)
     version = {"resourceVersion": plan.metadata.resource_version}
-    return msgspec.json.encode(_Written(version, written))
+    return msgspec.json.encode({"metadata": version, "status": written})

@@ -90,19 +90,7 @@ class ShareQuotaObject(Wire, frozen=True, gc=False):
     status: msgspec.Raw = msgspec.Raw(b"{}")
 
 
-class _Written(Wire, frozen=True, gc=False):
-    metadata: dict[str, str]
-    status: QuotaStatus
-    api_version: str = "dragoman.dev/v1alpha1"
-    kind: str = KIND
-
-
-class _New(Wire, frozen=True, gc=False):
-    metadata: dict[str, object]
-    spec: dict[str, object] = msgspec.field(default_factory=dict)
-    api_version: str = "dragoman.dev/v1alpha1"
-    kind: str = KIND
-
+_TYPE = {"apiVersion": "dragoman.dev/v1alpha1", "kind": KIND}
 
 _SPEC = Decoder(QuotaSpec)
 _STATUS = Decoder(QuotaStatus)
@@ -144,13 +132,14 @@ def read_quota(thing: ShareQuotaObject) -> Quota:
 def write_new(namespace: str) -> bytes:
     """Return the body that creates a ShareQuota without limits."""
     labels = {"app.kubernetes.io/managed-by": "dragoman"}
-    return msgspec.json.encode(_New({"name": NAME, "namespace": namespace, "labels": labels}))
+    metadata = {"name": NAME, "namespace": namespace, "labels": labels}
+    return msgspec.json.encode({**_TYPE, "metadata": metadata, "spec": {}})
 
 
 def write_status(quota: Quota, version: str) -> bytes:
     """Return the body that replaces the status of the object that was read with a version."""
     metadata = {"name": NAME, "namespace": quota.namespace, "resourceVersion": version}
-    return msgspec.json.encode(_Written(metadata, status_of(quota)))
+    return msgspec.json.encode({**_TYPE, "metadata": metadata, "status": status_of(quota)})
 
 
 def status_of(quota: Quota) -> QuotaStatus:
