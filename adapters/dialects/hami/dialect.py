@@ -1,33 +1,53 @@
-"""HAMi's dialect on NVIDIA cards."""
+"""HAMi's dialect on NVIDIA cards; its records, our own and those of HAMi's scheduler."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.containers import pod_containers, resource_names, stated_amount
+from adapters.dialects.containers import (
+    pod_containers,
+    requests_any,
+    resource_names,
+    stated_amount,
+)
 from adapters.dialects.dialect import (
+    NO_ALLOCATION,
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Dialect,
+    DialectError,
     Documents,
     NodeDescription,
     QuotaUnit,
     Result,
 )
-from adapters.dialects.formats.hami_record import NVIDIA_ALLOCATED, serves_node
-from adapters.dialects.formats.hami_result import write_nvidia
-from adapters.dialects.hami import keys, result
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.hami_record import (
+    NVIDIA_ALLOCATED,
+    NVIDIA_KIND,
+    check_node,
+    decode_devices,
+    serves_node,
+)
+from adapters.dialects.formats.hami_result import (
+    check_slices,
+    read_hami,
+    read_mig_allocations,
+    write_nvidia,
+)
+from adapters.dialects.hami import keys
 from adapters.dialects.hami import node as nodes
 from adapters.dialects.hami import pod as pods
-from adapters.dialects.hami.result import read_adopted
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from adapters.wire.kube_policy import LIMITS_PREFIX
-from core.hardware.card import Card
+from core.hardware.card import Card, Mode
 from core.hardware.node import Node
 from core.hardware.quantity import MIB
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
+
+_FIELD = annotation_path(NVIDIA_ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,17 +153,65 @@ class Hami(Dialect):
         """Read the grants of a pod, in start order of its containers.
 
         Raises:
-            DialectError: the record cannot be parsed.
+            DialectError: the record is for another node, or contradicts itself, the pod or the
+                node.
+            UnclearRecord: it names slices that are not known.
         """
-        return result.read_result(pod, request, node)
+        texts = annotations(pod)
+        check_node(texts, node)
+        text = texts[NVIDIA_ALLOCATED]
+        lists = decode_devices(NVIDIA_KIND, _FIELD, text, several_slices=True)
+        members = [member.container.name for member in pod_containers(pod)]
+        if len(lists) != len(members):
+            problem = f"covers {len(lists)} containers, the pod has {len(members)}"
+            raise DialectError(_FIELD, text, problem)
+        places = read_mig_allocations(texts)
+        cards = {card.uuid: card for card in node.cards}
+        requests = {each.name: each for each in request.containers}
+        grants: list[Grant] = []
+        for index, (name, shares) in enumerate(zip(members, lists, strict=True)):
+            wanted = requests.get(name)
+            count = 0 if wanted is None else wanted.count
+            if len(shares) != count:
+                problem = f"has {len(shares)} cards for {name}, which requests {count}"
+                raise DialectError(_FIELD, text, problem)
+            if wanted is None:
+                continue
+            for position, share in enumerate(shares):
+                card = cards.get(share.card)
+                part = None
+                if card is not None and card.mode is Mode.MIG:
+                    part = places.slice(index, position, card)
+                grants.append(
+                    Grant(
+                        name,
+                        share.card,
+                        (part or share).memory,
+                        (part or share).compute,
+                        wanted.exclusive if card is None else wanted.exclusive_on(card),
+                        wanted.phase,
+                        part,
+                    )
+                )
+        if len({(grant.container, grant.card, grant.slice) for grant in grants}) < len(grants):
+            raise DialectError(_FIELD, text, "names a card or a slice twice for one container")
+        check_slices(texts, (grant.card for grant in grants), node)
+        return tuple(grants)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
 
+        It allocates no card for a number of 0, and none for amounts without a number.
+
         Raises:
-            DialectError: the record cannot be parsed.
+            DialectError: the record is for another node, or cannot be parsed.
         """
-        return read_adopted(pod, node, self.config)
+        count = (self.config.count,)
+        requesting = [member for member in pod_containers(pod) if requests_any(member, count)]
+        grants = read_hami(pod, node, requesting)
+        if grants:
+            return AdoptedAllocation(grants)
+        return None if requesting else NO_ALLOCATION
 
     def write_result(
         self,

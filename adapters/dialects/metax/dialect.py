@@ -1,28 +1,74 @@
-"""The dialect of MetaX cards under HAMi."""
+"""The dialect of MetaX cards under HAMi, and its records: our own and those of HAMi's scheduler.
+
+Source of the records: HAMi v2.10.0 pkg/scheduler/scheduler.go:1031-1052 and 1124-1139,
+pkg/device/metax/{device,sdevice}.go. Of an adopted pod the record counts, not what the pod
+requests; records of v2.4 to v2.6 cover main containers only.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Self
 
-from adapters.dialects.containers import reject_privileged, resource_names
+from adapters.dialects.containers import (
+    pod_containers,
+    reject_privileged,
+    requests_any,
+    resource_names,
+)
 from adapters.dialects.dialect import (
+    NO_ALLOCATION,
+    NO_DEFAULTS,
+    NO_RESULT,
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
     Dialect,
+    DialectError,
     Documents,
     NodeDescription,
     Result,
 )
-from adapters.dialects.metax import keys, result
+from adapters.dialects.formats.annotation_values import annotation_path
+from adapters.dialects.formats.device_list import (
+    DeviceLists,
+    ListedDevice,
+    list_owners,
+    listed_grant,
+    read_device_lists,
+)
+from adapters.dialects.formats.hami_record import (
+    BEST_EFFORT,
+    METAX_ALLOCATED,
+    QOS_POLICIES,
+    bind_annotations,
+    bind_labels,
+    check_node,
+    decode_devices,
+    decode_metax,
+    encode_devices,
+    encode_metax,
+)
+from adapters.dialects.metax import keys
 from adapters.dialects.metax import node as nodes
 from adapters.dialects.metax import pod as pods
-from adapters.dialects.metax.result import read_adopted
-from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
+from adapters.wire.kube import DeviceObject, KubeNode, Pod, Text, annotations
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
+from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
-from core.requests.request import Request
+from core.requests.request import Phase, Request, SharingTerms, TaskClass
+
+
+@dataclass(frozen=True, slots=True)
+class _RecordFormat:
+    kind: str
+    to_allocate: str
+    allocated: str
+
+
+_SHARES = _RecordFormat(keys.SGPU_KIND, keys.SGPU_TO_ALLOCATE, keys.SGPU_ALLOCATED)
+_CARDS = _RecordFormat(keys.GPU_KIND, keys.GPU_TO_ALLOCATE, keys.GPU_ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +114,18 @@ class Metax(Dialect):
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:
-        """Return the QoS policy of shares; see ``Dialect``.
+        """Return the QoS policy that HAMi's webhook adds where the author of a share sets none.
+
+        Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
 
         Raises:
             DialectError: the pod requests a share and has a privileged container.
         """
-        if Mode.WHOLE not in request.modes:
-            reject_privileged(pod)
-        return AdmissionDefaults(pods.default_annotations(annotations(pod), request))
+        if Mode.WHOLE in request.modes:
+            return NO_DEFAULTS
+        reject_privileged(pod)
+        is_set = keys.QOS in annotations(pod) or request.terms.task_class is TaskClass.ONLINE
+        return NO_DEFAULTS if is_set else AdmissionDefaults({keys.QOS: BEST_EFFORT})
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
         """Read the cards of a node, only from the node object."""
@@ -86,28 +136,92 @@ class Metax(Dialect):
         return nodes.resources(cards, self.config)
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
-        """Return whether a pod has shares, and MetaX's plugin describes the node."""
-        return nodes.needs_node_lock(request, node)
+        """Return whether MetaX's device plugin finds a pod by the lock of its node.
+
+        It does for shares that a main container requests, on a node that the plugin describes. It
+        needs no lock for whole cards, or where only init containers request shares. Source: HAMi
+        v2.10.0 pkg/device/metax/sdevice.go:176-181, device.go (no lock).
+        """
+        shared = Mode.WHOLE not in request.modes
+        main = any(container.phase is Phase.MAIN for container in request.containers)
+        return shared and main and keys.NODE_DEVICES in annotations(node)
 
     def has_result(self, pod: Pod) -> bool:
         """Return whether the pod has a record of an allocation."""
-        return result.has_result(pod)
+        records = {keys.SGPU_ALLOCATED, keys.GPU_ALLOCATED, METAX_ALLOCATED}
+        return not records.isdisjoint(annotations(pod))
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
         """Read the grants of a pod, in start order of its containers.
 
         Raises:
-            DialectError: the record cannot be parsed.
+            DialectError: the record is for another node, contradicts itself or the pod, or does
+                not identify the cards.
         """
-        return result.read_result(pod, request, node)
+        texts = annotations(pod)
+        record = _CARDS if Mode.WHOLE in request.modes else _SHARES
+        check_node(texts, node)
+        field, text = annotation_path(record.allocated), texts.get(record.allocated)
+        if record is _CARDS:
+            _check_whole(texts, node)
+        listed = None if text is None else decode_devices(record.kind, field, text)
+        if record is _SHARES and METAX_ALLOCATED in texts:
+            also = decode_metax(texts[METAX_ALLOCATED])
+            if listed not in (None, also):
+                raise _differs(texts, record.allocated)
+            listed = also
+        if listed is None:
+            raise DialectError(field, text, "must list the cards of the pod")
+        names = [member.container.name for member in pod_containers(pod)]
+        if len(listed) != len(names):
+            problem = f"covers {len(listed)} containers, the pod has {len(names)}"
+            raise DialectError(field, text, problem)
+        by_container = dict(zip(names, listed, strict=True))
+        requests = {request.name: request for request in request.containers}
+        for name, shares in by_container.items():
+            count = requests[name].count if name in requests else 0
+            if len(shares) != count:
+                problem = f"has {len(shares)} cards for {name}, which requests {count}"
+                raise DialectError(field, text, problem)
+        return tuple(
+            Grant(
+                wanted.name, share.card, share.memory, share.compute, wanted.exclusive, wanted.phase
+            )
+            for wanted in request.containers
+            for share in by_container[wanted.name]
+        )
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
         """Read what HAMi's scheduler allocated to a pod; see ``Dialect``.
 
+        Only a pod with a part of the compute gives its card a QoS policy.
+
         Raises:
-            DialectError: the record cannot be parsed.
+            DialectError: the record is for another node, contradicts itself, does not identify the
+                cards, or cannot be parsed.
         """
-        return read_adopted(pod, node, self.config)
+        texts = annotations(pod)
+        check_node(texts, node)
+        lists = _lists(texts, node)
+        containers = tuple(pod_containers(pod))
+        if not any(lists):
+            counting = (self.config.sgpu, self.config.gpu)
+            requested = any(requests_any(member, counting) for member in containers)
+            return None if requested else NO_ALLOCATION
+        field = annotation_path(keys.SGPU_ALLOCATED)
+        main = (one for one in containers if one.phase is Phase.MAIN)
+        whose = list_owners(lists, containers, main)
+        grants = tuple(
+            listed_grant(field, listed, owner, node, MIB)
+            for owner, devices in zip(whose, lists, strict=True)
+            for listed in devices
+        )
+        task_class = pods.TASK_CLASSES.get(texts.get(keys.APP_CLASS, ""), TaskClass.NORMAL)
+        qos = texts.get(keys.QOS, "")
+        limited = any(grant.compute < FULL for grant in grants)
+        counts = qos in QOS_POLICIES and limited and task_class is not TaskClass.ONLINE
+        terms = SharingTerms(task_class=task_class, qos=qos if counts else None)
+        return AdoptedAllocation(grants, terms)
 
     def write_result(
         self,
@@ -117,5 +231,52 @@ class Metax(Dialect):
         node: Node,  # noqa: ARG002
         now: int,
     ) -> Result:
-        """Write the record of a placement."""
-        return result.write_result(pod, request, placement, now)
+        """Write the record of a placement; none where MetaX's device plugin alone serves it."""
+        if not placement.grants:
+            return NO_RESULT
+        record = _CARDS if Mode.WHOLE in request.modes else _SHARES
+        containers = [
+            [grant for grant in placement.grants if grant.container == member.container.name]
+            for member in pod_containers(pod)
+        ]
+        devices = encode_devices(record.kind, containers)
+        lists = {record.to_allocate: devices, record.allocated: devices}
+        written = bind_annotations(placement.node, lists, now)
+        if record is _SHARES:
+            written[METAX_ALLOCATED] = encode_metax(containers)
+            written[keys.PREDICATE_TIME] = str(now)
+        return Result(written, bind_labels(placement.node))
+
+
+def _lists(texts: Text, node: Node) -> DeviceLists:
+    """Return the lists of the record; empty where there is none."""
+    if keys.GPU_ALLOCATED in texts:
+        _check_whole(texts, node)
+        return read_device_lists(annotation_path(keys.GPU_ALLOCATED), texts[keys.GPU_ALLOCATED])
+    field = annotation_path(keys.SGPU_ALLOCATED)
+    lists = read_device_lists(field, texts.get(keys.SGPU_ALLOCATED, ""))
+    if METAX_ALLOCATED not in texts:
+        return lists
+    also = tuple(
+        tuple(
+            ListedDevice(share.card, None, share.memory // MIB, share.compute) for share in shares
+        )
+        for shares in decode_metax(texts[METAX_ALLOCATED])
+    )
+    if keys.SGPU_ALLOCATED in texts and [*chain(*lists)] != [*chain(*also)]:
+        raise _differs(texts, keys.SGPU_ALLOCATED)
+    return lists or also
+
+
+def _check_whole(texts: Text, node: Node) -> None:
+    """Verify that a record of whole cards can identify them: the node only counts its cards."""
+    if any(keys.NAME in card.dialects and card.mode is not Mode.WHOLE for card in node.cards):
+        problem = "does not say which of the node's cards the pod has"
+        path = annotation_path(keys.GPU_ALLOCATED)
+        raise DialectError(path, texts.get(keys.GPU_ALLOCATED), problem)
+
+
+def _differs(texts: Text, key: str) -> DialectError:
+    return DialectError(
+        annotation_path(METAX_ALLOCATED), texts[METAX_ALLOCATED], f"differs from {key}"
+    )

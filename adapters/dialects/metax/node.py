@@ -23,25 +23,12 @@ from adapters.wire.kube import Amount, KubeNode, annotations
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.quantity import FULL, GIB, MIB
-from core.requests.request import Phase, Request
 
 WHOLE_CARD = 64 * GIB
 """Memory of a card that the node only counts. HAMi v2.10.0 pkg/device/metax/device.go:80"""
 
 MAX_CARDS = 1024
 """A larger number of whole cards of a node is invalid."""
-
-
-def needs_node_lock(request: Request, node: KubeNode) -> bool:
-    """Return whether MetaX's device plugin finds a pod by the lock of its node.
-
-    It does for shares that a main container requests, on a node that the plugin describes. It
-    needs no lock for whole cards, or where only init containers request shares. Source: HAMi
-    v2.10.0 pkg/device/metax/sdevice.go:176-181, device.go (no lock).
-    """
-    shared = Mode.WHOLE not in request.modes
-    main = any(container.phase is Phase.MAIN for container in request.containers)
-    return shared and main and keys.NODE_DEVICES in annotations(node)
 
 
 _Count = Annotated[int, msgspec.Meta(ge=1, le=MAX_AMOUNT)]
@@ -66,7 +53,12 @@ _TABLE = Decoder(dict[Annotated[int, msgspec.Meta(ge=0, le=MAX_CARDS)], _Score])
 def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
     """Read the cards of a node; an invalid entry becomes a problem."""
     texts = annotations(node)
-    entries, problems = _entries(texts.get(keys.NODE_DEVICES))
+    entries: list[object] = []
+    problems: list[str] = []
+    try:
+        entries = _ENTRIES.decode(texts.get(keys.NODE_DEVICES, "[]"))
+    except UnreadableError as error:
+        problems.append(f"{keys.NODE_DEVICES} is not a list of cards: {error}")
     cards: dict[str, Card] = {}
     for index, entry in enumerate(entries):
         card = _card(node.metadata.name, index, entry)
@@ -107,15 +99,6 @@ def resources(cards: Sequence[Card], config: MetaxConfig) -> dict[str, int]:
     """
     shared = [c for c in cards if keys.NAME in c.dialects and c.mode is Mode.SHARED]
     return {config.sgpu: sum(card.slots for card in shared if card.healthy)} if shared else {}
-
-
-def _entries(text: str | None) -> tuple[list[object], list[str]]:
-    if text is None:
-        return [], []
-    try:
-        return _ENTRIES.decode(text), []
-    except UnreadableError as error:
-        return [], [f"{keys.NODE_DEVICES} is not a list of cards: {error}"]
 
 
 def _card(node: str, index: int, entry: object) -> Card | str:

@@ -5,7 +5,7 @@ amounts: lines 251-278), and device.go:134-166 for whole cards.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from adapters.dialects.containers import (
     LARGEST_QUANTITY,
@@ -13,6 +13,7 @@ from adapters.dialects.containers import (
     pod_containers,
     stated_amount,
     whole_amount,
+    whole_cards,
 )
 from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, DialectError
@@ -29,7 +30,7 @@ from adapters.dialects.request_writer import (
     stated_compute,
     words,
 )
-from adapters.wire.kube import Pod, Text, annotations, full_name
+from adapters.wire.kube import Pod, annotations, full_name
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Level, Mode
 from core.hardware.quantity import FULL, GIB, MIB, format_bytes
@@ -53,9 +54,17 @@ def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
         for member in pod_containers(pod)
         if any(stated_amount(member, name) for name in (config.sgpu, config.vcore, config.vmemory))
     ]
-    requests = _whole_cards(pod, config)
+    counts = [
+        (member, whole_amount(member, config.gpu, 1, LARGEST_QUANTITY))
+        for member in pod_containers(pod)
+    ]
+    requests = tuple(
+        replace(whole_cards(member, count), linked=False, step=MIB)
+        for member, count in counts
+        if count is not None
+    )
     if not requests:
-        return read_share_request(pod, sharing, config, defaults)
+        return _read_shares(pod, sharing, config, defaults)
     if sharing:
         problem = f"cannot be in one pod with {config.gpu}: request shares or whole cards"
         raise DialectError(f"{sharing[0].path}.resources", config.sgpu, problem)
@@ -81,40 +90,17 @@ def read_request(pod: Pod, config: MetaxConfig, defaults: Defaults) -> Request:
     )
 
 
-def _whole_cards(pod: Pod, config: MetaxConfig) -> tuple[ContainerRequest, ...]:
-    counts = [
-        (member, whole_amount(member, config.gpu, 1, LARGEST_QUANTITY))
-        for member in pod_containers(pod)
-    ]
-    return tuple(
-        ContainerRequest(
-            member.container.name,
-            count,
-            memory_percent=FULL,
-            compute=FULL,
-            exclusive=True,
-            step=MIB,
-            phase=member.phase,
-        )
-        for member, count in counts
-        if count is not None
-    )
-
+MAX_AMOUNT = 2**31 - 1
+"""The largest number that a record can contain, in its own unit."""
 
 # HAMi v2.10.0 pkg/device/metax/protocol.go:45-48
 TASK_CLASSES = {"online": TaskClass.ONLINE, "offline": TaskClass.OFFLINE}
 
 
-def read_share_request(
+def _read_shares(
     pod: Pod, sharing: Sequence[PodContainer], config: MetaxConfig, defaults: Defaults
 ) -> Request:
-    """Read what a pod requests.
-
-    Args:
-        pod: the pod.
-        sharing: its containers that name sGPU resources, in start order; at least one.
-        config: the resource names, and the cluster's default for links.
-        defaults: of the operator.
+    """Read what a pod requests whose containers ``sharing``, one or more, name sGPU resources.
 
     Raises:
         DialectError: the request is invalid.
@@ -126,18 +112,50 @@ def read_share_request(
     online = task_class is TaskClass.ONLINE
     qos = one_word(texts, keys.QOS, *QOS_POLICIES)
     order = read_policies(texts, defaults)
-    requests = tuple(_request(member, config, task_class, mutex=order.mutex) for member in sharing)
+    requests: list[ContainerRequest] = []
+    notes: list[str] = []
+    for member in sharing:
+        count = whole_amount(member, config.sgpu, 1, MAX_AMOUNT)
+        compute = whole_amount(member, config.vcore, 1, FULL) or FULL
+        memory, note = _memory_amount(member, config.vmemory)
+        vcore = stated_amount(member, config.vcore)
+        if count is None:
+            alone = (vcore, stated_amount(member, config.vmemory))
+            field, value = next(found for found in alone if found)
+            problem = f"needs {config.sgpu} too, the number of cards"
+            raise DialectError(field, value, problem)
+        full = compute == FULL and not online
+        requests.append(
+            ContainerRequest(
+                member.container.name,
+                count,
+                memory=memory,
+                memory_percent=FULL if memory is None else None,
+                compute=0 if online else compute,
+                exclusive=full or order.mutex,
+                linked=full and task_class is TaskClass.NORMAL,
+                step=MIB,
+                phase=member.phase,
+            )
+        )
+        notes += [note] if note else []
+        if online and vcore:
+            notes.append(f"{vcore[0]}: {vcore[1]} is not used, an online task reserves no compute")
+    if online and qos:
+        notes.append(f"{annotation_path(keys.QOS)}: {qos} is not used for an online task")
     total = sum(request.count for request in requests)
     if task_class is not TaskClass.NORMAL and total > 1:
         problem = f"such a task can have one card in all its containers, not {total}"
         raise DialectError(annotation_path(keys.APP_CLASS), texts[keys.APP_CLASS], problem)
-    links = _topology_aware(texts, config, defaults)
+    own = boolean(texts, keys.TOPOLOGY_AWARE)
+    choices = (own, defaults.topology_aware, config.topology_aware)
+    links = next((choice for choice in choices if choice is not None), False)
     limited = any(request.compute < FULL for request in requests)
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        containers=requests,
+        containers=tuple(requests),
         allow_uuids=names(texts, keys.USE_UUIDS) or None,
         deny_uuids=names(texts, keys.NO_USE_UUIDS),
         terms=SharingTerms(
@@ -148,98 +166,22 @@ def read_share_request(
         ),
         topology=TopologyConstraint(levels=(Level.LINK,)),
         priority=pod.spec.priority or 0,
-        notes=tuple(_notes(sharing, config, online=online, qos=qos)),
+        notes=tuple(notes),
     )
 
 
-def default_annotations(texts: Text, request: Request) -> Text:
-    """Return the QoS policy that HAMi's webhook adds where the author sets none.
+def _memory_amount(member: PodContainer, resource: str) -> tuple[int | None, str]:
+    """Return the bytes that a container requests, and a note where they were rounded.
 
-    Source: HAMi v2.10.0 pkg/device/metax/sdevice.go:107-126.
-    """
-    unset = keys.QOS not in texts and Mode.WHOLE not in request.modes
-    if not unset or request.terms.task_class is TaskClass.ONLINE:
-        return {}
-    return {keys.QOS: BEST_EFFORT}
-
-
-def _request(
-    member: PodContainer, config: MetaxConfig, task_class: TaskClass, *, mutex: bool
-) -> ContainerRequest:
-    count = whole_amount(member, config.sgpu, 1, MAX_AMOUNT)
-    compute = whole_amount(member, config.vcore, 1, FULL) or FULL
-    amount = memory_amount(member, config.vmemory)
-    if count is None:
-        alone = (stated_amount(member, config.vcore), stated_amount(member, config.vmemory))
-        field, value = next(found for found in alone if found)
-        problem = f"needs {config.sgpu} too, the number of cards"
-        raise DialectError(field, value, problem)
-    online = task_class is TaskClass.ONLINE
-    full = compute == FULL and not online
-    return ContainerRequest(
-        member.container.name,
-        count,
-        memory=amount.size if amount else None,
-        memory_percent=None if amount else FULL,
-        compute=0 if online else compute,
-        exclusive=full or mutex,
-        linked=full and task_class is TaskClass.NORMAL,
-        step=MIB,
-        phase=member.phase,
-    )
-
-
-def _notes(
-    sharing: Sequence[PodContainer], config: MetaxConfig, *, online: bool, qos: str | None
-) -> list[str]:
-    notes: list[str] = []
-    for member in sharing:
-        amount = memory_amount(member, config.vmemory)
-        if amount and amount.note:
-            notes.append(amount.note)
-        vcore = stated_amount(member, config.vcore)
-        if online and vcore:
-            notes.append(f"{vcore[0]}: {vcore[1]} is not used, an online task reserves no compute")
-    if online and qos:
-        notes.append(f"{annotation_path(keys.QOS)}: {qos} is not used for an online task")
-    return notes
-
-
-def _topology_aware(texts: Text, config: MetaxConfig, defaults: Defaults) -> bool:
-    own = boolean(texts, keys.TOPOLOGY_AWARE)
-    choices = (own, defaults.topology_aware, config.topology_aware)
-    return next((choice for choice in choices if choice is not None), False)
-
-
-MAX_AMOUNT = 2**31 - 1
-"""The largest number that a record can contain, in its own unit."""
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryAmount:
-    """An amount of memory that a record can contain.
-
-    Attributes:
-        size: bytes, a whole number of MiB.
-        note: says that the amount was rounded, and to what; empty where it was not.
-    """
-
-    size: int
-    note: str
-
-
-def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
-    """Return the memory that a container requests; None where it requests none.
-
-    A number without a suffix is in GiB. The function rounds every amount down to whole MiB, the
-    smallest unit of a record.
+    None where it requests none. A number without a suffix is in GiB. The function rounds every
+    amount down to whole MiB, the smallest unit of a record.
 
     Raises:
         DialectError: the text is not an amount, or less than 1 MiB, or too large for a record.
     """
     found = stated_amount(member, resource)
     if found is None:
-        return None
+        return None, ""
     place, value = found
     text = str(value).strip()
     try:
@@ -251,13 +193,13 @@ def memory_amount(member: PodContainer, resource: str) -> MemoryAmount | None:
         if amount.denominator != 1:
             raise DialectError(place, value, "must be a whole number of GiB, or have a unit")
         amount *= GIB
-    mebibytes = amount // MIB
-    if not 1 <= mebibytes <= MAX_AMOUNT:
-        problem = f"must be 1Mi to {MAX_AMOUNT}Mi; a bare number counts GiB; omit it for all memory"
+    size = amount // MIB * MIB
+    if not MIB <= size <= MAX_AMOUNT * MIB:
+        most = f"{MAX_AMOUNT}Mi"
+        problem = f"must be 1Mi to {most}; a bare number counts GiB; omit it for all memory"
         raise DialectError(place, value, problem)
-    size = mebibytes * MIB
-    note = f"{place}: {value} is rounded down to {format_bytes(size)}" if size != amount else ""
-    return MemoryAmount(size, note)
+    note = f"{place}: {value} is rounded down to {format_bytes(size)}"
+    return size, note if size != amount else ""
 
 
 def write(request: Request, card_memory: int | None) -> WrittenRequest:
@@ -270,51 +212,34 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:
     if request.modes == frozenset({Mode.WHOLE}):
         return WrittenRequest(tuple({keys.GPU: each.count} for each in request.containers))
     online = request.terms.task_class is TaskClass.ONLINE
-    mutex = needs_exclusive_policy(
-        request, lambda container: container.compute == FULL and not online
-    )
-    names = {task_class: name for name, task_class in TASK_CLASSES.items()}
+    mutex = needs_exclusive_policy(request, lambda each: each.compute == FULL and not online)
+    containers: list[dict[str, int | str]] = []
+    for container in request.containers:
+        stated: dict[str, int | str] = {keys.SGPU: container.count}
+        if not online:  # at least 1 percent: without an amount it would have all
+            stated[keys.VCORE] = max(stated_compute(container, by_policy=mutex), 1)
+        if container.memory is None and container.memory_percent != FULL and card_memory is None:
+            raise DialectError(
+                f"container {container.name}",
+                f"{container.memory_percent} % of the card's memory",
+                f"{keys.VMEMORY} counts bytes; state the memory of a card with --card-memory",
+            )
+        if container.memory_percent != FULL:
+            stated[keys.VMEMORY] = f"{mebibytes(container.memory_on(card_memory or 0))}Mi"
+        containers.append(stated)
+    classes = {task_class: name for name, task_class in TASK_CLASSES.items()}
     return WrittenRequest(
-        tuple(
-            {
-                keys.SGPU: container.count,
-                **_compute(container, online=online, mutex=mutex),
-                **_memory(container, card_memory),
-            }
-            for container in request.containers
-        ),
+        tuple(containers),
         words(
             {
                 keys.USE_UUIDS: sorted(request.allow_uuids or ()),
                 keys.NO_USE_UUIDS: sorted(request.deny_uuids),
-                keys.APP_CLASS: names.get(request.terms.task_class, ""),
+                keys.APP_CLASS: classes.get(request.terms.task_class, ""),
                 keys.QOS: request.terms.qos or "",
                 CARD_POLICY: MUTEX if mutex else "",
             }
         ),
     )
-
-
-def _compute(container: ContainerRequest, *, online: bool, mutex: bool) -> dict[str, int]:
-    """Return the amount of compute, at least 1 percent.
-
-    Without one a container has all of its cards'.
-    """
-    if online:
-        return {}
-    return {keys.VCORE: max(stated_compute(container, by_policy=mutex), 1)}
-
-
-def _memory(container: ContainerRequest, card_memory: int | None) -> dict[str, str]:
-    if container.memory_percent == FULL:
-        return {}
-    if container.memory is None and card_memory is None:
-        raise DialectError(
-            f"container {container.name}",
-            f"{container.memory_percent} % of the card's memory",
-            f"{keys.VMEMORY} counts bytes; state the memory of a card with --card-memory",
-        )
-    return {keys.VMEMORY: f"{mebibytes(container.memory_on(card_memory or 0))}Mi"}
 
 
 WRITER = RequestWriter(
