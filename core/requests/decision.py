@@ -265,3 +265,17 @@ def _bytes_range(least: int, most: int) -> str:
         high = f"{format_gib(most).removesuffix('.0')} GiB"
     unit = high[-4:]
     return f"{low.removesuffix(unit)} to {high}"
+
+
+def main_cause(*reasons: tuple[Reason, int]) -> str:
+    """Return the most frequent cause, in one word for a metric.
+
+    Args:
+        reasons: each with the number of its nodes.
+    """
+    causes: Counter[Cause | None] = Counter()
+    for reason, nodes in reasons:
+        first = reason.counts[0].cause if reason.counts else None
+        causes[reason.cause or first] += nodes
+    cause = causes.most_common(1)[0][0] if causes else None
+    return cause.name.lower() if cause else "no_node"

@@ -16,10 +16,11 @@ from adapters.dialects.volcano.keys import ASSIGNED
 from adapters.dialects.volcano.keys import NAME as VOLCANO
 from adapters.repairs import plan as repair_plan
 from adapters.repairs.repairs import NodeView
+from adapters.service.decide import service
 from adapters.service.decide.commit import validate
 from adapters.service.decide.commit.attempt import ClaimOption
 from adapters.service.decide.commit.committer import Committer
-from adapters.service.decide.service import Service
+from adapters.service.decide.ports import Ports
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints import claim_admission
 from adapters.service.reconcile.nodes import controller, node_reader
@@ -39,7 +40,7 @@ from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardShare, CardUsage
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Obstacle
-from core.requests.request import ANY_TERMS, Phase, Request
+from core.requests.request import ANY_TERMS, Phase, PodRef, Request
 from e2e.adversary.terms import MISSING
 
 Case = tuple[Card, CardUsage, CardShare]
@@ -144,12 +145,12 @@ def _restate() -> None:
 
 def _version() -> None:
     """A Binding does not say for which version of the pod it is."""
-    original = Service._send_binding
+    original = service.send_binding
 
-    async def send(self: Service, pod: Pod, node: str, result: Result, version: str = "") -> None:  # noqa: ARG001
-        await original(self, pod, node, result)
+    async def send(ports: Ports, pod: PodRef, node: str, result: Result, version: str = "") -> None:  # noqa: ARG001
+        await original(ports, pod, node, result)
 
-    Service._send_binding = send  # type: ignore[method-assign]
+    service.send_binding = send
 
 
 def _touch() -> None:

@@ -1,17 +1,20 @@
 """The service's interfaces to the world: protocols that the composition root implements."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
 from adapters.accounting.gang_cache import GangCache
+from adapters.accounting.pod_requests import PodRequest
 from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import QuotaStore, Store
 from adapters.wire.dra import DeviceTaintRule, ResourceClaim
-from adapters.wire.kube import KubeNode, Pod
+from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.kube_policy import Budget
+from core.feasibility.evaluation import Rejection
 from core.ledger.node_ledger import NodeLedger
+from core.requests.decision import group_summary, grouped, main_cause
 from core.requests.grant import Allocation
 from core.requests.request import PodRef
 
@@ -318,6 +321,34 @@ class DecisionRecord:
     nodes_evaluated: int = 0
     seconds: float = 0.0
     consumers: tuple[str, ...] = ()
+
+    @classmethod
+    def refused(
+        cls,
+        verb: str,
+        pod_request: PodRequest,
+        rejections: Iterable[tuple[Rejection, int]],
+        evaluated: int,
+    ) -> "DecisionRecord":
+        """Return that no node fits.
+
+        Args:
+            verb: what was asked, such as ``filter``.
+            pod_request: the pod.
+            rejections: those of all nodes that were evaluated, each with the number of its nodes.
+            evaluated: how many nodes that were.
+        """
+        reasons = [(each.reason, nodes) for each, nodes in rejections]
+        return cls(
+            verb,
+            Outcome.REFUSED,
+            full_name(pod_request.pod),
+            pod_request.pod.metadata.uid,
+            pod_request.dialect.name,
+            cause=main_cause(*reasons),
+            text=group_summary(grouped(reasons)),
+            nodes_evaluated=evaluated,
+        )
 
 
 class DecisionLog(Protocol):

@@ -22,7 +22,6 @@ from adapters.service.decide.advice.explain import (
 )
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.advice.remembered_pods import ExpectedPods, RejectedPods, WaitingPods
-from adapters.service.decide.commit import binding
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.committer import Committer
 from adapters.service.decide.commit.ledger_writer import LedgerContended, LedgerWriter
@@ -44,6 +43,8 @@ MAX_AGE = 30
 
 CHANGED_PODS = 2
 """How often a bind begins again because the pod was changed after it was read."""
+
+CONFLICT, NOT_FOUND = 409, 404
 
 HOLD_SECONDS = 30
 """Seconds after which the reservation for a planned pod expires, by default."""
@@ -306,10 +307,12 @@ class Service:
         self._binding[uid] = (node, committed)
         try:
             if committed.is_untouched:
-                await self._send_binding(pod, node, result)
+                await send_binding(self.ports, pod_ref(pod), node, result)
             else:
                 self.check_age(began)
-                await self._send_binding(pod, node, result, pod.metadata.resource_version)
+                await send_binding(
+                    self.ports, pod_ref(pod), node, result, pod.metadata.resource_version
+                )
         except BindError as error:
             if error.definite and committed.new:
                 await self._release_unbound(pod_request, node, committed.attempt)
@@ -329,7 +332,7 @@ class Service:
         Raises:
             BindError: the pod is not bound.
         """
-        await self._send_binding(pod, node, Result({}, {}))
+        await send_binding(self.ports, pod_ref(pod), node, Result({}, {}))
 
     def binding_in_progress(self, uid: str, node: str) -> Committed | None:
         """Return the allocation of a pod whose Binding to a node this process awaits."""
@@ -403,13 +406,9 @@ class Service:
         seconds = (self.ports.clock.now() - began) // SECOND
         if seconds > MAX_AGE:
             raise BindError(
-                binding.CONFLICT,
+                CONFLICT,
                 f"too late: the cards were committed {seconds} s ago, at most {MAX_AGE} s may pass",
             )
-
-    async def _send_binding(self, pod: Pod, node: str, result: Result, version: str = "") -> None:
-        binder, pods = self.ports.binder, self.ports.pods
-        await binding.bind(binder, pods, pod_ref(pod), node, result, version)
 
     async def _unlock(self, pod: Pod, node: str) -> None:
         if self.ports.locks is not None:
@@ -431,3 +430,53 @@ class Service:
                     await self.committer.release(uid, other)
                 except (LedgerContended, OSError):
                     continue  # the reconciler will
+
+
+async def send_binding(
+    ports: Ports, pod: PodRef, node: str, result: Result, version: str = ""
+) -> None:
+    """Bind a pod to a node, with annotations and labels in the same write.
+
+    With a version, the API server binds the pod only if it was not changed after it was read. A
+    reconciler that releases the cards of a pod changes the pod first, so that a Binding that was
+    sent late binds nothing.
+
+    After a 409, and after an answer that was lost, the pod itself is read. If it is bound to this
+    node it counts as bound by us: an earlier attempt of ours, here or in another replica, whose
+    answer was lost has done it. Its annotations are not compared, because they carry the time of
+    that attempt. If another scheduler bound the pod to this node, the cards are still allocated in
+    the ledger, and the reconciler writes them on the pod.
+
+    Args:
+        ports: the world.
+        pod: the pod.
+        node: the name of the node.
+        result: annotations and labels to add.
+        version: the resourceVersion of the pod for which the cards are committed; empty for any.
+
+    Raises:
+        PodChangedError: the pod is not bound, and has another version now.
+        BindError: the pod is not bound to the node. ``definite``: it never will be by this Binding;
+            else it may be.
+    """
+    try:
+        await ports.binder.bind(pod, node, result.annotations, result.labels, version)
+    except BindError as bind_error:
+        if bind_error.definite and bind_error.status != CONFLICT:
+            raise
+        error = bind_error
+    else:
+        return
+    try:
+        found = await ports.pods.newest(pod)
+    except OSError as unread:
+        # Even after a 409: an earlier Binding of ours may be what it conflicts with.
+        raise BindError(0, str(unread)) from unread
+    if found is None or found.metadata.uid != pod.uid:
+        raise BindError(NOT_FOUND, "the pod is gone") from error
+    if not found.spec.node_name:
+        if error.status == CONFLICT and version not in ("", found.metadata.resource_version):
+            raise PodChangedError(error, found) from error
+        raise error
+    if found.spec.node_name != node:
+        raise BindError(CONFLICT, f"the pod is bound to {found.spec.node_name}") from error

@@ -17,7 +17,6 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.unread_keys import advice
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.validate import is_valid
-from adapters.service.decide.decisions import main_cause
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
 from adapters.service.endpoints.outcomes import (
@@ -40,6 +39,7 @@ from adapters.wire.admission import AdmissionRequest, Binding
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Pod, annotations, full_name, labels, with_annotations
 from core.ledger.node_ledger import NodeLedger
+from core.requests.decision import main_cause
 from core.requests.grant import Grant
 from core.requests.reason import Reason
 from core.requests.request import PodRef

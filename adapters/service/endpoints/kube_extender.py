@@ -11,7 +11,6 @@ from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.answer import OTHER_REASONS
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import NodeRejections, spread
-from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.gang_state import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
@@ -22,6 +21,7 @@ from adapters.wire.body import BodyError
 from adapters.wire.extender import ExtenderArgs
 from adapters.wire.kube import Pod, UnreadPod, full_name
 from core.feasibility.columns import Mask
+from core.requests.decision import main_cause
 from core.requests.reason import Reason
 from core.requests.request import PodRef
 
@@ -253,7 +253,9 @@ class KubeExtender:
         every = np.ones(len(args.names), np.bool_)
         rejections = await self._service.feasibility.rejections(pod_request, args.names, every)
         counted = rejections.counts()
-        self._decision_log.record(refused("filter", pod_request, counted, len(args.names)))
+        self._decision_log.record(
+            DecisionRecord.refused("filter", pod_request, counted, len(args.names))
+        )
         resolvable = rejections.where(unresolvable=False)
         now = self._service.ports.clock.now()
         self._service.rejected_pods.rejected(pod_request, resolvable.names, now)

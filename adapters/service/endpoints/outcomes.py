@@ -6,7 +6,6 @@ from typing import TypeVar
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.decisions import invalid
 from adapters.service.decide.ports import (
     BindError,
     DecisionLog,
@@ -16,7 +15,7 @@ from adapters.service.decide.ports import (
 )
 from adapters.service.decide.service import AlreadyPlaced, Service, UnknownPod
 from adapters.wire import admission
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, full_name
 
 FORBIDDEN = 403
 CONFLICT = 409
@@ -105,5 +104,14 @@ def read_request(service: Service, verb: str, pod: Pod) -> PodRequest | DialectE
     try:
         return service.pod_requests.read(pod)
     except DialectError as error:
-        service.ports.decision_log.record(invalid(verb, pod, error))
+        service.ports.decision_log.record(
+            DecisionRecord(
+                verb,
+                Outcome.INVALID,
+                full_name(pod),
+                pod.metadata.uid,
+                cause="invalid",
+                text=str(error),
+            )
+        )
         return error

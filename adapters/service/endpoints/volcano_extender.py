@@ -13,7 +13,6 @@ import msgspec
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.advice.feasibility import scaled
-from adapters.service.decide.decisions import main_cause, refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import read_request
@@ -24,6 +23,7 @@ from core.durations import SECOND
 from core.feasibility.fit import fit
 from core.feasibility.preempt import victims
 from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.requests.decision import main_cause
 from core.requests.grant import Allocation
 from core.requests.reason import Cause, Reason
 
@@ -71,7 +71,7 @@ class VolcanoExtender:
         if rejection is None:
             return volcano.FITS
         text = rejection.reason.text()
-        decision = refused("predicate", pod_request, [(rejection, 1)], 1)
+        decision = DecisionRecord.refused("predicate", pod_request, [(rejection, 1)], 1)
         self._decision_log.record(replace(decision, node=node, text=text))
         code = StatusCode.UNRESOLVABLE if rejection.unresolvable else StatusCode.UNSCHEDULABLE
         # vc-scheduler lists each different text in the condition of the pod, once a session.

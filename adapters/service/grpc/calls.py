@@ -7,7 +7,6 @@ from itertools import islice
 from adapters.dialects.adoption import may_use_cards
 from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.decisions import refused
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.grpc import dragoman_pb2 as pb
@@ -77,7 +76,9 @@ class Calls:
                 placement = evaluation.best(NodeNames(names))
                 if placement is None:
                     counted = [(each, 1) for each in evaluation.rejections(names).values()]
-                    decision = refused("grpc_allocate", pod_request, counted, len(names))
+                    decision = DecisionRecord.refused(
+                        "grpc_allocate", pod_request, counted, len(names)
+                    )
                     service.ports.decision_log.record(decision)
                     raise NothingFitsError(decision.text)
                 node = placement.node

@@ -3,9 +3,17 @@
 import pytest
 
 from adapters.dialects.dialect import Result
-from adapters.service.decide.commit.binding import bind
-from adapters.service.decide.ports import BindError
-from adapters.service.tests.builders import CountingCluster, a_pod, read_pod, run
+from adapters.service.decide.ports import BindError, Ports
+from adapters.service.decide.service import send_binding
+from adapters.service.tests.builders import (
+    CountingCluster,
+    FakeClock,
+    RecordingDecisionLog,
+    a_pod,
+    read_pod,
+    run,
+)
+from adapters.stores.memory import MemoryStore
 from core.requests.request import PodRef
 
 POD = PodRef("default", "p", "uid-p")
@@ -20,7 +28,15 @@ CONFLICT = BindError(409, "already assigned")
 def outcome(cluster: CountingCluster, pod: PodRef = POD, node: str = "n1") -> BindError | None:
     async def work() -> BindError | None:
         try:
-            await bind(cluster, cluster, pod, node, RESULT)
+            ports = Ports(
+                store=MemoryStore(),
+                binder=cluster,
+                pods=cluster,
+                events=cluster,
+                clock=FakeClock(),
+                decision_log=RecordingDecisionLog(),
+            )
+            await send_binding(ports, pod, node, RESULT)
         except BindError as error:
             return error
         return None
