@@ -6,20 +6,11 @@ The requests read, or ask the API server to try something without doing it.
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from adapters.cli.doctor import objects
-from adapters.cli.doctor.checks import (
-    agents,
-    certificates,
-    cluster,
-    device_plugins,
-    permissions,
-    schedulers,
-    service,
-    webhooks,
-)
+from adapters.cli.doctor import card_givers, cluster, objects, schedulers, service, webhooks
 from adapters.cli.doctor.finding import CheckResult, FindingLevel
 from adapters.cli.doctor.objects import NetworkPolicy
 from adapters.cli.doctor.observed import (
@@ -92,19 +83,19 @@ CLEAN, FOUND = 0, 1
 """Exit status: all is as it must be; or there is a warning or an error."""
 
 CHECKS: tuple[Callable[[Observed], Iterator[CheckResult]], ...] = (
-    cluster.check,
-    service.check,
-    schedulers.check,
-    webhooks.check,
+    cluster.check_api_server,
+    service.check_service,
+    schedulers.check_schedulers,
+    webhooks.check_webhooks,
     webhooks.check_resources,
     service.check_device_configuration,
-    certificates.check,
-    permissions.check,
-    agents.check,
-    device_plugins.check_components,
-    device_plugins.check,
+    webhooks.check_certificates,
+    cluster.check_permissions,
+    card_givers.check_agents,
+    card_givers.check_components,
+    card_givers.check_device_plugins,
     cluster.check_claims,
-    permissions.check_claim_schedulers,
+    cluster.check_claim_schedulers,
 )
 
 
@@ -116,18 +107,18 @@ async def observe(client: KubeClient) -> Observed:
     Raises:
         ClusterError: the API server does not answer, or does not know the user.
     """
-    reader = _Reader(client)
-    await reader.lists()
-    await reader.details()
+    reader = _Reader(client, Observed(int(time.time())))
+    await reader.read_lists()
+    await reader.read_details()
     return reader.seen
 
 
+@dataclass(frozen=True, slots=True)
 class _Reader:
-    def __init__(self, client: KubeClient) -> None:
-        self._client = client
-        self.seen = Observed(int(time.time()))
+    _client: KubeClient
+    seen: Observed
 
-    async def lists(self) -> None:
+    async def read_lists(self) -> None:
         """Read what does not depend on an installation."""
         seen = self.seen
         decoder = Decoder(objects.Version)
@@ -152,7 +143,7 @@ class _Reader:
         body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
         seen.definition = read(Decoder(objects.Definition), body) if body else None
 
-    async def details(self) -> None:
+    async def read_details(self) -> None:
         """Read what belongs to installations and schedulers."""
         seen = self.seen
         wanted = {
@@ -162,7 +153,12 @@ class _Reader:
         }
         wanted |= {(release.namespace, release.name) for release in seen.releases()}
         wanted |= {(each.metadata.namespace, each.metadata.name) for each in seen.agents()}
-        await asyncio.gather(*(self._config_map(*each) for each in sorted(wanted)))
+        places = sorted(wanted)
+        finding = (self._client.find(CONFIG_MAPS.path(name, space)) for space, name in places)
+        bodies = await asyncio.gather(*(self._unless_refused("configmaps", w) for w in finding))
+        for place, body in zip(places, bodies, strict=True):
+            if body is not None:
+                seen.config_maps[place] = read(Decoder(ConfigMap), body)
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if seen.reads_claims:
             # the server answers 404 where it does not serve their API
@@ -170,7 +166,7 @@ class _Reader:
             body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
             if body is not None:
                 seen.device_classes = read(Decoder(objects.DeviceClassList), body).items
-        asked = {*permissions.needed(seen), *permissions.needed_for_claims(seen)}
+        asked = {*cluster.needed(seen), *cluster.needed_for_claims(seen)}
         await asyncio.gather(*(self._review(*each) for each in sorted(asked)))
 
     async def _list(self, resource: Resource, kind: type[T]) -> tuple[T, ...]:
@@ -188,13 +184,6 @@ class _Reader:
                 raise
             self.seen.unreadable[kind] = error.message
             return None
-
-    async def _config_map(self, namespace: str, name: str) -> None:
-        path = CONFIG_MAPS.path(name, namespace)
-        body = await self._unless_refused("configmaps", self._client.find(path))
-        if body is not None:
-            found = read(Decoder(ConfigMap), body)
-            self.seen.config_maps[namespace, name] = found
 
     async def _release(self, release: Installation) -> None:
         seen, place = self.seen, f"/api/v1/namespaces/{segment(release.namespace)}"

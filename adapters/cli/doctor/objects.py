@@ -14,17 +14,13 @@ from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
 from adapters.wire.kube_policy import Selector, matches
 
 
-class VolumeMount(Wire, frozen=True, gc=False):
-    """Where a container mounts a volume."""
-
+class _VolumeMount(Wire, frozen=True, gc=False):
     name: str = ""
     mount_path: str = ""
     sub_path: str = ""
 
 
-class EnvironmentVariable(Wire, frozen=True, gc=False):
-    """A variable of a container's environment."""
-
+class _EnvironmentVariable(Wire, frozen=True, gc=False):
     name: str = ""
     value: str = ""
 
@@ -36,8 +32,8 @@ class ProgramContainer(Wire, frozen=True, gc=False):
     image: str = ""
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
-    env: tuple[EnvironmentVariable, ...] | None = None
-    volume_mounts: tuple[VolumeMount, ...] | None = None
+    env: tuple[_EnvironmentVariable, ...] | None = None
+    volume_mounts: tuple[_VolumeMount, ...] | None = None
     resources: Resources = Resources()
     restart_policy: str | None = None
 
@@ -58,40 +54,30 @@ class ProgramContainer(Wire, frozen=True, gc=False):
         return "serve" in self.words and any(each.startswith("dragoman") for each in parts)
 
 
-class KeyToPath(Wire, frozen=True, gc=False):
-    """A key of a ConfigMap and its file in the volume."""
-
+class _KeyToPath(Wire, frozen=True, gc=False):
     key: str = ""
     path: str = ""
 
 
-class ConfigMapVolume(Wire, frozen=True, gc=False):
-    """A volume of a ConfigMap's keys."""
-
+class _ConfigMapVolume(Wire, frozen=True, gc=False):
     name: str = ""
-    items: tuple[KeyToPath, ...] | None = None
+    items: tuple[_KeyToPath, ...] | None = None
 
 
-class SecretVolume(Wire, frozen=True, gc=False):
-    """A volume of a Secret's keys."""
-
+class _SecretVolume(Wire, frozen=True, gc=False):
     secret_name: str = ""
 
 
-class Volume(Wire, frozen=True, gc=False):
-    """A volume of a pod."""
-
+class _Volume(Wire, frozen=True, gc=False):
     name: str = ""
-    config_map: ConfigMapVolume | None = None
-    secret: SecretVolume | None = None
+    config_map: _ConfigMapVolume | None = None
+    secret: _SecretVolume | None = None
 
 
-class ProgramSpec(Wire, frozen=True, gc=False):
-    """The spec of a pod, with what its containers run."""
-
+class _ProgramSpec(Wire, frozen=True, gc=False):
     containers: tuple[ProgramContainer, ...] = ()
     init_containers: tuple[ProgramContainer, ...] | None = None
-    volumes: tuple[Volume, ...] | None = None
+    volumes: tuple[_Volume, ...] | None = None
     host_network: bool = False
     dns_policy: str = "ClusterFirst"
     node_name: str = ""
@@ -107,7 +93,7 @@ class Condition(Wire, frozen=True, gc=False):
     message: str = ""
 
 
-class ProgramStatus(Wire, frozen=True, gc=False):
+class _ProgramStatus(Wire, frozen=True, gc=False):
     """The status of a pod; ``host_ip`` is the address of its node."""
 
     phase: str = ""
@@ -120,8 +106,8 @@ class ProgramPod(Wire, frozen=True, gc=False):
     """A pod with what it runs."""
 
     metadata: Metadata = Metadata()
-    spec: ProgramSpec = ProgramSpec()
-    status: ProgramStatus = ProgramStatus()
+    spec: _ProgramSpec = _ProgramSpec()
+    status: _ProgramStatus = _ProgramStatus()
 
     @property
     def name(self) -> str:
@@ -140,22 +126,16 @@ class ProgramPod(Wire, frozen=True, gc=False):
                 yield from (name for name in amounts or () if "/" in name)
 
 
-class Template(Wire, frozen=True, gc=False):
-    """The template of a workload's pods."""
-
-    spec: ProgramSpec = ProgramSpec()
+class _Template(Wire, frozen=True, gc=False):
+    spec: _ProgramSpec = _ProgramSpec()
 
 
-class WorkloadSpec(Wire, frozen=True, gc=False):
-    """The spec of a Deployment or DaemonSet."""
-
+class _WorkloadSpec(Wire, frozen=True, gc=False):
     replicas: int = 1
-    template: Template = Template()
+    template: _Template = _Template()
 
 
-class WorkloadStatus(Wire, frozen=True, gc=False):
-    """The status of a Deployment or DaemonSet."""
-
+class _WorkloadStatus(Wire, frozen=True, gc=False):
     ready_replicas: int = 0
     desired_number_scheduled: int = 0
     number_ready: int = 0
@@ -165,8 +145,8 @@ class Workload(Wire, frozen=True, gc=False):
     """A Deployment or DaemonSet."""
 
     metadata: Metadata = Metadata()
-    spec: WorkloadSpec = WorkloadSpec()
-    status: WorkloadStatus = WorkloadStatus()
+    spec: _WorkloadSpec = _WorkloadSpec()
+    status: _WorkloadStatus = _WorkloadStatus()
 
 
 def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
@@ -174,7 +154,7 @@ def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
     return any(each.type == kind and each.status == "True" for each in conditions or ())
 
 
-class ServicePort(Wire, frozen=True, gc=False):
+class _ServicePort(Wire, frozen=True, gc=False):
     """A port of a Service; ``target_port`` is the number or the name of its pods' port."""
 
     name: str = ""
@@ -182,19 +162,17 @@ class ServicePort(Wire, frozen=True, gc=False):
     target_port: int | str = 0
 
 
-class ServiceSpec(Wire, frozen=True, gc=False):
-    """The spec of a Service."""
-
+class _ServiceSpec(Wire, frozen=True, gc=False):
     cluster_ip: str = field(default="", name="clusterIP")
     selector: Text | None = None
-    ports: tuple[ServicePort, ...] | None = None
+    ports: tuple[_ServicePort, ...] | None = None
 
 
 class KubeService(Wire, frozen=True, gc=False):
     """A Service."""
 
     metadata: Metadata = Metadata()
-    spec: ServiceSpec = ServiceSpec()
+    spec: _ServiceSpec = _ServiceSpec()
 
 
 class Named(Wire, frozen=True, gc=False):
@@ -203,24 +181,20 @@ class Named(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
 
 
-class ServiceReference(Wire, frozen=True, gc=False):
-    """The Service of a webhook."""
-
+class _ServiceReference(Wire, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
     port: int = 443
 
 
-class WebhookClientConfig(Wire, frozen=True, gc=False):
+class _WebhookClientConfig(Wire, frozen=True, gc=False):
     """How the API server reaches a webhook; ``ca_bundle`` is base64 of PEM."""
 
-    service: ServiceReference | None = None
+    service: _ServiceReference | None = None
     ca_bundle: str = ""
 
 
-class MatchCondition(Wire, frozen=True, gc=False):
-    """An expression in CEL that must be true of what a webhook is asked about."""
-
+class _MatchCondition(Wire, frozen=True, gc=False):
     expression: str = ""
 
 
@@ -228,10 +202,10 @@ class Webhook(Wire, frozen=True, gc=False):
     """One webhook of a configuration."""
 
     name: str = ""
-    client_config: WebhookClientConfig = WebhookClientConfig()
+    client_config: _WebhookClientConfig = _WebhookClientConfig()
     failure_policy: str = "Fail"
     namespace_selector: Selector | None = None
-    match_conditions: tuple[MatchCondition, ...] | None = None
+    match_conditions: tuple[_MatchCondition, ...] | None = None
 
 
 class WebhookConfiguration(Wire, frozen=True, gc=False):
@@ -241,16 +215,12 @@ class WebhookConfiguration(Wire, frozen=True, gc=False):
     webhooks: tuple[Webhook, ...] | None = None
 
 
-class NodeInfo(Wire, frozen=True, gc=False):
-    """What runs on a node."""
-
+class _NodeInfo(Wire, frozen=True, gc=False):
     container_runtime_version: str = ""
 
 
-class ProgramNodeStatus(Wire, frozen=True, gc=False):
-    """The status of a node."""
-
-    node_info: NodeInfo = NodeInfo()
+class _ProgramNodeStatus(Wire, frozen=True, gc=False):
+    node_info: _NodeInfo = _NodeInfo()
     capacity: dict[str, Amount] | None = None
     allocatable: dict[str, Amount] | None = None
 
@@ -259,25 +229,19 @@ class ProgramNode(Wire, frozen=True, gc=False):
     """A node with what runs on it."""
 
     metadata: Metadata = Metadata()
-    status: ProgramNodeStatus = ProgramNodeStatus()
+    status: _ProgramNodeStatus = _ProgramNodeStatus()
 
 
-class DefinitionVersion(Wire, frozen=True, gc=False):
-    """One version of a kind."""
-
+class _DefinitionVersion(Wire, frozen=True, gc=False):
     name: str = ""
     served: bool = False
 
 
-class DefinitionSpec(Wire, frozen=True, gc=False):
-    """The spec of a CustomResourceDefinition."""
-
-    versions: tuple[DefinitionVersion, ...] = ()
+class _DefinitionSpec(Wire, frozen=True, gc=False):
+    versions: tuple[_DefinitionVersion, ...] = ()
 
 
-class DefinitionStatus(Wire, frozen=True, gc=False):
-    """The status of a CustomResourceDefinition."""
-
+class _DefinitionStatus(Wire, frozen=True, gc=False):
     conditions: tuple[Condition, ...] | None = None
 
 
@@ -285,8 +249,8 @@ class Definition(Wire, frozen=True, gc=False):
     """A CustomResourceDefinition."""
 
     metadata: Metadata = Metadata()
-    spec: DefinitionSpec = DefinitionSpec()
-    status: DefinitionStatus = DefinitionStatus()
+    spec: _DefinitionSpec = _DefinitionSpec()
+    status: _DefinitionStatus = _DefinitionStatus()
 
 
 class LedgerState(Wire, frozen=True, gc=False):
@@ -302,21 +266,17 @@ class Version(Wire, frozen=True, gc=False):
     git_version: str = ""
 
 
-class ReviewStatus(Wire, frozen=True, gc=False):
-    """The answer to an access review."""
-
+class _ReviewStatus(Wire, frozen=True, gc=False):
     allowed: bool = False
 
 
 class Review(Wire, frozen=True, gc=False):
     """An access review."""
 
-    status: ReviewStatus = ReviewStatus()
+    status: _ReviewStatus = _ReviewStatus()
 
 
-class IpBlock(Wire, frozen=True, gc=False):
-    """A range of addresses without some parts."""
-
+class _IpBlock(Wire, frozen=True, gc=False):
     cidr: str = ""
     without: tuple[str, ...] | None = field(default=None, name="except")
 
@@ -326,35 +286,33 @@ class Peer(Wire, frozen=True, gc=False):
 
     pod_selector: Selector | None = None
     namespace_selector: Selector | None = None
-    ip_block: IpBlock | None = None
+    ip_block: _IpBlock | None = None
 
 
-class PolicyPort(Wire, frozen=True, gc=False):
-    """A port by its number or name."""
-
+class _PolicyPort(Wire, frozen=True, gc=False):
     port: int | str | None = None
 
 
-class IngressRule(Wire, frozen=True, gc=False):
+class _IngressRule(Wire, frozen=True, gc=False):
     """Who may call which ports: everyone, and all, where there is no list."""
 
-    ports: tuple[PolicyPort, ...] | None = None
+    ports: tuple[_PolicyPort, ...] | None = None
     callers: tuple[Peer, ...] | None = field(default=None, name="from")
 
 
-class NetworkPolicySpec(Wire, frozen=True, gc=False):
+class _NetworkPolicySpec(Wire, frozen=True, gc=False):
     """The spec of a policy. Its types include ``Ingress`` unless it names others."""
 
     pod_selector: Selector = Selector()
     policy_types: tuple[str, ...] | None = None
-    ingress: tuple[IngressRule, ...] | None = None
+    ingress: tuple[_IngressRule, ...] | None = None
 
 
 class NetworkPolicy(Wire, frozen=True, gc=False):
     """A NetworkPolicy."""
 
     metadata: Metadata = Metadata()
-    spec: NetworkPolicySpec = NetworkPolicySpec()
+    spec: _NetworkPolicySpec = _NetworkPolicySpec()
 
 
 class DeviceClassList(Wire, frozen=True, gc=False):

@@ -3,8 +3,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from adapters.cli.doctor.checks.schedulers import Caller, closing
 from adapters.cli.doctor.objects import NetworkPolicy
+from adapters.cli.doctor.schedulers import Caller, closing
 
 CALLED = {"app": "service"}
 POD = Caller("apart", {"team": "a"}, {"app": "scheduler"}, ("10.244.1.7",))

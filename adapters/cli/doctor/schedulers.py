@@ -19,8 +19,6 @@ from adapters.cli.doctor.objects import (
 from adapters.cli.doctor.observed import Observed, SchedulerPod, scheduler_pods
 from adapters.cli.input.source import InputError, Source
 
-CHECK = "schedulers"
-
 _SHARES = frozenset(each.name for each in SHARES)
 
 _NOT_SURE = FindingLevel.WARNING
@@ -29,13 +27,13 @@ _NOT_SURE = FindingLevel.WARNING
 _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-def check(seen: Observed) -> Iterator[CheckResult]:
+def check_schedulers(seen: Observed) -> Iterator[CheckResult]:
     """A finding or more for each scheduler; replicas of one with the same configuration are one."""
     found = list(scheduler_pods(seen.pods))
     if not found:
         if "pods" not in seen.unreadable:
             yield warning(
-                CHECK,
+                "schedulers",
                 "no pod runs kube-scheduler, koord-scheduler or vc-scheduler",
                 "where a scheduler runs outside of the cluster, check its file with"
                 " dragoman configure --diff",
@@ -53,7 +51,7 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     yield from _priorities(seen, rest)
     if not any(each.level is FindingLevel.OK or "not known" in each.text for each in findings):
         yield error(
-            CHECK,
+            "schedulers",
             "no scheduler asks Dragoman as it must",
             "dragoman configure kube-scheduler, koord-scheduler or vc-scheduler",
         )
@@ -72,7 +70,7 @@ def _priorities(seen: Observed, findings: list[CheckResult]) -> Iterator[CheckRe
     }
     if asked and len(priorities) > 1 and not any(each.evicts for each in seen.releases()):
         yield warning(
-            CHECK,
+            "schedulers",
             f"pods with shares have {len(priorities)} different priorities, and none is evicted for"
             " another: one of high priority waits in a full cluster",
             "helm upgrade with preemption.enabled=true, if the service may evict them",
@@ -84,14 +82,14 @@ def _scheduler(seen: Observed, found: SchedulerPod) -> Iterator[CheckResult]:
     if found.source is None:
         if not found.file:
             yield warning(
-                CHECK,
+                "schedulers",
                 f"{who} has no configuration, so it does not ask Dragoman",
                 f"dragoman configure {program} --new, if it is to place pods with a share",
             )
             return
         node = found.pod.spec.node_name or "its node"
         yield warning(
-            CHECK,
+            "schedulers",
             f"{who} has the configuration {found.file}, which comes from no ConfigMap; whether it"
             " asks Dragoman is not known",
             f"on {node}: dragoman configure {program} --diff -f FILE",
@@ -103,45 +101,43 @@ def _scheduler(seen: Observed, found: SchedulerPod) -> Iterator[CheckResult]:
     place = f"ConfigMap {namespace}/{name}, key {key}"
     if text is None:
         yield warning(
-            CHECK,
+            "schedulers",
             f"{who}: {place} cannot be read; whether it asks Dragoman is not known",
             f"kubectl -n {namespace} get configmap {name}",
         )
         return
+    command = f"kubectl -n {namespace} get configmap {name} -o yaml | dragoman configure {program}"
+    source = Source(place, text, named=True)
     try:
-        yield from _configuration(seen, found, Source(place, text, named=True))
+        url = own_url(found.scheduler, source)
+        alone = url is None and is_alone(found.scheduler, source)
+        outcome = None if url is None else configure(found.scheduler, source, ConfigureOptions())
     except InputError as problem:
         remedy = f"correct it; dragoman configure {program} --new prints a complete one"
-        yield error(CHECK, f"{who}: {problem}", remedy)
-
-
-def _configuration(seen: Observed, found: SchedulerPod, source: Source) -> Iterator[CheckResult]:
-    program, who = found.scheduler.value, f"{found.scheduler.value} ({found.pod.name})"
-    namespace, name = found.pod.metadata.namespace, found.source.config_map if found.source else ""
-    command = f"kubectl -n {namespace} get configmap {name} -o yaml | dragoman configure {program}"
-    url = own_url(found.scheduler, source)
-    if url is None and is_alone(found.scheduler, source):
-        yield ok(CHECK, f"{who} decides by its own plugin, and the webhook for Bindings commits")
+        yield error("schedulers", f"{who}: {problem}", remedy)
         return
-    if url is None:
+    if alone:
+        yield ok(
+            "schedulers", f"{who} decides by its own plugin, and the webhook for Bindings commits"
+        )
+    elif url is None or outcome is None:
         yield warning(
-            CHECK,
-            f"{who} does not ask Dragoman ({source.name})",
+            "schedulers",
+            f"{who} does not ask Dragoman ({place})",
             f"if it is to place pods with a share: {command}",
         )
-        return
-    outcome = configure(found.scheduler, source, ConfigureOptions())
-    problem = _unreachable(seen, found.pod, url)
-    if outcome.before != outcome.after:
-        yield error(
-            CHECK,
-            f"{who} asks Dragoman, but {source.name} lacks what that needs",
-            f"{command} --diff",
-        )
-    if problem is not None:
-        yield problem
-    if outcome.before == outcome.after and (problem is None or problem.level is _NOT_SURE):
-        yield ok(CHECK, f"{who} asks Dragoman at {urlsplit(url).netloc}")
+    else:
+        unreachable, complete = _unreachable(seen, found.pod, url), outcome.before == outcome.after
+        if not complete:
+            yield error(
+                "schedulers",
+                f"{who} asks Dragoman, but {place} lacks what that needs",
+                f"{command} --diff",
+            )
+        if unreachable is not None:
+            yield unreachable
+        if complete and (unreachable is None or unreachable.level is _NOT_SURE):
+            yield ok("schedulers", f"{who} asks Dragoman at {urlsplit(url).netloc}")
 
 
 def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | None:
@@ -153,7 +149,7 @@ def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | Non
         if pod.spec.host_network or any(each.is_service for each in pod.spec.containers):
             return None
         return error(
-            CHECK,
+            "schedulers",
             f"{pod.name} asks {url}, and none of its containers is the service",
             "add the sidecar to its pod, or give the Service's address with --url",
         )
@@ -161,40 +157,32 @@ def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | Non
         return None
     name, _, rest = host.partition(".")
     namespace, _, suffix = rest.partition(".")
-    if suffix == "svc" or suffix.startswith("svc."):
-        return _service_name(seen, pod, address, (namespace, name))
-    found = [each for each in seen.services if each.spec.cluster_ip == host]
-    if found:
-        return _port(seen, pod, found[0], address)
-    return warning(
-        CHECK,
-        f"{pod.name} asks {url}, which is no Service of this cluster and is not checked",
-        "see that the address is the service's; after a new installation the cluster IP differs",
-    )
-
-
-def _service_name(
-    seen: Observed, pod: ProgramPod, address: SplitResult, key: tuple[str, str]
-) -> CheckResult | None:
-    matching = (
-        each for each in seen.services if (each.metadata.namespace, each.metadata.name) == key
-    )
-    service = next(matching, None)
-    if service is None:
-        return error(
-            CHECK,
-            f"{pod.name} asks {address.netloc}, and there is no Service {'/'.join(key)}",
-            "dragoman configure SCHEDULER --namespace NAMESPACE, or --url",
+    if suffix != "svc" and not suffix.startswith("svc."):
+        found = [each for each in seen.services if each.spec.cluster_ip == host]
+        if found:
+            return _port(seen, pod, found[0], address)
+        return warning(
+            "schedulers",
+            f"{pod.name} asks {url}, which is no Service of this cluster and is not checked",
+            "see that the address is the service's; after a new installation the cluster IP"
+            " differs",
         )
-    if pod.spec.host_network and pod.spec.dns_policy != "ClusterFirstWithHostNet":
-        port = address.port or 80
-        return error(
-            CHECK,
-            f"{pod.name} is on the host's network, whose DNS does not know {address.hostname}",
-            f"--url {address.scheme}://{service.spec.cluster_ip}:{port}, or"
-            " dnsPolicy: ClusterFirstWithHostNet",
-        )
-    return _port(seen, pod, service, address)
+    for service in seen.services:
+        if (service.metadata.namespace, service.metadata.name) != (namespace, name):
+            continue
+        if pod.spec.host_network and pod.spec.dns_policy != "ClusterFirstWithHostNet":
+            return error(
+                "schedulers",
+                f"{pod.name} is on the host's network, whose DNS does not know {host}",
+                f"--url {address.scheme}://{service.spec.cluster_ip}:{address.port or 80}, or"
+                " dnsPolicy: ClusterFirstWithHostNet",
+            )
+        return _port(seen, pod, service, address)
+    return error(
+        "schedulers",
+        f"{pod.name} asks {address.netloc}, and there is no Service {namespace}/{name}",
+        "dragoman configure SCHEDULER --namespace NAMESPACE, or --url",
+    )
 
 
 def _port(
@@ -206,7 +194,7 @@ def _port(
     space = service.metadata.namespace
     if port not in ports:
         return error(
-            CHECK,
+            "schedulers",
             f"the Service {space}/{service.metadata.name} has no port {port}, which a scheduler"
             " asks",
             f"--url with one of its ports: {', '.join(map(str, ports))}",
@@ -226,7 +214,7 @@ def _port(
     if not policies:
         return None
     return warning(
-        CHECK,
+        "schedulers",
         f"NetworkPolicies of {space} ({', '.join(policies)}) do not admit {pod.name} at port"
         f" {port}",
         "where the network's plugin enforces them, add its namespace to"

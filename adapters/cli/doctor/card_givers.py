@@ -1,23 +1,27 @@
-"""Device plugins and other components that give cards to containers, alone or beside others."""
+"""What gives cards to containers: node agents, device plugins, other components.
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Checked is whether each node with cards has an agent, NRI, and who serves cards beside another.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from adapters.accounting.published_resources import written
-from adapters.cli.doctor.checks.agents import is_agent
-from adapters.cli.doctor.finding import CheckResult, ok, warning
-from adapters.cli.doctor.objects import ProgramContainer, ProgramPod
-from adapters.cli.doctor.observed import Observed, kube_node, nodes_with_cards
+from adapters.cli.configure.options import NAMES
+from adapters.cli.doctor.finding import CheckResult, error, ok, warning
+from adapters.cli.doctor.objects import ProgramContainer, ProgramPod, Workload
+from adapters.cli.doctor.observed import AGENT, Observed, kube_node, nodes_with_cards
 from adapters.cli.output.report import named
 from adapters.dialects import registry
 from adapters.dialects.adoption import FINISHED
-from adapters.dialects.device_plugins import read_plugin_node
+from adapters.dialects.device_plugins import plugin_share, read_plugin_node
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import plain_amounts
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
-
-CHECK = "device-plugins"
 
 HAMI = "hami"
 
@@ -63,6 +67,11 @@ class _Known(NamedTuple):
     does: str = "describes cards, and injects nothing with the agent beside it"
 
 
+NRI_BY_DEFAULT = (2, 0)
+"""The first containerd with NRI enabled; 1.7 has it disabled. Source: containerd RELEASES.md."""
+
+NRI_SINCE = (1, 7)
+
 _SEE = "docs/reference/node-agent.md, 'What a container gets', says which of the two holds"
 
 _KNOWN = (
@@ -90,7 +99,7 @@ _KNOWN = (
 """Source of the names: the projects' charts and Dockerfiles; in docs/reference/compatibility.md."""
 
 
-def check(seen: Observed) -> Iterator[CheckResult]:
+def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
     """What happens to the pods of nodes that are not ours, and nodes that two components serve."""
     if "nodes" in seen.unreadable:
         return
@@ -104,7 +113,18 @@ def check(seen: Observed) -> Iterator[CheckResult]:
     pods = _plain_pods(seen.pods)
     alone = {name: each for name, each in stated.items() if each and name not in described}
     if alone:
-        yield _not_ours(alone, pods, readable="pods" not in seen.unreadable)
+        names = sorted(frozenset[str]().union(*alone.values()))
+        what = "1 node states" if len(alone) == 1 else f"{len(alone)} nodes state"
+        text = (
+            f"{what} {', '.join(names)} by a device plugin, and no annotation, Device or agent"
+            f" describes the cards ({named([*alone])})"
+        )
+        if "pods" not in seen.unreadable:
+            running = sum(pod.spec.node_name in alone for pod in pods)
+            waiting = sum(not pod.spec.node_name for pod in pods)
+            text += f"; {running} pods have such devices there, {waiting} wait for some"
+        text += ". They are not Dragoman's: admitted, bound and started unchanged"
+        yield ok("device-plugins", text)
     plugins = {
         pod.spec.node_name
         for pod in seen.pods
@@ -120,26 +140,14 @@ def check(seen: Observed) -> Iterator[CheckResult]:
         if (stated.get(name) or name in plugins) and cards.by_agent and not cards.has_dialect(HAMI)
     ]
     if beside:
-        yield warning(CHECK, f"{_both('the agent', beside)}{_users(beside, pods)}", _REMEDY)
+        yield warning(
+            "device-plugins", f"{_both('the agent', beside)}{_users(beside, pods)}", _REMEDY
+        )
     twice = [n for n, cards in described.items() if cards.has_dialect(HAMI) and n in plugins]
     if twice:
-        yield warning(CHECK, f"{_both('the one of HAMi', twice)}{_users(twice, pods)}", _REMEDY)
-
-
-def _not_ours(
-    alone: Mapping[str, frozenset[str]], pods: Sequence[Pod], *, readable: bool
-) -> CheckResult:
-    names = sorted(frozenset[str]().union(*alone.values()))
-    what = "1 node states" if len(alone) == 1 else f"{len(alone)} nodes state"
-    text = (
-        f"{what} {', '.join(names)} by a device plugin, and no annotation, Device or agent"
-        f" describes the cards ({named([*alone])})"
-    )
-    if readable:
-        running = sum(pod.spec.node_name in alone for pod in pods)
-        waiting = sum(not pod.spec.node_name for pod in pods)
-        text += f"; {running} pods have such devices there, {waiting} wait for some"
-    return ok(CHECK, f"{text}. They are not Dragoman's: admitted, bound and started unchanged")
+        yield warning(
+            "device-plugins", f"{_both('the one of HAMi', twice)}{_users(twice, pods)}", _REMEDY
+        )
 
 
 def _both(other: str, nodes: Sequence[str]) -> str:
@@ -148,10 +156,12 @@ def _both(other: str, nodes: Sequence[str]) -> str:
 
 def _users(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
     users = [full_name(pod) for pod in pods if pod.spec.node_name in nodes]
-    if not users:
-        return ""
-    more = f" and {len(users) - NAMED} more" if len(users) > NAMED else ""
-    return f"; pods of the plugin there: {', '.join(users[:NAMED])}{more}"
+    return f"; pods of the plugin there: {_first(users)}" if users else ""
+
+
+def _first(names: Sequence[str]) -> str:
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return f"{', '.join(names[:NAMED])}{more}"
 
 
 def _plain_pods(pods: Iterable[ProgramPod]) -> list[Pod]:
@@ -202,7 +212,7 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
     if exempt is None:
         return
     agents = seen.agents()
-    nodes = {pod.spec.node_name for pod in seen.pods if is_agent(pod, agents)}
+    nodes = {pod.spec.node_name for pod in seen.pods if _is_agent(pod, agents)}
     pods = [
         f"{pod.metadata.namespace}/{pod.metadata.name}"
         for pod in seen.pods
@@ -210,12 +220,87 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
         if any(part in each.image_name for each in pod.spec.containers for part in _NEED_EVERY_CARD)
     ]
     if pods:
-        more = f" and {len(pods) - NAMED} more" if len(pods) > NAMED else ""
         spaces = ",".join(sorted({*exempt, *(name.partition("/")[0] for name in pods)}))
         yield warning(
             "injectors",
-            f"the agent hides the cards from {', '.join(pods[:NAMED])}{more}: components that need"
+            f"the agent hides the cards from {_first(pods)}: components that need"
             " every card and request none",
             f"helm upgrade with --set 'node.exempt={{{spaces}}}'; tenants must not be able to"
             " create pods there",
         )
+
+
+def check_agents(seen: Observed) -> Iterator[CheckResult]:
+    """The DaemonSet, and each node that needs an agent and has none that is ready."""
+    agents = seen.agents()
+    if not agents:
+        if "daemonsets" not in seen.unreadable:
+            yield error(
+                "agents",
+                f"no DaemonSet has the labels of the chart's component {AGENT}",
+                "helm upgrade with node.enabled=true; without the agent, containers with a share"
+                " see no card",
+            )
+        return
+    for each in agents:
+        ready, wanted = each.status.number_ready, each.status.desired_number_scheduled
+        text = f"{ready} of {wanted} agents of {each.metadata.namespace}/{each.metadata.name}"
+        logs = f"kubectl -n {each.metadata.namespace} describe pods, and the log of the agent"
+        nowhere = "see the nodeSelector and the affinity of node in the values"
+        if ready >= wanted > 0:
+            yield ok("agents", f"{text} are ready")
+        else:
+            yield warning("agents", f"{text} are ready", logs if wanted else nowhere)
+    if "pods" in seen.unreadable:
+        return
+    pods = {pod.spec.node_name: pod for pod in seen.pods if _is_agent(pod, agents)}
+    reported = {each.metadata.name for each in seen.ledgers if each.status is not UNSET}
+    described = nodes_with_cards(seen)
+    # no vendor's device plugin serves these by itself
+    shares = [name for name in NAMES if plugin_share(name) is None]
+    for node in seen.nodes:
+        name, amounts = node.metadata.name, node.status.allocatable or {}
+        if name not in described and all(str(amounts.get(each, "0")) == "0" for each in shares):
+            continue
+        agent, runtime = pods.get(name), node.status.node_info.container_runtime_version
+        if agent is None:
+            yield error(
+                "agents",
+                f"node {name} states cards, and no agent runs there",
+                "see the nodeSelector, affinity and tolerations of node in the values",
+            )
+        elif not agent.ready:
+            logs = f"kubectl -n {agent.metadata.namespace} logs {agent.metadata.name}"
+            yield error(
+                "agents",
+                f"the agent {agent.name} on node {name} is not ready ({runtime})",
+                f"{logs}. {_nri(runtime)}",
+            )
+        elif name not in reported:
+            yield warning(
+                "agents",
+                f"the agent on node {name} has reported no cards in the NodeLedger's status",
+                "see its log; publish.enabled in node's values may be off",
+            )
+
+
+def _nri(runtime: str) -> str:
+    program, _, text = runtime.partition("://")
+    found = re.match(r"v?(\d+)\.(\d+)", text)
+    version = tuple(map(int, found.groups())) if found else ()
+    if program != "containerd":
+        return f"NRI must be enabled in {program or 'the runtime'}"
+    if version < NRI_SINCE:
+        return "NRI needs containerd 1.7 or later"
+    if version < NRI_BY_DEFAULT:
+        return "NRI is disabled in containerd 1.7 unless its configuration enables it"
+    return "See that containerd's configuration does not disable NRI"
+
+
+def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
+    """Whether a pod is of one of the agents' DaemonSets."""
+    names = [(each.metadata.namespace, each.metadata.name) for each in agents]
+    return any(
+        pod.metadata.namespace == namespace and pod.metadata.name.startswith(f"{name}-")
+        for namespace, name in names
+    )

@@ -1,1 +1,0 @@
-"""One file for each subject; each check returns findings."""
