@@ -1,32 +1,45 @@
-"""Apply all rules to a cluster, and print the findings."""
+"""Look for what is wrong with the cards of a cluster by all rules, and print the findings."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from adapters.accounting.gang_members import named
+from adapters.accounting.published_resources import written
 from adapters.cli.audit.finding import RULES, Finding
-from adapters.cli.audit.node_rules import container_findings, node_findings
-from adapters.cli.fleet.facts import counted, plugin_devices
-from adapters.cli.fleet.fleet import Fleet
+from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.manifests import Manifests
-from adapters.cli.input.source import InputLocation
-from adapters.cli.output.rows import Column, Row, table
-from adapters.dialects.adoption import may_use_cards
-from adapters.dialects.dialect import DialectError
-from adapters.dialects.matching import dialect_of
-from adapters.wire.kube import Pod, full_name
+from adapters.cli.output.rows import Row, columns, table
+from adapters.dialects import registry
+from adapters.dialects.adoption import disagreements, may_use_cards
+from adapters.dialects.dialect import Dialect
+from adapters.repairs.plan import drift
+from adapters.repairs.repairs import (
+    Adopt,
+    Allocate,
+    Annotate,
+    Describe,
+    Keep,
+    Mirror,
+    Recount,
+    Release,
+    Repair,
+)
+from adapters.wire.agent_report import NodeReport, short
+from adapters.wire.kube import annotations, full_name
+from adapters.wire.quantity import QuantityError, parse
+from core.hardware.quantity import format_gib
+from core.ledger.problem import Problem, ProblemKind
 from core.quota.amounts import text as amount_text
 
 NAMED = 5
 """Pods that a finding names, at most."""
 
 _COLUMNS = (
-    Column("LEVEL"),
-    Column("RULE"),
-    Column("NODE"),
-    Column("CARD", wide=True),
-    Column("POD"),
-    Column("FINDING"),
+    *columns("LEVEL", "RULE", "NODE"),
+    *columns("CARD", wide=True),
+    *columns("POD", "FINDING"),
 )
 
 
@@ -56,13 +69,14 @@ def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> Au
         ignored: ids of rules without findings.
     """
     order = {rule: position for position, rule in enumerate(RULES)}
-    found = [
-        _placed(finding, manifests)
-        for finding in _findings(fleet)
-        if finding.rule.id not in ignored
-    ]
+    found: dict[Finding, None] = {}
+    for each in _findings(fleet):
+        _, place = manifests.pods.get(each.pod) or manifests.nodes.get(each.node) or (None, None)
+        if each.rule.id not in ignored:
+            at = replace(each, file=place.file, line=place.line) if place and place.line else each
+            found[at] = None
     return AuditReport(
-        findings=tuple(sorted(dict.fromkeys(found), key=lambda each: order[each.rule.id])),
+        findings=tuple(sorted(found, key=lambda each: order[each.rule.id])),
         nodes=len(fleet.nodes),
         cards=sum(len(state.node.cards) for state in fleet.nodes.values()),
         pods=sum(len(state.ledger.allocations) for state in fleet.nodes.values()),
@@ -126,40 +140,34 @@ def as_plain(report: AuditReport) -> dict[str, object]:
 def _findings(fleet: Fleet) -> Iterator[Finding]:
     yield from (Finding(RULES["node-description"], problem) for problem in fleet.problems)
     for name, state in fleet.nodes.items():
-        yield from node_findings(name, state, fleet)
+        yield from _node_findings(name, state, fleet)
         if name in fleet.agents.nodes:
-            yield from container_findings(state, fleet.agents.nodes[name])
+            yield from _container_findings(state, fleet.agents.nodes[name])
     for name, stated in plugin_devices(fleet).nodes.items():
         for problem in stated.problems:
             yield Finding(RULES["device-plugin-labels"], problem, node=name)
-    yield from _quota_findings(fleet)
-    yield from _gang_findings(fleet)
-    for name in fleet.unused_ledgers:
-        text = "no node has its name"
-        yield Finding(RULES["ledger-without-node"], text, node=name)
-    for pod in fleet.pods.values():
-        node = pod.spec.node_name or ""
-        if may_use_cards(pod) and node not in fleet.nodes and _requests(pod, fleet):
-            text = f"is bound to {node}, which does not exist"
-            yield Finding(RULES["pod-on-unknown-node"], text, node=node, pod=full_name(pod))
-
-
-def _quota_findings(fleet: Fleet) -> Iterator[Finding]:
     ledgers = (state.ledger for state in fleet.nodes.values())
     for namespace, quota in counted(fleet.quotas, ledgers).items():
-        used = quota.used()
-        for name, limit, amount in quota.bounds.with_amounts(used):
+        for name, limit, amount in quota.bounds.with_amounts(quota.used()):
             if limit is not None and amount > limit:
                 have, allowed = amount_text(name, amount), amount_text(name, limit)
                 text = f"namespace {namespace}: {name}: {have} of {allowed} are in use"
                 yield Finding(RULES["quota-exceeded"], text, namespaces=frozenset({namespace}))
+    yield from _gang_findings(fleet)
+    for name in fleet.unused_ledgers:
+        yield Finding(RULES["ledger-without-node"], "no node has its name", node=name)
+    for pod in fleet.pods.values():
+        node = pod.spec.node_name or ""
+        if may_use_cards(pod) and node not in fleet.nodes and requests_cards(pod, fleet.dialects):
+            text = f"is bound to {node}, which does not exist"
+            yield Finding(RULES["pod-on-unknown-node"], text, node=node, pod=full_name(pod))
 
 
 def _gang_findings(fleet: Fleet) -> Iterator[Finding]:
     """Gangs of which fewer pods are bound than are bound together, while others wait for cards."""
     for gang in fleet.gangs().bound_in_part():
         waiting = [pod for pod in gang.pods if not pod.spec.node_name]
-        if not any(_requests(pod, fleet) for pod in waiting):
+        if not any(requests_cards(pod, fleet.dialects) for pod in waiting):
             continue
         bound = len(gang.pods) - len(waiting)
         names = sorted(map(full_name, waiting))
@@ -172,23 +180,125 @@ def _gang_findings(fleet: Fleet) -> Iterator[Finding]:
         yield Finding(RULES["gang-bound-in-part"], text, pod=names[0], namespaces=namespaces)
 
 
-def _requests(pod: Pod, fleet: Fleet) -> bool:
-    try:
-        return dialect_of(pod, fleet.dialects) is not None
-    except DialectError:
-        return True
+def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Finding]:
+    """Everything that is wrong on one node."""
+    yield from (
+        Finding(RULES["node-description"], problem, node=name) for problem in state.problems
+    )
+    if state.unreadable is not None:
+        yield Finding(RULES["unreadable-ledger"], state.unreadable, node=name)
+    problems = state.ledger.problems()
+    if state.stored is not None:
+        # the record of every pod is compared below, not only of those that another scheduler bound
+        found = drift(state.ledger, state.pods, fleet.dialects)
+        problems = tuple(each for each in found if each.kind is not ProblemKind.EDITED)
+    yield from (_of_problem(state, problem) for problem in problems)
+    for uid, held in state.ledger.allocations.items():
+        if uid in fleet.unused_claims:
+            yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=held.pod)
+    for pod in state.pods:
+        for text in disagreements(pod, state.node, fleet.dialects):
+            yield Finding(RULES["edited-record"], text, node=name, pod=full_name(pod))
+        keys = sorted(registry.own_records(annotations(pod).keys()))
+        if keys and not requests_cards(pod, fleet.dialects):
+            text = f"has {', '.join(keys)} and requests no share"
+            yield Finding(RULES["record-without-request"], text, node=name, pod=full_name(pod))
+    if state.stored is None:
+        yield from _two_allocators(name, state, fleet.dialects)
+    else:
+        yield from filter(None, (_of_repair(name, repair) for repair in state.repairs))
 
 
-def _placed(finding: Finding, manifests: Manifests) -> Finding:
-    """A finding with the place of its pod, else of its node, where it comes from a file."""
-    place: InputLocation | None = None
-    if finding.pod in manifests.pods:
-        place = manifests.pods[finding.pod][1]
-    elif finding.node in manifests.nodes:
-        place = manifests.nodes[finding.node][1]
-    if place is None or not place.line:
-        return finding
-    return replace(finding, file=place.file, line=place.line)
+def _of_problem(state: NodeState, problem: Problem) -> Finding:
+    rule = RULES[problem.kind.value]
+    pods = (pod for pod in state.pods if full_name(pod) == problem.pod)
+    if problem.kind is ProblemKind.UNREADABLE and not any(
+        registry.own_records(annotations(pod).keys()) for pod in pods
+    ):
+        rule = RULES["share-without-record"]
+    text = problem.text.removeprefix(f"card {problem.card}: ")
+    uses = zip(state.node.cards, state.ledger.usages, strict=True)
+    shares = [share for card, use in uses if card.uuid == problem.card for share in use.shares]
+    refs = [state.ledger.allocations[share.uid].pod_ref for share in shares]
+    namespaces = [problem.pod.partition("/")[0]] if problem.pod else [ref.namespace for ref in refs]
+    return Finding(
+        rule,
+        text,
+        node=state.node.name,
+        card=problem.card,
+        pod=problem.pod,
+        namespaces=frozenset(namespaces),
+    )
+
+
+def _of_repair(node: str, repair: Repair) -> Finding | None:
+    match repair:
+        case Describe():
+            text = "its NodeLedger has other cards than the node's annotations and Device"
+            return Finding(RULES["ledger-describes-other-cards"], text, node=node)
+        case Adopt(allocation):
+            rule, text = "pod-not-in-ledger", "has cards that the NodeLedger does not know"
+        case Release(allocation, why):
+            rule, text = "allocation-without-pod", f"is in the NodeLedger, but {why.value}"
+        case Allocate(allocation):
+            text = "was bound while the service was away, and waits for its cards"
+            rule = "bound-without-cards"
+        case Keep() | Mirror() | Recount():
+            return None
+        case Annotate(pod):
+            text = "its annotations name other cards than the NodeLedger, which will repair them"
+            return Finding(RULES["record-differs-from-ledger"], text, node=node, pod=full_name(pod))
+    return Finding(RULES[rule], text, node=node, pod=allocation.pod)
+
+
+def _two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Finding]:
+    """Dialects whose components advertise the same cards, each with a scheduler of its own."""
+    mirrored = written(state.kube)
+    advertised: set[str] = set()
+    for resource, amount in (state.kube.status.allocatable or {}).items():
+        with suppress(QuantityError):
+            if resource not in mirrored and parse(str(amount)) > 0:
+                advertised.add(resource)
+    found: dict[str, tuple[frozenset[str], list[str]]] = {}
+    for dialect in dialects:
+        own = [card for card in state.node.cards if dialect.name in card.dialects]
+        offered = sorted(advertised & dialect.resources(own).keys())
+        if offered:
+            found[dialect.name] = frozenset(card.uuid for card in own), offered
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for card in state.node.cards:
+        owners = tuple(owner for owner, (cards, _) in found.items() if card.uuid in cards)
+        if len(owners) > 1:
+            shared.setdefault(owners, []).append(card.uuid)
+    for owners, uuids in shared.items():
+        parts = " and ".join(f"{owner} ({found[owner][1][0]})" for owner in owners)
+        what = f"{len(uuids)} cards" if len(uuids) > 1 else "it"
+        text = f"{parts} advertise {what}, and no ledger has the allocations of both"
+        only = uuids[0] if len(uuids) == 1 else ""
+        yield Finding(RULES["two-allocators"], text, node=name, card=only)
+
+
+def _container_findings(state: NodeState, report: NodeReport) -> Iterator[Finding]:
+    """Everything that is wrong in the containers of one node."""
+    node = state.node.name
+    if report.unserved:
+        what = "1 container runs" if report.unserved == 1 else f"{report.unserved} containers run"
+        text = f"{what} without the granted devices; Events ShareMissing name the pods"
+        yield Finding(RULES["container-without-share"], text, node=node)
+    sizes = {short(card.uuid): (card.uuid, card.memory) for card in state.node.cards}
+    for each in report.containers:
+        granted, limit, used = each.granted, each.limit, each.used
+        if each.card not in sizes or granted is None:
+            continue
+        uuid, memory = sizes[each.card]
+        name, grants = f"container {each.container}", f"the ledger grants {format_gib(granted)} GiB"
+        if limit is not None and (limit > granted or (limit == 0 and granted < memory)):
+            until = f"{format_gib(limit)} GiB" if limit else "no limit"
+            text = f"{name}: HAMi-core has {until}, {grants}"
+            yield Finding(RULES["limit-above-grant"], text, node=node, card=uuid, pod=each.pod)
+        if used is not None and used > granted:
+            text = f"{name} uses {format_gib(used)} GiB, {grants}"
+            yield Finding(RULES["use-above-grant"], text, node=node, card=uuid, pod=each.pod)
 
 
 def _count(number: int, noun: str) -> str:

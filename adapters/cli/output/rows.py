@@ -48,6 +48,11 @@ class Column:
     right: bool = False
 
 
+def columns(*headers: str, wide: bool = False, right: bool = False) -> tuple[Column, ...]:
+    """Return columns that are shown and aligned alike."""
+    return tuple(Column(header, wide, right) for header in headers)
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One row.
