@@ -59,6 +59,7 @@ def whatif(
 
     Exit status: 0 all pods fit then, 1 some do not, 2 bad input or no answer.
     """
+    from adapters.cli import whatif as changes
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.manifests import Manifests
     from adapters.cli.input.origin import Origin, read_files
@@ -66,8 +67,6 @@ def whatif(
     from adapters.cli.schedule import Run, RunOptions
     from adapters.cli.view.listing import of_namespace
     from adapters.cli.view.listing import sort as sorted_by
-    from adapters.cli.whatif import changes
-    from adapters.cli.whatif.comparison import Comparison
     from adapters.dialects.dialect import Defaults
 
     if not any((pods, add, remove, node_policy, device_policy)):
@@ -90,7 +89,7 @@ def whatif(
             name for name, pod in then.pods.items()
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
         )  # fmt: skip
-        comparison = Comparison.of(
+        comparison = changes.Comparison.of(
             Run(now, RunOptions(Defaults(), 0)).place_all(),
             Run(then, RunOptions(defaults, 0)).place_all(),
             moved,

@@ -5,22 +5,18 @@ from collections.abc import Iterator
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.amounts import gib
-from adapters.cli.output.rows import Column, Row, table
+from adapters.cli.output.rows import Row, columns, table
 from adapters.wire.kube import pod_ref
 from adapters.wire.visible import visible
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 
 _COLUMNS = (
-    Column("STEP", right=True),
-    Column("NAMESPACE"),
-    Column("POD"),
-    Column("FROM"),
-    Column("TO"),
-    Column("PRIORITY", right=True),
-    Column("CONTROLLER"),
-    Column("STARTED"),
-    Column("COST", right=True),
+    *columns("STEP", right=True),
+    *columns("NAMESPACE", "POD", "FROM", "TO"),
+    *columns("PRIORITY", right=True),
+    *columns("CONTROLLER", "STARTED"),
+    *columns("COST", right=True),
 )
 
 PLACED = "fits"

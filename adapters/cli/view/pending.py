@@ -9,19 +9,15 @@ from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.amounts import request_text
-from adapters.cli.output.rows import Column, Row
+from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere
 from adapters.dialects.unread_keys import NOT_COUNTED
 from adapters.wire.kube import full_name, pod_ref
 
 _COLUMNS = (
-    Column("NAMESPACE"),
-    Column("POD"),
-    Column("DIALECT"),
-    Column("SCHEDULER", wide=True),
-    Column("GANG", wide=True),
-    Column("REQUEST"),
-    Column("REASON"),
+    *columns("NAMESPACE", "POD", "DIALECT"),
+    *columns("SCHEDULER", "GANG", wide=True),
+    *columns("REQUEST", "REASON"),
 )
 
 _KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason", "gang")
@@ -37,7 +33,24 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     pods = fleet.pending()
     chosen = [pod for pod in pods if namespace in (None, pod_ref(pod).namespace)]
     answers = [judge.answer(pod) for pod in chosen]
-    rows = [_row(answer) for answer in answers if answer.requests]
+    rows: list[Row] = []
+    for answer in answers:
+        if answer.requests:
+            ref, reason = pod_ref(answer.pod), answer.summary()
+            scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
+            gang = "" if answer.gang is None else str(answer.gang.gang.ref)
+            if answer.devices is not None:
+                request = devices_text(answer.devices.amounts)
+            else:
+                request = "invalid" if answer.request is None else request_text(answer.request)
+            dialect = answer.dialect
+            cells = (ref.namespace, ref.name, dialect or "", scheduler, gang, request, reason)
+            fields = {
+                "namespace": ref.namespace, "pod": ref.name, "dialect": dialect,
+                "scheduler": scheduler, "request": request, "fits": len(answer.fitting),
+                "reason": reason, "gang": gang or None,
+            }  # fmt: skip
+            rows.append(Row(f"pod/{ref.name}", cells, fields))
     notes: list[str] = []
     for answer in answers:
         name = full_name(answer.pod)
@@ -64,25 +77,3 @@ def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]
         best = min(filter(None, found), key=cost, default=None)
         if best is not None:
             yield f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}"
-
-
-def _row(answer: PodAnswer) -> Row:
-    ref = pod_ref(answer.pod)
-    scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
-    request, reason = _request(answer), answer.summary()
-    gang = "" if answer.gang is None else str(answer.gang.gang.ref)
-    return Row(
-        f"pod/{ref.name}",
-        (ref.namespace, ref.name, answer.dialect or "", scheduler, gang, request, reason),
-        {
-            "namespace": ref.namespace, "pod": ref.name, "dialect": answer.dialect,
-            "scheduler": scheduler, "request": request, "fits": len(answer.fitting),
-            "reason": reason, "gang": gang or None,
-        },
-    )  # fmt: skip
-
-
-def _request(answer: PodAnswer) -> str:
-    if answer.devices is not None:
-        return devices_text(answer.devices.amounts)
-    return "invalid" if answer.request is None else request_text(answer.request)

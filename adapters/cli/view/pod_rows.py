@@ -6,35 +6,24 @@ from itertools import chain
 
 from adapters.answer.device_plugins import DeviceUser, devices_text
 from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
-from adapters.cli.fleet.fleet import Fleet, NodeState
+from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
 from adapters.cli.output.amounts import compute_of, gib, memory_of, percent, used, used_fields
-from adapters.cli.output.rows import Column, Row
+from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
-from adapters.cli.view.plugin_rows import device_users, uncounted_nodes
-from adapters.wire.agent_report import AgentReports, Use, total
+from adapters.cli.view.node_rows import device_users, uncounted_nodes
+from adapters.wire.agent_report import total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
-from core.hardware.card import Card
 from core.hardware.quantity import MIB
-from core.ledger.usage import CardShare
 from core.quota.amounts import text
-from core.quota.quota import Quota
 from core.requests.grant import Allocation
 
 _PODS = (
-    Column("NAMESPACE"),
-    Column("POD"),
-    Column("DIALECT"),
-    Column("NODE"),
-    Column("CARDS", right=True),
-    Column("GRANTED(GiB)", right=True),
-    Column("COMPUTE", right=True),
-    Column("USED(GiB)", wide=True, right=True),
-    Column("USED-COMPUTE", wide=True, right=True),
-    Column("PRIORITY", wide=True, right=True),
-    Column("UUIDS", wide=True),
-    Column("NOTE", wide=True),
+    *columns("NAMESPACE", "POD", "DIALECT", "NODE"),
+    *columns("CARDS", "GRANTED(GiB)", "COMPUTE", right=True),
+    *columns("USED(GiB)", "USED-COMPUTE", "PRIORITY", wide=True, right=True),
+    *columns("UUIDS", "NOTE", wide=True),
 )
 
 _POD_KEYS = (
@@ -43,17 +32,11 @@ _POD_KEYS = (
 )  # fmt: skip
 
 _NAMESPACES = (
-    Column("NAMESPACE"),
-    Column("PODS", right=True),
-    Column("PENDING", right=True),
-    Column("CARDS", right=True),
-    Column("GRANTED(GiB)", right=True),
-    Column("COMPUTE", right=True),
-    Column("DEVICES"),
-    Column("QUOTA"),
-    Column("USED(GiB)", wide=True, right=True),
-    Column("USED-COMPUTE", wide=True, right=True),
-    Column("DIALECTS", wide=True),
+    *columns("NAMESPACE"),
+    *columns("PODS", "PENDING", "CARDS", "GRANTED(GiB)", "COMPUTE", right=True),
+    *columns("DEVICES", "QUOTA"),
+    *columns("USED(GiB)", "USED-COMPUTE", wide=True, right=True),
+    *columns("DIALECTS", wide=True),
 )
 
 _NAMESPACE_KEYS = (
@@ -62,15 +45,11 @@ _NAMESPACE_KEYS = (
 )  # fmt: skip
 
 _SHARES = (
-    Column("CARD", right=True),
-    Column("NAMESPACE"),
-    Column("POD"),
-    Column("DIALECT"),
-    Column("GRANTED(GiB)", right=True),
-    Column("COMPUTE", right=True),
-    Column("CONTAINERS"),
-    Column("UUID", wide=True),
-    Column("NOTE", wide=True),
+    *columns("CARD", right=True),
+    *columns("NAMESPACE", "POD", "DIALECT"),
+    *columns("GRANTED(GiB)", "COMPUTE", right=True),
+    *columns("CONTAINERS"),
+    *columns("UUID", "NOTE", wide=True),
 )
 
 _SHARE_KEYS = (
@@ -80,11 +59,23 @@ _SHARE_KEYS = (
 
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     """Return one row for each pod with cards; ``cards`` counts different ones."""
-    rows = [
-        _pod_row(state, allocation, fleet.agents.pod(name, allocation.pod))
-        for name, state in fleet.nodes.items()
-        for allocation in state.ledger.allocations.values()
-    ]
+    rows: list[Row] = []
+    for name, state in fleet.nodes.items():
+        for held in state.ledger.allocations.values():
+            ref, uuids, note = held.pod_ref, sorted(held.cards), held.unread or ""
+            memory, compute = memory_of(held), compute_of(held)
+            in_use = fleet.agents.pod(name, held.pod)
+            cells = (
+                ref.namespace, ref.name, held.dialect, name, str(len(uuids)), gib(memory),
+                percent(compute), *used(in_use), str(held.priority), ",".join(uuids), note,
+            )  # fmt: skip
+            fields = {
+                "namespace": ref.namespace, "pod": ref.name, "dialect": held.dialect,
+                "node": name, "cards": len(uuids), "grantedMiB": memory // MIB,
+                "compute": compute, "priority": held.priority, "uuids": uuids, "note": note,
+                **used_fields(in_use),
+            }  # fmt: skip
+            rows.append(Row(f"pod/{ref.name}", cells, fields))
     chosen = in_namespaces(rows, namespace)
     every = device_users(fleet)
     further = replace(every, rows=in_namespaces(every.rows, namespace))
@@ -101,26 +92,43 @@ def top_namespaces(fleet: Fleet) -> Listing:
 
     Pods with devices of a device plugin count too; only the kubelet knows their cards.
     """
-    allocations: dict[str, list[Allocation]] = {}
+    held: dict[str, list[Allocation]] = {}
     for state in fleet.nodes.values():
         for allocation in state.ledger.allocations.values():
-            allocations.setdefault(allocation.pod_ref.namespace, []).append(allocation)
+            held.setdefault(allocation.pod_ref.namespace, []).append(allocation)
     users: dict[str, list[DeviceUser]] = {}
     for user in chain.from_iterable(plugin_devices(fleet).users.values()):
         users.setdefault(pod_ref(user.pod).namespace, []).append(user)
-    pending: dict[str, int] = {}
-    for pod in fleet.pending():
-        if requests_cards(pod, fleet.dialects):
-            name = pod.metadata.namespace or "default"
-            pending[name] = pending.get(name, 0) + 1
+    waiting = [pod for pod in fleet.pending() if requests_cards(pod, fleet.dialects)]
+    pending = Counter(pod_ref(pod).namespace for pod in waiting)
     quotas = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
-    rows = [
-        _namespace_row(
-            name, allocations.get(name, []), users.get(name, []), pending.get(name, 0),
-            quotas.get(name), fleet.agents,
+    rows: list[Row] = []
+    for name in sorted({*held, *users, *pending, *quotas}):
+        having, using, quota = held.get(name, []), users.get(name, []), quotas.get(name)
+        in_use = total(fleet.agents.pod(each.node, each.pod) for each in having)
+        pods, cards = len(having) + len(using), sum(len(each.cards) for each in having)
+        memory, compute = sum(map(memory_of, having)), sum(map(compute_of, having))
+        devices = Counter[str]()
+        for user in using:
+            devices.update(user.amounts)
+        dialects = sorted({each.dialect for each in having})
+        bounds = () if quota is None else quota.bounds.with_amounts(quota.used())
+        limits = ", ".join(
+            f"{kind} {text(kind, amount)} of {text(kind, limit)}"
+            for kind, limit, amount in bounds
+            if limit is not None
         )
-        for name in sorted({*allocations, *users, *pending, *quotas})
-    ]  # fmt: skip
+        cells = (
+            name, str(pods), str(pending[name]), str(cards), gib(memory), percent(compute),
+            devices_text(devices), limits, *used(in_use), ",".join(dialects),
+        )  # fmt: skip
+        fields = {
+            "namespace": name, "pods": pods, "pending": pending[name], "cards": cards,
+            "grantedMiB": memory // MIB, "compute": compute, "devices": dict(devices),
+            "quota": None if quota is None else limited_amounts(quota),
+            "dialects": dialects, **used_fields(in_use),
+        }  # fmt: skip
+        rows.append(Row(f"namespace/{name}", cells, fields))
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
 
 
@@ -143,96 +151,25 @@ def who(fleet: Fleet, place: str) -> Listing:
     if wanted and not cards:
         known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
-    rows = [
-        _share_row(card, share, state.ledger.allocations[share.uid])
-        for card, use in zip(state.node.cards, state.ledger.usages, strict=True)
-        if card in cards
-        for share in use.shares
-    ]
+    rows: list[Row] = []
+    for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
+        for share in use.shares if card in cards else ():
+            owner = state.ledger.allocations[share.uid]
+            ref, note = owner.pod_ref, owner.unread or ""
+            containers = sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})
+            cells = (
+                str(card.index), ref.namespace, ref.name, owner.dialect,
+                "all" if share.blocked else gib(share.memory), percent(share.compute),
+                ",".join(containers), card.uuid, note,
+            )  # fmt: skip
+            fields = {
+                "card": card.index, "namespace": ref.namespace, "pod": ref.name,
+                "dialect": owner.dialect,
+                "grantedMiB": (card.memory if share.blocked else share.memory) // MIB,
+                "compute": share.compute, "containers": containers, "uuid": card.uuid,
+                "note": note,
+            }  # fmt: skip
+            rows.append(Row(f"pod/{ref.name}", cells, fields))
     further = None if wanted else device_users(fleet, name)
     notes = uncounted_nodes(fleet, name)
     return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further, notes)
-
-
-def _pod_row(state: NodeState, allocation: Allocation, in_use: Use) -> Row:
-    ref = allocation.pod_ref
-    uuids = sorted(allocation.cards)
-    memory, compute = memory_of(allocation), compute_of(allocation)
-    note = allocation.unread or ""
-    return Row(
-        f"pod/{ref.name}",
-        (
-            ref.namespace, ref.name, allocation.dialect, state.node.name, str(len(uuids)),
-            gib(memory), percent(compute), *used(in_use), str(allocation.priority),
-            ",".join(uuids), note,
-        ),
-        {
-            "namespace": ref.namespace, "pod": ref.name, "dialect": allocation.dialect,
-            "node": state.node.name, "cards": len(uuids), "grantedMiB": memory // MIB,
-            "compute": compute, "priority": allocation.priority, "uuids": uuids, "note": note,
-            **used_fields(in_use),
-        },
-    )  # fmt: skip
-
-
-def _namespace_row(
-    name: str,
-    allocations: list[Allocation],
-    users: list[DeviceUser],
-    pending: int,
-    quota: Quota | None,
-    agents: AgentReports,
-) -> Row:
-    in_use = total(agents.pod(each.node, each.pod) for each in allocations)
-    cards = sum(len(each.cards) for each in allocations)
-    memory = sum(map(memory_of, allocations))
-    compute = sum(map(compute_of, allocations))
-    devices = Counter[str]()
-    for user in users:
-        devices.update(user.amounts)
-    pods = len(allocations) + len(users)
-    dialects = sorted({each.dialect for each in allocations})
-    return Row(
-        f"namespace/{name}",
-        (
-            name, str(pods), str(pending), str(cards), gib(memory), percent(compute),
-            devices_text(devices), _quota_text(quota), *used(in_use), ",".join(dialects),
-        ),
-        {
-            "namespace": name, "pods": pods, "pending": pending, "cards": cards,
-            "grantedMiB": memory // MIB, "compute": compute, "devices": dict(devices),
-            "quota": None if quota is None else limited_amounts(quota),
-            "dialects": dialects, **used_fields(in_use),
-        },
-    )  # fmt: skip
-
-
-def _quota_text(quota: Quota | None) -> str:
-    """Return used and limit of each resource, such as ``cards 1.5 of 2, memory 20 of 24 GiB``."""
-    if quota is None:
-        return ""
-    return ", ".join(
-        f"{name} {text(name, amount)} of {text(name, limit)}"
-        for name, limit, amount in quota.bounds.with_amounts(quota.used())
-        if limit is not None
-    )
-
-
-def _share_row(card: Card, share: CardShare, owner: Allocation) -> Row:
-    ref = owner.pod_ref
-    containers = sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})
-    note = owner.unread or ""
-    memory = "all" if share.blocked else gib(share.memory)
-    return Row(
-        f"pod/{ref.name}",
-        (
-            str(card.index), ref.namespace, ref.name, owner.dialect, memory, percent(share.compute),
-            ",".join(containers), card.uuid, note,
-        ),
-        {
-            "card": card.index, "namespace": ref.namespace, "pod": ref.name,
-            "dialect": owner.dialect,
-            "grantedMiB": (card.memory if share.blocked else share.memory) // MIB,
-            "compute": share.compute, "containers": containers, "uuid": card.uuid, "note": note,
-        },
-    )  # fmt: skip

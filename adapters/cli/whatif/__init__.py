@@ -1,1 +1,0 @@
-"""What would happen with other pods, nodes or policies."""
