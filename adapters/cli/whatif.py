@@ -13,7 +13,7 @@ from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing
 from adapters.dialects import registry
 from adapters.wire.kube import Pod, PodStatus, full_name
-from adapters.wire.pod_group import PodGroupObject
+from adapters.wire.kube_policy import PodGroupObject
 from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangRef
 

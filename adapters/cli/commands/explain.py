@@ -60,8 +60,7 @@ def explain(
     Exit status: 0 the pod has its cards or fits, 1 it does not fit or its cards are unknown, 2 no
     such pod, bad input or no answer.
     """
-    from adapters.cli.explain import text
-    from adapters.cli.explain.explanation import explain as explained
+    from adapters.cli import explain as explanation
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.rows import as_json, as_yaml
@@ -77,14 +76,14 @@ def explain(
         chosen = None if all_namespaces and named is None else namespace or origin.namespace()
         fleet = read_fleet(origin.read(), Defaults())
         pod = _find(fleet, chosen, name)
-        found = replace(explained(fleet, pod), history=tuple(origin.history(pod)))
+        found = replace(explanation.explain(fleet, pod), history=tuple(origin.history(pod)))
     match output:
         case ExplainFormat.TEXT:
-            typer.echo(text.as_text(found), nl=False)
+            typer.echo(explanation.as_text(found), nl=False)
         case ExplainFormat.JSON:
-            typer.echo(as_json(text.as_plain(found)), nl=False)
+            typer.echo(as_json(explanation.as_plain(found)), nl=False)
         case ExplainFormat.YAML:
-            typer.echo(as_yaml(text.as_plain(found)), nl=False)
+            typer.echo(as_yaml(explanation.as_plain(found)), nl=False)
     if not found.well:
         raise typer.Exit(DOES_NOT_FIT)
 

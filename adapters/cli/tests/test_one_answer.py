@@ -10,8 +10,7 @@ import structlog
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from adapters.cli.explain import text
-from adapters.cli.explain.explanation import explain
+from adapters.cli.explain import as_plain, explain
 from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.manifests import Manifests, manifests
 from adapters.cli.input.source import Source
@@ -240,7 +239,7 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
     waiting = fleet.pods[f"default/{NAME}"]
 
     explained = explain(fleet, waiting)
-    shown = text.as_plain(explained)
+    shown = as_plain(explained)
     rows = [row.fields for row in pending(fleet, None).rows]
     (line,) = (e for e in Run(fleet, RunOptions(Defaults(), 0)).place_all() if e.name == NAME)
     service = asyncio.run(of_service(found))

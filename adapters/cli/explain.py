@@ -1,20 +1,29 @@
-"""An explanation in words, and as JSON."""
+"""Why a pod is pending, or why it is where it is: the facts, in words and as JSON."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from adapters.answer.answer import EXAMPLES
+from adapters.accounting.gang_cache import Gang
+from adapters.answer.answer import EXAMPLES, PodAnswer, held_devices
 from adapters.answer.device_plugins import devices_text
-from adapters.answer.eviction import is_served
-from adapters.cli.explain.explanation import PodExplanation
-from adapters.cli.fleet.fleet import NodeState
+from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions, is_served
+from adapters.answer.judge import Judge
+from adapters.cli.fleet.facts import FleetFacts
+from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine, gang_fields
-from adapters.wire.kube import full_name
+from adapters.dialects.adoption import FINISHED
+from adapters.dialects.matching import NO_AMOUNTS
+from adapters.wire.kube import Pod, full_name
 from adapters.wire.visible import visible
-from core.feasibility.smallest_change import ChangeKind, RequestChange
+from core.feasibility.inventory import NodeNames
+from core.feasibility.smallest_change import ChangeKind, RequestChange, smallest_changes
 from core.hardware.quantity import MIB, format_bytes
 from core.requests.grant import Allocation
-from core.requests.request import ContainerRequest
+
+if TYPE_CHECKING:
+    from adapters.cli.input.cluster import PodEvent  # it imports the client of a cluster
 
 NAMED = EXAMPLES
 """Nodes that are named for one reason, at most."""
@@ -26,9 +35,105 @@ SHOWN = 3
 """Evictions that are shown, at most."""
 
 
-def as_text(found: PodExplanation) -> str:
-    """Return the whole explanation, ending with a newline."""
-    return "\n".join(map(visible, _lines(found))) + "\n"
+@dataclass(frozen=True, slots=True)
+class PodExplanation:
+    """One pod.
+
+    Attributes:
+        answer: where it fits, counting its own cards as free.
+        node: the node that it is bound to; None where it is pending, or unknown.
+        allocation: its cards; None where it has none.
+        excluded: nodes that it fits and may not run on, by name with the cause.
+        changes: the smallest changes of the request, each of which makes it fit.
+        evictions: by number of pods.
+        history: Events of the pod, oldest first.
+        claims: what its ResourceClaims have, each with its node.
+        devices: of device plugins that a bound pod has and no ledger knows, by resource.
+        releases: by node, the fewest pods whose end frees the devices that it requests.
+        gang: the pods with which it is bound together; None where it is bound alone.
+    """
+
+    answer: PodAnswer
+    node: NodeState | None = None
+    allocation: Allocation | None = None
+    excluded: Mapping[str, str] | None = None
+    changes: tuple[RequestChange, ...] = ()
+    evictions: tuple[NodeEviction, ...] = ()
+    history: "tuple[PodEvent, ...]" = ()
+    claims: tuple[tuple[NodeState, Allocation], ...] = ()
+    devices: Mapping[str, int] = field(default_factory=dict)
+    releases: tuple[tuple[str, tuple[Pod, ...]], ...] = ()
+    gang: Gang | None = None
+
+    @property
+    def pod(self) -> Pod:
+        """The pod."""
+        return self.answer.pod
+
+    @property
+    def finished(self) -> bool:
+        """Whether all its containers have ended."""
+        return self.pod.status.phase in FINISHED
+
+    @property
+    def well(self) -> bool:
+        """Whether there is nothing to repair: it has its cards, fits, or needs none."""
+        if self.finished:
+            return True
+        if self.pod.spec.node_name:
+            held = (self.allocation, *(each for _, each in self.claims))
+            return all(each is None or each.unread is None for each in held)
+        return self.answer.problem is None and (
+            not self.answer.requests or self.answer.best is not None
+        )
+
+
+def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
+    """Explain one pod of a cluster."""
+    facts = FleetFacts(fleet)
+    judge = Judge(facts)
+    answer = judge.answer(pod)
+    uid = pod.metadata.uid
+    # One that is being bound has cards and no node yet.
+    holders = (each for each in fleet.nodes.values() if uid in each.ledger.allocations)
+    state = fleet.nodes.get(pod.spec.node_name or "") or next(holders, None)
+    allocation = None if state is None else state.ledger.allocations.get(uid)
+    found = PodExplanation(
+        answer,
+        state,
+        allocation,
+        claims=tuple(
+            (state, state.ledger.allocations[claim])
+            for claim in fleet.claims.get(uid, ())
+            for state in fleet.nodes.values()
+            if claim in state.ledger.allocations
+        ),
+        devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
+        gang=facts.gang(pod),
+    )
+    request = answer.request
+    if pod.spec.node_name or request is None or answer.fitting:
+        return found
+    amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
+    causes = dict(
+        zip(
+            answer.excluded.names,
+            (answer.excluded.distinct[number].text() for number in answer.excluded.ids),
+            strict=True,
+        )
+    )
+    names = [name for name in answer.candidates.names if fleet.nodes[name].unreadable is None]
+    ledgers = [fleet.nodes[name].ledger for name in facts.evaluate(request).resolvable(names)]
+    evicted = evicting(answer) or replace(request, priority=-HIGHEST)
+    emptied = filter(None, evictions(evicted, ledgers, any_priority=True))
+    others = judge.fitting(request, amounts, NodeNames(answer.excluded.names))
+    return replace(
+        found,
+        excluded={name: causes[name] for name in others},
+        releases=() if answer.devices is None else judge.devices.releases(answer.devices),
+        changes=tuple(smallest_changes(request, lambda each: judge.fits(each, answer.candidates))),
+        evictions=tuple(sorted(emptied, key=lambda each: (len(each.pods), each.node))),
+    )
 
 
 def as_plain(found: PodExplanation) -> dict[str, object]:
@@ -120,6 +225,11 @@ def headline(found: PodExplanation) -> str:
     return f"is pending: {answer.text() if answer.fits_nowhere else answer.summary()}"
 
 
+def as_text(found: PodExplanation) -> str:
+    """Return the whole explanation, ending with a newline."""
+    return "".join(f"{visible(line)}\n" for line in _lines(found))
+
+
 def _lines(found: PodExplanation) -> Iterator[str]:
     answer = found.answer
     name = answer.dialect or (found.allocation.dialect if found.allocation else "")
@@ -144,7 +254,14 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         if answer.message:
             yield answer.message
         yield from _remedies(found)
-    yield from _history(found)
+    if found.history:
+        yield ""
+        yield "History"
+        if len(found.history) > EVENTS:
+            yield f"  {len(found.history) - EVENTS} older Events are in -o json"
+        for each in found.history[-EVENTS:]:
+            times = f" x{each.count}" if each.count > 1 else ""
+            yield f"  {each.time}{times} {each.reason} ({each.component}): {each.message}"
 
 
 def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> Iterator[str]:
@@ -220,19 +337,6 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
     yield from lines or ["  no single change of the request, and no eviction on one node"]
 
 
-def _history(found: PodExplanation) -> Iterator[str]:
-    if not found.history:
-        return
-    yield ""
-    yield "History"
-    left = len(found.history) - EVENTS
-    if left > 0:
-        yield f"  {left} older Events are in -o json"
-    for each in found.history[-EVENTS:]:
-        times = f" x{each.count}" if each.count > 1 else ""
-        yield f"  {each.time}{times} {each.reason} ({each.component}): {each.message}"
-
-
 def _named(names: Sequence[str], count: int) -> str:
     if count <= NAMED:
         return ", ".join(names)
@@ -240,14 +344,11 @@ def _named(names: Sequence[str], count: int) -> str:
 
 
 def _to(change: RequestChange) -> str | None:
-    for container in change.request.containers:
-        if container.name == change.container:
-            return _amount(change.kind, container)
-    return None
-
-
-def _amount(kind: ChangeKind, container: ContainerRequest) -> str:
-    match kind:
+    """Return what a container may request at most; None where it is not about one."""
+    container = next((c for c in change.request.containers if c.name == change.container), None)
+    if container is None:
+        return None
+    match change.kind:
         case ChangeKind.MEMORY if container.memory is None:
             return f"at most {container.memory_percent}%"
         case ChangeKind.MEMORY:

@@ -1,1 +1,0 @@
-"""Why a pod is pending, or why it is where it is."""
