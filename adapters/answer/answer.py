@@ -347,12 +347,9 @@ class ClusterFacts(Protocol):
 
 
 def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
-    """The sentence; empty where the pod waits for a node and has no cards.
+    """What a pod has; empty where it waits for a node and has no cards.
 
-    Args:
-        facts: of the cluster.
-        pod: the pod.
-        uncounted: says that it requests what Dragoman does not count; else empty.
+    ``uncounted`` says that it requests what Dragoman does not count, or is empty.
     """
     if pod.status.phase in FINISHED:
         return f"has ended ({pod.status.phase}) and uses no cards"

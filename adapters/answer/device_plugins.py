@@ -126,10 +126,7 @@ class PluginDevices:
     ) -> DeviceFit | None:
         """Where devices are free; None where the kubelet chooses on none of the nodes.
 
-        Args:
-            request: what a pod that device plugins serve requests.
-            amounts: of devices that it requests, by resource; empty for any other pod.
-            names: the nodes to look at.
+        The amounts are of devices, by resource; empty for a pod that device plugins do not serve.
         """
         if not amounts:
             return None

@@ -38,11 +38,9 @@ class NodeEviction:
     preemption: bool
 
     def text(self, pod: Pod, *, evicts: bool | None) -> str:
-        """Say which pods of lower priority would make room, and what evicts them.
+        """Say which pods of lower priority would make room for a pod, and what evicts them.
 
-        Args:
-            pod: that waits.
-            evicts: whether the service does; None where its settings are not known.
+        ``evicts`` is whether the service does; None where its settings are not known.
         """
         named = [f"{each.pod} (priority {each.priority})" for each in self.pods[:NAMED]]
         more = len(self.pods) - NAMED
@@ -78,10 +76,8 @@ def evictions(
 ) -> Iterator[NodeEviction | None]:
     """Compute what would have to go on each of some nodes; a step may take milliseconds.
 
-    Args:
-        request: of a pod that fits none of them.
-        ledgers: of nodes that it would fit if they were empty.
-        any_priority: also name pods of the same or a higher priority, where no others help.
+    The request fits none of them, and would if they were empty. With ``any_priority`` pods of the
+    same or a higher priority are named too, where no others help.
     """
     busy = (
         each

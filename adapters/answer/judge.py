@@ -103,9 +103,7 @@ class Judge:
     def alone(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
         """The answer about a pod, without regard to its gang.
 
-        Args:
-            pod: the pod.
-            explain: say of every node whether it fits even where the pod fits one.
+        With ``explain`` it says of every node whether the pod fits, even where it fits one.
         """
         return finished(self._alone(pod, explain=explain))
 
@@ -252,10 +250,8 @@ class Judge:
     ) -> Mapping[str, str]:
         """The nodes of pods whose devices are free, one after the other; nothing is taken.
 
-        Args:
-            plugged: the pods, with their devices.
-            choices: by uid, the nodes on which a pod may run. Those that have no cards for a pod
-                of a device plugin are dropped.
+        ``choices`` are the nodes on which a pod may run, by uid. Those that have no cards for a pod
+        of a device plugin are dropped.
         """
         nodes: dict[str, str] = {}
         taken: list[tuple[str, Mapping[str, int]]] = []

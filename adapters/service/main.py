@@ -104,12 +104,7 @@ async def in_cluster(
 ) -> Composition:
     """Compose the service of a Kubernetes cluster.
 
-    Args:
-        settings: with ``store: kubernetes``.
-        documents: the schedulers' own settings files.
-        certificate: for TLS; the service makes one that is managed. None for plaintext.
-        log: of this process.
-        stack: closes what is opened here.
+    It makes a certificate that is managed. The stack closes what is opened here.
 
     Raises:
         SettingsError: there are no credentials, or the custom resource definition is not installed.
@@ -135,12 +130,7 @@ async def without_cluster(
 ) -> Composition:
     """Compose a service whose nodes and pods are given; it binds pods in its own table.
 
-    Args:
-        settings: with a store in memory or in a file.
-        documents: the schedulers' own settings files.
-        inventory: the nodes and pods.
-        log: of this process.
-        stack: closes what is opened here.
+    The stack closes what is opened here.
 
     Raises:
         OSError: the store cannot be opened or read.

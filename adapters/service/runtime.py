@@ -125,12 +125,6 @@ class FreedMemory:
     def __init__(
         self, size: Callable[[], int] = resident, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Begin now.
-
-        Args:
-            size: bytes that the process occupies.
-            clock: seconds that never go back.
-        """
         self._size = size
         self._clock = clock
         self._next = clock() + EVERY
@@ -273,11 +267,7 @@ class ServiceRuntime:
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
 
     def app(self, more: Mapping[tuple[str, str], Route] | None = None) -> App:
-        """Return the HTTP application.
-
-        Args:
-            more: routes that only this composition has.
-        """
+        """Return the HTTP application, with routes that only this composition has."""
         routes = {
             **schedulers(self.service, self._required_plugin),
             **people(self.service, self._exported.all, self.decision_log.latest),

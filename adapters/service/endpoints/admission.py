@@ -91,10 +91,8 @@ class Admission:
     def __init__(self, service: Service, required_plugin: str = "") -> None:
         """Answer for a service.
 
-        Args:
-            service: decides about each pod.
-            required_plugin: the NRI plugin without which the container runtime creates no
-                container that requests a share; empty to require none.
+        ``required_plugin`` is the NRI plugin without which the container runtime creates no
+        container that requests a share; empty to require none.
         """
         self._service = service
         self._decision_log = service.ports.decision_log

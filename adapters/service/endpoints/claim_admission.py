@@ -58,13 +58,6 @@ class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
     def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveResources) -> None:
-        """Answer for a service.
-
-        Args:
-            service: that decides.
-            catalog: of the cluster's devices.
-            live: the claims and taints as the API server has them.
-        """
         self._service = service
         self._catalog = catalog
         self._live = live

@@ -78,9 +78,7 @@ class KubeExtender:
     async def _filter(self, content: bytes, *, proposes_none: bool) -> bytes:
         """Return the nodes that fit; if none does, why not. Nothing is written.
 
-        Args:
-            content: the question.
-            proposes_none: whether the scheduler asks for victims where it has found none.
+        ``proposes_none``: the scheduler asks for victims also where it has found none.
         """
         await self._wait_for_binds()
         self._service.check_ready()
@@ -244,10 +242,7 @@ class KubeExtender:
     ) -> bytes:
         """Return why each node does not fit, few reasons in all; the pod waits until one does.
 
-        Args:
-            args: of the request.
-            pod_request: the pod.
-            may_resolve: whether the scheduler's preemption may resolve what evictions may.
+        ``may_resolve``: the scheduler's preemption may resolve what evictions may.
         """
         self._service.waiting_pods.add(pod_request)
         every = np.ones(len(args.names), np.bool_)

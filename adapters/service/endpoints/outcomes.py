@@ -86,14 +86,9 @@ def failed(decision: DecisionRecord, error: Exception) -> tuple[DecisionRecord, 
 def deny(
     log: DecisionLog, review: str, status: int, decision: DecisionRecord, prefix: str = ""
 ) -> bytes:
-    """Record a decision that denies the object of an admission review; the answer to the review.
+    """Record a decision that denies an object, and return the answer to its review.
 
-    Args:
-        log: of decisions.
-        review: uid of the review.
-        status: the HTTP status of the API server's answer.
-        decision: with the text of the message.
-        prefix: of the message.
+    The message is the text of the decision after a prefix; the status is HTTP's.
     """
     log.record(decision)
     return admission.denied(review, status, f"{prefix}{decision.text}")

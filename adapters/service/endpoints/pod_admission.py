@@ -123,12 +123,9 @@ def sharers(pod_request: PodRequest) -> frozenset[str]:
 
 
 def close_containers(raw: bytes, sharers: frozenset[str], more: ByContainer) -> Patch:
-    """Let containers start without any card, and mark them; a variable is set wherever it stands.
+    """Let containers start without any card, mark them, and set further variables in them.
 
-    Args:
-        raw: the pod, as JSON.
-        sharers: names of the containers that request a share.
-        more: further variables of these containers.
+    A variable is set wherever it stands.
     """
     spec = admission.read_environments(raw).spec
     lists = (("initContainers", spec.init_containers or ()), ("containers", spec.containers))
@@ -154,12 +151,7 @@ def close_containers(raw: bytes, sharers: frozenset[str], more: ByContainer) -> 
 
 
 def add_limits(pod: Pod, wanted: ByContainer) -> Patch:
-    """Add limits to containers that have some; the API server derives the requests from them.
-
-    Args:
-        pod: the pod that is about to be created.
-        wanted: amounts by the name of the resource, by the name of the container.
-    """
+    """Add limits to containers that have some; the API server derives the requests from them."""
     spec = pod.spec
     lists = (("initContainers", spec.init_containers or ()), ("containers", spec.containers))
     return [

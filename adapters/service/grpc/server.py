@@ -108,12 +108,6 @@ class CallLimits(grpc.aio.ServerInterceptor):
         message_seconds: float = MESSAGE_SECONDS,
         response_seconds: float = RESPONSE_SECONDS,
     ) -> None:
-        """Begin without a call.
-
-        Args:
-            message_seconds: in which the message of a call arrives.
-            response_seconds: in which a client reads a message.
-        """
         self._message_seconds = message_seconds
         self._response_seconds = response_seconds
         self._arriving: dict[asyncio.Timeout, None] = {}  # the oldest first
@@ -201,12 +195,7 @@ class CallLimits(grpc.aio.ServerInterceptor):
 
 
 def servicer(calls: Calls, failed: Failed) -> object:
-    """Return what answers calls; every error becomes a status code with a sentence, never a yes.
-
-    Args:
-        calls: of one service.
-        failed: called with unexpected errors.
-    """
+    """Return what answers calls; every error becomes a status code with a sentence, never a yes."""
 
     async def abort(call: str, error: Exception, context: "Context[Any, Any]") -> NoReturn:
         code = next((code for kind, code in _CODES if isinstance(error, kind)), None)
@@ -261,14 +250,7 @@ class GrpcServer:
         credentials: grpc.ServerCredentials | None = None,
         limits: CallLimits | None = None,
     ) -> None:
-        """Bind the port.
-
-        Args:
-            service: answers the calls.
-            listen: ``unix:PATH`` or ``HOST:PORT``.
-            failed: called with unexpected errors.
-            credentials: of the server and its clients; without them, a host must be loopback.
-            limits: limits of calls; None for the default ones.
+        """Bind ``unix:PATH`` or ``HOST:PORT``; without credentials a host must be loopback.
 
         Raises:
             OSError: the address is in use, cannot be bound, or is a path that is no socket.
@@ -362,9 +344,7 @@ def default_socket(environment: Mapping[str, str]) -> Path:
 def credentials(tls: GrpcTls, unusable: Callable[[str], None]) -> grpc.ServerCredentials:
     """Return credentials that check their files at every connection.
 
-    Args:
-        tls: the files.
-        unusable: called with why changed files cannot be used; the earlier ones stay.
+    ``unusable`` is called with why changed files cannot be used; the earlier ones stay.
 
     Raises:
         SettingsError: the files cannot be used.

@@ -149,10 +149,8 @@ class CardMetrics:
     ) -> None:
         """Make no lines yet.
 
-        Args:
-            book: all ledgers.
-            peers: whether to export under the names of HAMi and Volcano too.
-            exported: whether this process exports cards now, or leaves it to another replica.
+        ``peers``: export under the names of HAMi and Volcano too. ``exported``: whether this
+        process exports cards now, or leaves it to another replica.
         """
         self._book = book
         self._peers = peers

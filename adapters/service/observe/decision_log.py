@@ -33,11 +33,9 @@ Logger = structlog.typing.FilteringBoundLogger
 
 
 def logger(level: str, form: str) -> Logger:
-    """Return a logger to standard error.
+    """Return a logger to standard error, from a level such as ``info`` on.
 
-    Args:
-        level: the lowest level that is written, such as ``info``.
-        form: ``json`` for one object a line, ``text`` for people.
+    The form is ``json`` for one object a line, ``text`` for people.
     """
     shared: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
@@ -66,12 +64,6 @@ class RequestTimer:
     """
 
     def __init__(self, verb: str, metrics: Metrics) -> None:
-        """Begin now.
-
-        Args:
-            verb: the label of the endpoint; without one nothing is measured.
-            metrics: count the request.
-        """
         self.status = self.size = 0
         self._verb = verb
         self._metrics = metrics

@@ -187,16 +187,7 @@ class ExportedMetrics:
         led_for: Callable[[], float],
         staleness: Callable[[], float],
     ) -> None:
-        """Register the gauges of the ledgers.
-
-        Args:
-            metrics: of the process.
-            service: whose ledgers are exported.
-            clock: of the service.
-            cards: of its ledgers.
-            led_for: seconds for which this replica has led.
-            staleness: seconds since the cache of ledgers was last up to date.
-        """
+        """Register the gauges of the ledgers; the last two are as in ``UsageMetrics``."""
         self._metrics = metrics
         self._cards = cards
         self._namespaces = NamespaceMetrics(service.ledgers)

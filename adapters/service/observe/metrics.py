@@ -193,12 +193,7 @@ Piece = tuple[bytes, ...]
 
 
 def plain(first: bytes, families: Sequence[FamilyText]) -> bytes:
-    """Return the text.
-
-    Args:
-        first: text of other metrics.
-        families: the rest.
-    """
+    """Return the text of other metrics, and after it that of the families."""
     return b"".join([first, *(part for piece in _pieces(families) for part in piece)])
 
 
@@ -209,12 +204,7 @@ class Compressor:
         self._kept: dict[int, tuple[Piece, bytes]] = {}
 
     async def compress(self, first: bytes, families: Sequence[FamilyText]) -> bytes:
-        """Return the text as gzip; the work is done on another thread.
-
-        Args:
-            first: text of other metrics, which changes with each call.
-            families: the rest.
-        """
+        """Return the same text as gzip; the work is done on another thread."""
         return await to_thread(self._compress, first, [*_pieces(families)])
 
     def _compress(self, first: bytes, pieces: Sequence[Piece]) -> bytes:

@@ -282,12 +282,9 @@ class SettingsFile:
 def override(
     document: Mapping[str, object], settings: type[BaseSettings], environment: Mapping[str, str]
 ) -> dict[str, object]:
-    """Return a document of settings with the values of variables in it.
+    """Return a document of settings, with camelCase keys, with the values of variables in it.
 
-    Args:
-        document: as the settings file has it, with camelCase keys.
-        settings: the model; its ``model_config`` has the prefix and the delimiter.
-        environment: all variables; keys after the prefix are read in any case.
+    Keys after the prefix are read in any case.
 
     Raises:
         SettingsError: a variable names no setting; a misspelled one must not start the service.

@@ -288,9 +288,7 @@ async def _read(receive: Receive, max_body: int, held: HeldBody) -> bytes | None
 def is_from_a_page(method: str, names: Collection[bytes]) -> bool:
     """Return whether a page in a browser sends something, instead of reading.
 
-    Args:
-        method: of the request.
-        names: of its header fields, in lower case.
+    The names are those of the header fields, in lower case.
     """
     return method not in READING and not OF_BROWSERS.isdisjoint(names)
 

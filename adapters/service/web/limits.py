@@ -85,12 +85,7 @@ class BodyBudget:
     """
 
     def __init__(self, limit: int, clock: Callable[[], float]) -> None:
-        """Begin with nothing in use.
-
-        Args:
-            limit: bytes.
-            clock: seconds that never go back.
-        """
+        """Begin with nothing in use, of a limit in bytes; the clock gives seconds."""
         self.limit = limit
         self.clock = clock
         self.used = 0
@@ -99,8 +94,7 @@ class BodyBudget:
     def hold(self, drop: Callable[[], None]) -> "HeldBody":
         """Return an empty body, counted between ``with`` and its end.
 
-        Args:
-            drop: closes the connection of the body, which then does not grow any more.
+        ``drop`` closes the connection of the body, which then does not grow any more.
         """
         return HeldBody(self, drop)
 
@@ -201,12 +195,7 @@ class Connections:
     """Each connection in its phase, in the order in which they entered it."""
 
     def __init__(self, limits: PortLimits, evicted: Callable[[], None]) -> None:
-        """Begin without a connection.
-
-        Args:
-            limits: of the port.
-            evicted: called when a connection gives way to a new one.
-        """
+        """Begin without a connection; ``evicted`` is called when one gives way to a new one."""
         self._evicted = evicted
         self._limit = limits.connections
         self._seconds = {
@@ -229,12 +218,9 @@ class Connections:
         return len(self) >= self._limit
 
     def enter(self, connection: ClientConnection, phase: ConnectionPhase, now: float) -> None:
-        """Put a connection in a phase.
+        """Put a connection in a phase, which begins again where it is in it already.
 
-        Args:
-            connection: new, or in another phase, or in this one, which then begins again.
-            phase: the phase that begins.
-            now: seconds, of the same clock each time.
+        ``now`` is in seconds, of the same clock each time.
         """
         self._leave(connection)
         self._phases[connection] = phase

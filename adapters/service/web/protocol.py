@@ -61,13 +61,8 @@ class LimitedProtocol(HttpToolsProtocol):
     ) -> None:
         """Begin in the phase HEAD.
 
-        Args:
-            config: of the server.
-            server_state: of the server.
-            accepted: the connection's socket.
-            connections: all of the port.
-            refused: called with the reason of each refusal.
-            for_probes: whether the port is full, and answers health probes only.
+        ``refused`` is called with the reason of each refusal. ``for_probes``: the port is full, and
+        answers health probes only.
         """
         super().__init__(config, server_state, {})
         if for_probes:

@@ -37,12 +37,7 @@ _POD = Decoder(Pod)
 
 
 def schedulers(service: Service, required_plugin: str = "") -> Routes:
-    """Return routes for schedulers and the API server.
-
-    Args:
-        service: decides about each request.
-        required_plugin: as ``Admission`` takes it.
-    """
+    """Return routes for schedulers and the API server."""
     kube, volcano = KubeExtender(service), VolcanoExtender(service)
     admission = Admission(service, required_plugin)
     return {
@@ -67,13 +62,7 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
 
 
 def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Routes:
-    """Return the route by which the API server asks about allocations of ResourceClaims.
-
-    Args:
-        service: decides about each request.
-        catalog: of the cluster's devices.
-        live: the claims as the API server has them.
-    """
+    """Return the route by which the API server asks about allocations of ResourceClaims."""
     claims = ClaimAdmission(service, catalog, live)
     return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}
 
@@ -85,10 +74,7 @@ def people(
 ) -> Routes:
     """Return routes for people, probes and Prometheus.
 
-    Args:
-        service: whose ledgers are shown.
-        metrics: all metrics as text, compressed with gzip or not.
-        decisions: the latest decisions, newest first.
+    ``metrics`` are all as text, with gzip or not; ``decisions`` the latest, newest first.
     """
     ledgers = service.ledgers
 

@@ -48,12 +48,6 @@ class Acceptor:
     """The connections of one port."""
 
     def __init__(self, limits: PortLimits, refused: Refused) -> None:
-        """Begin without a connection.
-
-        Args:
-            limits: of the port.
-            refused: called with the reason of each refusal.
-        """
         self._limits = limits
         self._refused = refused
         self._connections = Connections(limits, lambda: refused("evicted"))
@@ -62,13 +56,7 @@ class Acceptor:
     async def run(
         self, listener: socket.socket, config: uvicorn.Config, state: ServerState
     ) -> None:
-        """Accept until cancelled.
-
-        Args:
-            listener: a bound socket.
-            config: of the server.
-            state: of the server.
-        """
+        """Accept connections of a bound socket until cancelled."""
         listener.listen(config.backlog)
         listener.settimeout(0)
 
@@ -202,14 +190,7 @@ def server(
     started: Callable[[], None],
     limits: PortLimits = DEFAULT_LIMITS,
 ) -> WebServer:
-    """Return a server for an application.
-
-    Args:
-        app: the application.
-        certificate: for TLS; None for plain HTTP.
-        started: called when the server listens.
-        limits: of the port.
-    """
+    """Return a server for an application; ``started`` is called when it listens."""
     config = uvicorn.Config(
         app,
         ws="none",
@@ -230,10 +211,8 @@ def server(
 async def renew(certificate: CertificateFiles, every: float, failed: Callable[[str], None]) -> None:
     """Reload the certificate whenever its files change, until cancelled.
 
-    Args:
-        certificate: of the server.
-        every: seconds between two checks.
-        failed: called with a new problem of the files; the earlier certificate stays.
+    ``every`` is in seconds. ``failed`` is called with a new problem of the files; the earlier
+    certificate stays.
     """
     reported = ""
     while True:

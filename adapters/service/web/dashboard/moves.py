@@ -59,12 +59,6 @@ class PlanReader:
     """Asks the API server once for all who ask within ``FRESH``."""
 
     def __init__(self, source: PlanSource, now: Callable[[], float] = monotonic) -> None:
-        """Ask nothing yet.
-
-        Args:
-            source: of the plans.
-            now: seconds.
-        """
         self._source = source
         self._now = now
         self._until = 0.0

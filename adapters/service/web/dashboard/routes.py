@@ -104,12 +104,7 @@ class ConditionalView:
     def __init__(
         self, version: Callable[[], Hashable], view: Callable[[Call], Awaitable[object]]
     ) -> None:
-        """Store the functions.
-
-        Args:
-            version: differs when an answer may differ; None where that is not known.
-            view: computes the answer.
-        """
+        """Store the functions; a version differs when an answer may, and None is unknown."""
         self._version = version
         self._view = view
         self._kept: OrderedDict[Hashable, tuple[Hashable, Content]] = OrderedDict()
