@@ -192,55 +192,35 @@ def holdings(
         hardware: of this node.
         pods: uids of the pods that count.
     """
-    cards = _Cards.on(hardware)
-    found = (
-        (one, cards.of(one)) for one in assignments if one.pod in pods and is_reported(one.resource)
-    )
-    reported = (
-        DeviceHolding(
-            one.pod,
-            one.container,
-            one.resource,
-            len(one.devices),
-            tuple(sorted(held)),
-            shared=held != set(one.devices),
-        )
-        for one, held in found
-        if held
-    )
-    return tuple(sorted(reported, key=lambda each: (each.pod, each.container, each.resource)))
-
-
-@dataclass(frozen=True, slots=True)
-class _Cards:
-    """The node's cards by uuid and by number; no numbers where two cards have the same one."""
-
-    names: Mapping[str, str]
-    numbers: Mapping[str, str]
-
-    @classmethod
-    def on(cls, hardware: Hardware) -> "_Cards":
-        cards = [card for card in hardware.cards if card.vendor == "nvidia"]
-        slices = {slot.uuid: key[0] for key, slot in hardware.instances.items()}
-        numbers = {str(card.index): card.uuid for card in cards}
-        return cls(
-            slices | {card.uuid: card.uuid for card in cards},
-            numbers if len(numbers) == len(cards) else {},
-        )
-
-    def of(self, one: DeviceAssignment) -> set[str]:
-        """Return the cards of a container; none where any of them is unknown or ambiguous."""
-        visible = one.visible
-        devices = _all(one.without_replicas, self.names)
-        if not any(map(names_card, visible)):
-            return devices
-        if all(word.startswith(UUID_PREFIXES) for word in visible):
-            return _all(visible, self.names)
-        numbers = _all(visible, self.numbers)
-        return numbers if not devices or devices == numbers else set()
+    cards = [card for card in hardware.cards if card.vendor == "nvidia"]
+    names = {slot.uuid: key[0] for key, slot in hardware.instances.items()}
+    names |= {card.uuid: card.uuid for card in cards}
+    numbers = {str(card.index): card.uuid for card in cards}
+    if len(numbers) < len(cards):  # two cards have the same number
+        numbers = {}
+    found: list[DeviceHolding] = []
+    for one in assignments:
+        if one.pod not in pods or not is_reported(one.resource):
+            continue
+        held = devices = _all(one.without_replicas, names)
+        if any(map(names_card, one.visible)):
+            if all(word.startswith(UUID_PREFIXES) for word in one.visible):
+                held = _all(one.visible, names)
+            else:
+                held = _all(one.visible, numbers)
+                if devices and devices != held:
+                    continue
+        if held:
+            shared, cards_held = held != set(one.devices), tuple(sorted(held))
+            count = len(one.devices)
+            found.append(
+                DeviceHolding(one.pod, one.container, one.resource, count, cards_held, shared)
+            )
+    return tuple(sorted(found, key=lambda each: (each.pod, each.container, each.resource)))
 
 
 def _all(words: Sequence[str], known: Mapping[str, str]) -> set[str]:
+    """Look up words; nothing where any of them is unknown."""
     return {known[word] for word in words} if known.keys() >= set(words) else set()
 
 

@@ -20,10 +20,9 @@ from adapters.agent.apiserver.reports import (
 )
 from adapters.agent.config import AgentConfig, InventorySource, node_name, profiles
 from adapters.agent.grants import LedgerGrants
-from adapters.agent.hardware.file import FileInventory
 from adapters.agent.hardware.health import APPLICATION_XIDS, Health, XidListener
 from adapters.agent.hardware.mig_partitioner import MigPartitioner
-from adapters.agent.hardware.model import Hardware, HardwareSource, HardwareWatcher
+from adapters.agent.hardware.model import FileInventory, Hardware, HardwareSource, HardwareWatcher
 from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods

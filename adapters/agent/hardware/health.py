@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import pynvml
 
@@ -144,12 +143,28 @@ class XidListener:
         Raises:
             NvmlError: NVML fails.
         """
-        events = self.nvml.call("nvmlEventSetCreate")
+        events, critical = (
+            self.nvml.call("nvmlEventSetCreate"),
+            pynvml.nvmlEventTypeXidCriticalError,
+        )
         try:
             for card in self.nvml.cards():
-                self._register(card.uuid, events)
+                try:
+                    handle = self.nvml.handle_of(card.uuid)
+                    self.nvml.call("nvmlDeviceRegisterEvents", handle, critical, events)
+                except NvmlError as error:
+                    log_event("nvml_events.failed", card=card.uuid, reason=str(error))
             while not self._ended.is_set():
-                self._wait(events)
+                try:
+                    wait = int(WAIT_TIMEOUT * 1000)
+                    event = self.nvml.call("nvmlEventSetWait_v2", events, wait)
+                except NvmlError as error:
+                    if error.code != pynvml.NVML_ERROR_TIMEOUT:
+                        raise
+                else:
+                    if event.eventType == critical:
+                        uuid = self.nvml.call("nvmlDeviceGetUUID", event.device)
+                        self.on_xid(uuid, int(event.eventData))
                 if self.nvml.incomplete and time.monotonic() >= until:
                     break
         finally:
@@ -159,22 +174,3 @@ class XidListener:
                 log_event("nvml_events.failed", reason=str(error))
         if not self._ended.is_set():
             self.nvml.reopen()
-
-    def _register(self, uuid: str, events: Any) -> None:
-        try:
-            card = self.nvml.handle_of(uuid)
-            kinds = pynvml.nvmlEventTypeXidCriticalError
-            self.nvml.call("nvmlDeviceRegisterEvents", card, kinds, events)
-        except NvmlError as error:
-            log_event("nvml_events.failed", card=uuid, reason=str(error))
-
-    def _wait(self, events: Any) -> None:
-        try:
-            event = self.nvml.call("nvmlEventSetWait_v2", events, int(WAIT_TIMEOUT * 1000))
-        except NvmlError as error:
-            if error.code == pynvml.NVML_ERROR_TIMEOUT:
-                return
-            raise
-        if event.eventType == pynvml.nvmlEventTypeXidCriticalError:
-            uuid = self.nvml.call("nvmlDeviceGetUUID", event.device)
-            self.on_xid(uuid, int(event.eventData))

@@ -1,6 +1,7 @@
 """NVIDIA's cards, as the driver's library NVML reports them."""
 
 from collections.abc import Sequence, Set
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
@@ -9,13 +10,8 @@ import pynvml
 
 from adapters.agent.hardware.health import Health, recovery_action
 from adapters.agent.hardware.model import CardLoad, Hardware, Instance, InventoryError
-from adapters.agent.hardware.nvml import (
-    NvidiaCard,
-    Nvml,
-    NvmlError,
-    address,
-)
-from adapters.agent.hardware.nvml_mig import GpuInstance, MigDevice, NvmlMigReader
+from adapters.agent.hardware.nvml import NvidiaCard, Nvml, NvmlError, address
+from adapters.agent.hardware.nvml_mig import GpuInstance, NvmlMigReader
 from adapters.agent.log import log_event
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import MigKey
@@ -85,20 +81,29 @@ class NvmlInventory:
             )
             for card in found
         }
+        instances: dict[MigKey, Instance] = {}
+        for card in found:
+            for part in gpu_instances.get(card.uuid, ()):
+                device, place = part.whole, part.placement
+                if device is None:
+                    continue
+                below = self.capabilities / f"gpu{card.minor}" / "mig" / f"gi{part.number}"
+                folders = below / "access", below / f"ci{device.compute_instance}" / "access"
+                minors = [minor for each in folders if (minor := capability(each)) is not None]
+                caps = (f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors)
+                instances[MigKey(card.uuid, place.profile, place.start)] = Instance(
+                    device.uuid,
+                    (f"/dev/nvidia{card.minor}", *caps),
+                    part.number,
+                    device.compute_instance,
+                )
         self._lost = self._seen.keys() - present.keys()
         lost = {uuid: replace(self._seen[uuid], healthy=False) for uuid in self._lost}
         self._seen = present | lost
         return Hardware(
             tuple(sorted(self._seen.values(), key=lambda card: (card.index, card.uuid))),
             {card.uuid: (f"/dev/nvidia{card.minor}",) for card in found},
-            {
-                MigKey(card.uuid, part.placement.profile, part.placement.start): self._instance(
-                    card, part, device
-                )
-                for card in found
-                for part in gpu_instances.get(card.uuid, ())
-                if (device := part.whole) is not None
-            },
+            instances,
             {uuid: tuple(part.placement for part in each) for uuid, each in gpu_instances.items()},
             {uuid: why for uuid, why in problems.items() if why}
             | dict.fromkeys(lost, "it does not answer"),
@@ -107,9 +112,7 @@ class NvmlInventory:
     def loads(self) -> dict[str, CardLoad]:
         """Return the cards' loads; none where NVML is missing or fails."""
         try:
-            return {
-                use.uuid: CardLoad(use.memory, use.compute, use.bus) for use in self.nvml.readings()
-            }
+            return self.nvml.readings()
         except NvmlError as error:
             log_event("nvml.read_failed", reason=str(error))
             return {}
@@ -154,16 +157,6 @@ class NvmlInventory:
             return None
         return node if node >= 0 else None
 
-    def _instance(self, card: NvidiaCard, part: GpuInstance, device: MigDevice) -> Instance:
-        below = self.capabilities / f"gpu{card.minor}" / "mig" / f"gi{part.number}"
-        minors = (
-            capability(below / "access"),
-            capability(below / f"ci{device.compute_instance}" / "access"),
-        )
-        caps = (f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors if minor is not None)
-        devices = (f"/dev/nvidia{card.minor}", *caps)
-        return Instance(device.uuid, devices, part.number, device.compute_instance)
-
 
 def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
     """Return the scopes of each card, by its uuid, without those that NVML cannot report.
@@ -174,7 +167,14 @@ def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ..
     """
     found: dict[str, list[Scope]] = {card.uuid: [] for card in cards}
     index = {card.uuid: card.index for card in cards}
-    for group in groups(list(found), _below_one_tree(nvml, cards)):
+    below_one_tree: set[Pair] = set()
+    for left, right in combinations(cards, 2):
+        with suppress(NvmlError):
+            handles = nvml.handle_of(left.uuid), nvml.handle_of(right.uuid)
+            level = nvml.call("nvmlDeviceGetTopologyCommonAncestor", *handles)
+            if level <= pynvml.NVML_TOPOLOGY_MULTIPLE:  # only PCIe switches, and no host bridge
+                below_one_tree.add((left.uuid, right.uuid))
+    for group in groups(list(found), below_one_tree):
         for uuid in group:
             found[uuid].append(Scope(Level.PCIE, f"pcie-{index[group[0]]}"))
     for group in groups(list(found), _linked_pairs(nvml, cards)):
@@ -200,49 +200,26 @@ def groups(uuids: Sequence[str], pairs: Set[Pair]) -> list[list[str]]:
     return found
 
 
-def _below_one_tree(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
-    pairs: set[Pair] = set()
-    for left, right in combinations(cards, 2):
-        try:
-            handles = nvml.handle_of(left.uuid), nvml.handle_of(right.uuid)
-            level = nvml.call("nvmlDeviceGetTopologyCommonAncestor", *handles)
-        except NvmlError:
-            continue
-        if level <= pynvml.NVML_TOPOLOGY_MULTIPLE:  # only PCIe switches, and no host bridge
-            pairs.add((left.uuid, right.uuid))
-    return pairs
-
-
 def _linked_pairs(nvml: Nvml, cards: Sequence[NvidiaCard]) -> set[Pair]:
+    """Return the cards with active links to each other, directly or by a switch."""
     at = {card.bus_id: card.uuid for card in cards}
-    switched: list[str] = []
+    switched: dict[str, None] = {}
     pairs: set[Pair] = set()
     for card in cards:
-        peers, through = _peers(nvml, card)
-        pairs |= {(card.uuid, at[bus_id]) for bus_id in peers if bus_id in at}
-        if through:
-            switched.append(card.uuid)
+        with suppress(NvmlError):  # after a card's last link, or a card without links
+            handle = nvml.handle_of(card.uuid)
+            for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+                if not nvml.call("nvmlDeviceGetNvLinkState", handle, link):
+                    continue
+                kind = nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
+                if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
+                    switched[card.uuid] = None
+                    continue
+                peer = address(nvml.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link))
+                if peer in at:
+                    pairs.add((card.uuid, at[peer]))
     both = {(left, right) for left, right in pairs if (right, left) in pairs}
     return both | set(combinations(switched, 2))
-
-
-def _peers(nvml: Nvml, card: NvidiaCard) -> tuple[set[str], bool]:
-    """Read the addresses at the other ends of active links, and whether one is a switch."""
-    peers: set[str] = set()
-    through = False
-    try:
-        handle = nvml.handle_of(card.uuid)
-        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
-            if not nvml.call("nvmlDeviceGetNvLinkState", handle, link):
-                continue
-            kind = nvml.call("nvmlDeviceGetNvLinkRemoteDeviceType", handle, link)
-            if kind == pynvml.NVML_NVLINK_DEVICE_TYPE_SWITCH:
-                through = True
-                continue
-            peers.add(address(nvml.call("nvmlDeviceGetNvLinkRemotePciInfo", handle, link)))
-    except NvmlError:
-        pass  # the number after a card's last link, or a card without links
-    return peers, through
 
 
 def capability(folder: Path) -> int | None:

@@ -4,11 +4,14 @@ The library comes with the driver. The binding opens it at the first call, and a
 it is not installed yet.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass, field
 from threading import RLock
 from typing import Any
 
 import pynvml
+
+from adapters.agent.hardware.model import CardLoad
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -48,22 +51,6 @@ class NvidiaCard:
     name: str
     bus_id: str
     memory: int
-
-
-@dataclass(frozen=True, slots=True)
-class CardReading:
-    """How busy a card is.
-
-    Attributes:
-        memory: bytes in use by all processes.
-        compute: percent of the time during which a kernel ran; 0 in MIG mode, where NVML has none.
-        bus: percent of the time during which memory was read or written; 0 in MIG mode.
-    """
-
-    uuid: str
-    memory: int
-    compute: int
-    bus: int
 
 
 @dataclass(slots=True)
@@ -108,27 +95,22 @@ class Nvml:
             raise problem
         return found
 
-    def readings(self) -> list[CardReading]:
-        """Read the loads of the cards that answer.
+    def readings(self) -> dict[str, CardLoad]:
+        """Read the loads of the cards that answer, by uuid; without compute in MIG mode.
 
         Raises:
             NvmlError: the library is missing, or fails.
         """
-        found: list[CardReading] = []
+        found: dict[str, CardLoad] = {}
         with self.lock:
             for index in range(self.call("nvmlDeviceGetCount")):
-                try:
+                with suppress(NvmlError):
                     handle = self.call("nvmlDeviceGetHandleByIndex", index)
                     memory = self.call("nvmlDeviceGetMemoryInfo", handle).used
                     uuid = self.call("nvmlDeviceGetUUID", handle)
-                except NvmlError:
-                    continue
-                try:
-                    busy = self.call("nvmlDeviceGetUtilizationRates", handle)
-                except NvmlError:  # a card in MIG mode has none
-                    found.append(CardReading(uuid, memory, 0, 0))
-                else:
-                    found.append(CardReading(uuid, memory, busy.gpu, busy.memory))
+                    found[uuid] = CardLoad(memory, 0)
+                    busy = self.call("nvmlDeviceGetUtilizationRates", handle)  # fails in MIG mode
+                    found[uuid] = CardLoad(memory, busy.gpu, busy.memory)
         return found
 
     def reopen(self) -> None:

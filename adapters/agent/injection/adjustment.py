@@ -164,22 +164,18 @@ def plan_share(
             raise GrantError(f"the agent's configuration has no profile for vendor {vendor}")
         if profile.injects:
             plans += _of_vendor(cards, profile, pod, container, equipment)
-    return AdjustmentPlan().merged_with(*plans, _void(equipment.profiles, vendors))
+    return AdjustmentPlan().merged_with(*plans, plan_void(equipment, vendors))
 
 
-def plan_void(equipment: Equipment) -> AdjustmentPlan:
-    """Plan what a container without a share gets: no card is visible, whatever its image sets."""
-    return _void(equipment.profiles, ())
-
-
-def _void(
-    profiles: Mapping[str, VendorProfile], present: Mapping[str, object] | tuple[()]
-) -> AdjustmentPlan:
-    env: dict[str, str] = {}
-    for vendor, profile in profiles.items():
-        if profile.injects and profile.visible_env and vendor not in present:
-            env[profile.visible_env] = VOID
-    return AdjustmentPlan(env)
+def plan_void(equipment: Equipment, present: Collection[str] = ()) -> AdjustmentPlan:
+    """Hide the cards of all vendors but those that are present, whatever the image sets."""
+    return AdjustmentPlan(
+        {
+            profile.visible_env: VOID
+            for vendor, profile in equipment.profiles.items()
+            if profile.injects and profile.visible_env and vendor not in present
+        }
+    )
 
 
 def _of_vendor(

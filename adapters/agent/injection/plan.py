@@ -4,6 +4,7 @@ import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TypeVar
@@ -78,20 +79,14 @@ class AdjustmentPlan(Struct, frozen=True):
         """
         mounts, devices, optional, cdi = self.mounts, self.devices, self.optional_devices, self.cdi
         if mounts:
-            present = {(mount.destination, mount.source) for mount in container.mounts}
-            mounts = tuple(m for m in mounts if (m.destination, m.source) not in present)
+            mounted = {(mount.destination, mount.source) for mount in container.mounts}
+            mounts = tuple(m for m in mounts if (m.destination, m.source) not in mounted)
         if container.devices:
             paths = {device.path for device in container.devices}
             devices = tuple(path for path in devices if path not in paths)
             optional = tuple(path for path in optional if path not in paths)
         if container.cdi:
             cdi = tuple(name for name in cdi if name not in container.cdi)
-        env = self._variables(container)
-        return AdjustmentPlan(
-            env, mounts, devices, optional, cdi, self.shared_dirs, self.scratch_dir
-        )
-
-    def _variables(self, container: NriContainer) -> Mapping[str, str]:
         names = tuple(f"{name}=" for name in self.env)
         present: dict[str, list[str]] = {}
         for line in container.env:
@@ -104,14 +99,13 @@ class AdjustmentPlan(Struct, frozen=True):
                     f"{name} is set {len(values)} times, by the pod or by a device plugin too, and"
                     " the runtime would keep the last value: remove it from the container's env"
                 )
-        return (
-            {
-                name: value
-                for name, value in self.env.items()
-                if any(other != value for other in present.get(name, (None,)))
-            }
-            if present
-            else self.env
+        env = {
+            name: value
+            for name, value in self.env.items()
+            if any(other != value for other in present.get(name, (None,)))
+        }
+        return AdjustmentPlan(
+            env, mounts, devices, optional, cdi, self.shared_dirs, self.scratch_dir
         )
 
 
@@ -167,32 +161,22 @@ def _exists(path: str) -> bool:
 
 
 def _device(path: str) -> LinuxDevice:
-    try:
-        found = os.stat(path)  # noqa: PTH116
-    except OSError as error:
-        known = _capability(path)
-        if known is not None:
-            return known
-        raise HostError(f"{path}: {error.strerror}") from error
-    if not stat.S_ISCHR(found.st_mode):
-        raise HostError(f"{path} is not a character device")
-    return LinuxDevice(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)
-
-
-def _capability(path: str) -> LinuxDevice | None:
-    """Return the device of a capability of NVIDIA's driver that has no node; None for other paths.
+    """Return the device node of a path, which may be missing for a capability of NVIDIA's driver.
 
     The driver creates no node for a new MIG instance. The node's name contains its minor number,
     and runtimes need no more. Source: NVIDIA Multi-Instance GPU User Guide, "Device Nodes and
     Capabilities".
     """
-    name = _CAPABILITY.fullmatch(path)
-    if name is None:
-        return None
     try:
-        lines = PROC_DEVICES.read_text().splitlines()
-    except OSError:
-        return None
-    majors = (line.split() for line in lines if line.endswith(" nvidia-caps"))
-    major = next((int(words[0]) for words in majors if words[0].isdecimal()), None)
-    return None if major is None else LinuxDevice(path, "c", major, int(name[1]), _FOR_ALL)
+        found = os.stat(path)  # noqa: PTH116
+    except OSError as error:
+        if name := _CAPABILITY.fullmatch(path):
+            with suppress(OSError):
+                for line in PROC_DEVICES.read_text().splitlines():
+                    major, _, driver = line.strip().partition(" ")
+                    if major.isdecimal() and driver == "nvidia-caps":
+                        return LinuxDevice(path, "c", int(major), int(name[1]), _FOR_ALL)
+        raise HostError(f"{path}: {error.strerror}") from error
+    if not stat.S_ISCHR(found.st_mode):
+        raise HostError(f"{path} is not a character device")
+    return LinuxDevice(path, "c", os.major(found.st_rdev), os.minor(found.st_rdev), _FOR_ALL)

@@ -8,8 +8,7 @@ from adapters.agent.__main__ import BAD_INPUT, main
 from adapters.agent.apiserver.ledger import LedgerFile
 from adapters.agent.config import AgentConfig, ConfigError, node_name, profiles, read
 from adapters.agent.grants import GrantStatus, LedgerGrants
-from adapters.agent.hardware.file import FileInventory
-from adapters.agent.hardware.model import InventoryError
+from adapters.agent.hardware.model import FileInventory, InventoryError
 from adapters.agent.injection.adjustment import supports_cdi
 from adapters.agent.injection.profiles import PROFILES, Preload
 from adapters.agent.nri.model import Mount, RuntimeInfo

@@ -69,7 +69,7 @@ def test_readings_of_load_agree_with_those_of_a_process(nvml: Nvml, hardware: Ha
     uuid = whole(hardware)
 
     def used() -> int:
-        return next(each.memory for each in nvml.readings() if each.uuid == uuid)
+        return nvml.readings()[uuid].memory
 
     before, known = used(), {each.pid for each in processes(nvml, uuid)}
     with holding(uuid, SIZE) as total:

@@ -14,8 +14,7 @@ import yaml
 from adapters.agent.apiserver import reports as publish
 from adapters.agent.apiserver.credentials import AgentCredentials
 from adapters.agent.apiserver.reports import HardwarePublisher, SharingConfig, desired_status
-from adapters.agent.hardware.file import FileInventory
-from adapters.agent.hardware.model import Hardware
+from adapters.agent.hardware.model import FileInventory, Hardware
 from adapters.agent.tests.builders import card
 from adapters.tests.waiting import until
 from adapters.wire.records.hardware import NodeHardware, decode, encode
