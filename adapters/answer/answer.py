@@ -43,22 +43,27 @@ _COUNTED = (
     "node(s) didn't match Pod's node affinity",
     "node(s) had untolerated taint",
     "node(s) had taint",
-    "Insufficient nvidia.com/",
-    "Insufficient volcano.sh/",
-    "Insufficient koordinator.sh/",
-    "Insufficient metax-tech.com/",
 )
 """Beginnings of reasons that the answer states itself.
 
 Source: kubernetes 1.37 pkg/scheduler/framework/plugins/nodeunschedulable, nodeaffinity and
-tainttoleration; noderesources/fit.go for resources of cards, whose devices the answer counts.
+tainttoleration.
+"""
+
+_SHORT = re.compile(
+    r"Insufficient ((?:nvidia|metax-tech)\.com/\S+|(?:volcano|koordinator)\.sh/\S+)"
+)
+"""The reason of a resource of cards (kubernetes noderesources/fit.go).
+
+The answer counts the cards itself, so that it adds nothing where these are too few. Where cards
+fit it says what keeps the pod off: a scheduler counts by the allocatable amounts of a node.
 """
 
 _OURS = re.compile(
     r"(?:\d+|some) of \d+ cards: |\d+ cards asked for one container|quota of namespace |"
     rf"{re.escape(OTHER_REASONS)}|"
     + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
-    + "|no cards: it has "
+    + "|no cards: neither "
     + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"
     + r"|gang \S+: \d+ of \d+ pods exist"
 )
@@ -266,10 +271,11 @@ def scheduler_of(pod: Pod) -> str:
     return "kube-scheduler" if name == DEFAULT else name
 
 
-def scheduler_message(pod: Pod) -> str:
+def scheduler_message(pod: Pod, best: KubeNode | None = None) -> str:
     """What a pod's scheduler said last beside what Dragoman counts itself; empty where nothing.
 
-    Such as ``kube-scheduler said: Insufficient cpu``. The condition ``PodScheduled`` has the
+    Such as ``kube-scheduler said: Insufficient cpu``, and, where cards fit on a node,
+    ``Insufficient nvidia.com/gpumem (gpu-1 states none)``. The condition ``PodScheduled`` has the
     message of the latest ``FailedScheduling`` Event, and does not expire as Events do.
     Source: kubernetes pkg/scheduler/framework/types.go, FitError ("0/%v nodes are available: 3
     Insufficient cpu, 1 node(s) were unschedulable.", sorted by text); volcano
@@ -283,9 +289,14 @@ def scheduler_message(pod: Pod) -> str:
     else:
         reasons = _PREEMPTION.split(plain[head.end() :])[0].removesuffix(".")
         others = dict.fromkeys(_NUMBER.sub("", part, count=1) for part in _PART.split(reasons))
-        theirs = (
+        theirs = [
             each for each in others if not each.startswith(_COUNTED) and not _OURS.match(each)
-        )
+        ]
+        for at, each in enumerate(theirs):
+            if (short := _SHORT.fullmatch(each)) is not None:
+                stated = {} if best is None else best.status.allocatable or {}
+                amount = stated.get(short[1], "none")
+                theirs[at] = f"{each} ({best.metadata.name} states {amount})" if best else ""
         text = ", ".join(filter(None, theirs))
     text = text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
     return f"{scheduler_of(pod)} said: {text}" if text else ""

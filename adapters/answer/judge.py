@@ -177,6 +177,10 @@ class Judge:
             scheduler_message(pod),
         )
 
+    def node(self, name: str | None) -> KubeNode | None:
+        """A node; None where there is no such node."""
+        return None if name is None else self._nodes.get(name)
+
     def fits(self, request: Request, names: NodeNames) -> bool:
         """Whether a request of cards fits any of some nodes with readable ledgers."""
         return self.facts.evaluate(request).best(names) is not None

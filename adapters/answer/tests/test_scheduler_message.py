@@ -3,16 +3,31 @@
 import pytest
 
 from adapters.answer.answer import LONGEST, OTHER_REASONS, scheduler_message
-from adapters.wire.kube import Metadata, Pod, PodCondition, PodSpec, PodStatus
+from adapters.wire.kube import (
+    Amount,
+    KubeNode,
+    Metadata,
+    NodeStatus,
+    Pod,
+    PodCondition,
+    PodSpec,
+    PodStatus,
+)
 
 
-def said(message: str, scheduler: str | None = None, status: str = "False") -> str:
+def said(
+    message: str,
+    scheduler: str | None = None,
+    status: str = "False",
+    node: KubeNode | None = None,
+) -> str:
     conditions = (
         PodCondition("Ready", "False", "", "no"),
         PodCondition("PodScheduled", status, "Unschedulable", message),
     )
     spec = PodSpec(scheduler_name=scheduler)
-    return scheduler_message(Pod(Metadata("p"), spec, PodStatus("Pending", conditions=conditions)))
+    pod = Pod(Metadata("p"), spec, PodStatus("Pending", conditions=conditions))
+    return scheduler_message(pod, node)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +52,7 @@ def said(message: str, scheduler: str | None = None, status: str = "False") -> s
         ("0/2 nodes are unavailable: 2 some of 2 cards: memory short.", ""),
         (f"0/9 nodes are available: 2 no cards, 7 {OTHER_REASONS}.", ""),
         ("0/2 nodes are available: 2 no cards.", ""),
+        ("0/2 nodes are available: 2 no cards: neither object Device nor its agent lists any.", ""),
         ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),
         ("0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.", ""),
         ("In hyperNode s0: 0/2 nodes are unavailable: 2 Insufficient cpu.", "Insufficient cpu"),
@@ -49,6 +65,28 @@ def test_what_dragoman_counts_itself_is_left_out(message: str, left: str | None)
     text = message if left is None else left
 
     assert said(message) == (f"kube-scheduler said: {text}" if text else "")
+
+
+@pytest.mark.parametrize(
+    ("resource", "stated", "left"),
+    [
+        ("nvidia.com/gpumem", {}, "Insufficient nvidia.com/gpumem (n states none)"),
+        ("nvidia.com/gpu", {"nvidia.com/gpu": "8"}, "Insufficient nvidia.com/gpu (n states 8)"),
+        ("volcano.sh/vgpu-memory", {"volcano.sh/vgpu-memory": 8192}, None),
+        ("koordinator.sh/gpu-core", {"koordinator.sh/gpu-core": "0"}, None),
+        ("metax-tech.com/sgpu", {"metax-tech.com/sgpu": "16"}, None),
+    ],
+)
+def test_what_a_node_states_is_named_where_cards_fit_and_the_scheduler_counts_too_few(
+    resource: str, stated: dict[str, Amount], left: str | None
+) -> None:
+    """HAMi issues 1429 and 2187: the cards are free, and the pod never runs."""
+    node = KubeNode(Metadata("n"), status=NodeStatus(allocatable=stated))
+
+    found = said(f"0/3 nodes are available: 2 Insufficient {resource}, 1 no cards.", node=node)
+
+    text = left or f"Insufficient {resource} (n states {stated[resource]})"
+    assert found == f"kube-scheduler said: {text}"
 
 
 def test_another_scheduler_has_its_name_and_a_long_message_is_cut() -> None:

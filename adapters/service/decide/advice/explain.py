@@ -303,8 +303,8 @@ class WaitingAnswers:
                     answer.gang if answer.gang is not None and answer.gang.decides else None,
                 )
             seen[key] = known
-            message = scheduler_message(pod) if known.waits else ""
             text, best = known.of(pod.metadata.uid)
+            message = scheduler_message(pod, judge.node(best)) if known.waits else ""
             self._by_uid[pod.metadata.uid] = WaitingAnswer(
                 joined(text, message), best, known.fitting, known.groups, self._clock.wall()
             )
