@@ -13,7 +13,7 @@ publishes them.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -177,7 +177,7 @@ def _size(slice_memory: int, card_memory: int) -> int | None:
     return next((size for size in _SIZES if size >= nearest), None)
 
 
-def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescription:
+def read_node(node: KubeNode, config: DeviceConfig) -> NodeDescription:
     """Read the cards of a node; an invalid entry becomes a problem.
 
     A node with 0 of one of the resources has no running device plugin, or the kubelet has removed
@@ -185,7 +185,6 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
 
     Args:
         node: the node.
-        dialect: the name for ``Card.dialects``.
         config: the device settings.
     """
     cards: dict[str, Card] = {}
@@ -203,7 +202,7 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
             problems.append(f"{keys.REGISTER}: entry {index} repeats uuid {card.uuid}")
             continue
         cards[card.uuid] = replace(
-            card, node=node.metadata.name, index=index, dialects=frozenset({dialect})
+            card, node=node.metadata.name, index=index, dialects=frozenset({keys.NAME})
         )
         problems += (*partitions.problems, *doubts)
     zero = _withdrawn(node.status.allocatable or {}, config) if cards else None
@@ -218,28 +217,6 @@ def read_node(node: KubeNode, dialect: str, config: DeviceConfig) -> NodeDescrip
         precision=config.unit,
         problems=tuple(f"node {node.metadata.name}: {text}" for text in dict.fromkeys(problems)),
     )
-
-
-def resources(cards: Sequence[Card], dialect: str, config: DeviceConfig) -> dict[str, int]:
-    """Return what the device plugin registers for the cards of a node.
-
-    Its limit of 60,000 ids for a message does not apply to a node's status.
-    Source: volcano-vgpu-device-plugin pkg/plugin/server.go:649-716.
-
-    Args:
-        cards: of one node.
-        dialect: the name for ``Card.dialects``.
-        config: the device settings.
-    """
-    described = [card for card in cards if dialect in card.dialects]
-    if not described:
-        return {}
-    healthy = [card for card in described if card.healthy]
-    return {
-        config.count: sum(card.slots for card in healthy),
-        config.cores: FULL * len(healthy),
-        config.memory: sum(card.memory // config.unit for card in healthy),
-    }
 
 
 def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[str, ...]] | str:

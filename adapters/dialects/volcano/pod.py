@@ -35,13 +35,11 @@ class VolcanoPodReader:
     """Reads pods under one cluster's settings.
 
     Attributes:
-        dialect: the name for ``Request.dialect``.
         config: the device settings.
         scheduling: the scheduler's arguments.
         ranking: of every request.
     """
 
-    dialect: str
     config: DeviceConfig
     scheduling: VolcanoScheduling
     ranking: Ranking
@@ -63,7 +61,7 @@ class VolcanoPodReader:
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
-            dialect=self.dialect,
+            dialect=keys.NAME,
             containers=tuple(request for _, request in requests if request is not None),
             modes=modes,
             allow_uuids=frozenset(_entries(texts, keys.USE_UUID)) or None,
