@@ -253,8 +253,31 @@ def read_scheduling(settings: Documents) -> tuple[VolcanoScheduling, Document]:
     for switch in SWITCHES:
         if switch in arguments and parse_bool(str(arguments[switch])) is None:
             raise _rejected(switch, arguments[switch], "must be true or false")
-    scheduling = VolcanoScheduling(_policy(arguments), _weight(arguments), _rules(arguments))
-    return scheduling, _device_document(arguments, settings)
+    policy = None
+    if POLICY in arguments:
+        try:
+            policy = SchedulingPolicy(arguments[POLICY])
+        except ValueError:
+            problem = "must be binpack or spread, or be omitted"
+            raise _rejected(POLICY, arguments[POLICY], problem) from None
+    weight = str(arguments.get(WEIGHT, 0))
+    if re.fullmatch(r"[0-9]{1,9}", weight, re.ASCII) is None:
+        raise _rejected(WEIGHT, arguments[WEIGHT], "must be a whole number, 0 or more")
+    try:
+        rules = convert(
+            arguments.get(RULES, []),
+            list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
+        )
+    except UnreadableError:
+        problem = "must be a list of maps from label to value, all texts, none of them empty"
+        raise _rejected(RULES, arguments[RULES], problem) from None
+    default, key = DEVICE_CONFIG
+    name = arguments.get(CONFIG_NAME, default)
+    if not isinstance(name, str) or (name != default and (name, key) not in settings):
+        problem = f"must be {default}; the service reads no other ConfigMap"
+        raise _rejected(CONFIG_NAME, name, problem)
+    sorted_rules = tuple(tuple(sorted(rule.items())) for rule in rules)
+    return VolcanoScheduling(policy, int(weight), sorted_rules), (name, key)
 
 
 def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
@@ -280,47 +303,6 @@ def read_device_config(settings: Documents, document: Document) -> DeviceConfig:
     return config
 
 
-def _policy(arguments: Mapping[str, object]) -> SchedulingPolicy | None:
-    if POLICY not in arguments:
-        return None
-    for policy in SchedulingPolicy:
-        if arguments[POLICY] == policy.value:
-            return policy
-    raise _rejected(POLICY, arguments[POLICY], "must be binpack or spread, or be omitted")
-
-
-def _weight(arguments: Mapping[str, object]) -> int:
-    text = str(arguments.get(WEIGHT, 0))
-    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII) is None:
-        raise _rejected(WEIGHT, arguments[WEIGHT], "must be a whole number, 0 or more")
-    return int(text)
-
-
-def _rules(arguments: Mapping[str, object]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    try:
-        rules = convert(
-            arguments.get(RULES, []),
-            list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
-        )
-    except UnreadableError:
-        raise _rejected(
-            RULES,
-            arguments[RULES],
-            "must be a list of maps from label to value, all texts, none of them empty",
-        ) from None
-    return tuple(tuple(sorted(rule.items())) for rule in rules)
-
-
-def _device_document(arguments: Mapping[str, object], settings: Documents) -> Document:
-    default, key = DEVICE_CONFIG
-    name = arguments.get(CONFIG_NAME, default)
-    if not isinstance(name, str) or (name != default and (name, key) not in settings):
-        raise _rejected(
-            CONFIG_NAME, name, f"must be {default}; the service reads no other ConfigMap"
-        )
-    return name, key
-
-
 def _rejected(argument: str, value: object, problem: str) -> DialectError:
     return DialectError(f"{_path(SCHEDULER_CONFIG)}, {argument}", value, problem)
 
@@ -338,19 +320,12 @@ def _convert(settings: Documents, document: Document, to: type[_File]) -> _File:
         problem, _, path = str(error).partition(" - at `$")
         path = path.removesuffix("`")
         field = f"{_path(document)}, {path.removeprefix('.') or 'the file'}"
-        raise DialectError(field, _value_at(found, path), problem) from None
-
-
-_STEP = re.compile(r"\.(\w+)|\[([0-9]+)\]")
-
-
-def _value_at(found: object, path: str) -> object:
-    for name, index in _STEP.findall(path):
-        if name:
-            found = cast("Mapping[str, object]", found)[name]
-        else:
-            found = cast("Sequence[object]", found)[int(index)]
-    return found
+        for name, index in re.findall(r"\.(\w+)|\[([0-9]+)\]", path):
+            if name:
+                found = cast("Mapping[str, object]", found)[name]
+            else:
+                found = cast("Sequence[object]", found)[int(index)]
+        raise DialectError(field, found, problem) from None
 
 
 # pkg/scheduler/api/devices/nvidia/vgpu/utils.go:529-561

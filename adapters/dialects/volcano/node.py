@@ -22,10 +22,18 @@ from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.annotation_values import parse_bool
 from adapters.dialects.volcano import keys
 from adapters.dialects.volcano.keys import DeviceConfig, GeometryTable, Slices
-from adapters.wire.kube import Amount, KubeNode, annotations
+from adapters.wire.kube import KubeNode, annotations
 from core.hardware import mig_catalog
 from core.hardware.card import Card, Mode
-from core.hardware.mig import NO_GEOMETRY, Geometry, MigProfile, Slice, lay_out, smallest_configured
+from core.hardware.mig import (
+    NO_GEOMETRY,
+    Geometry,
+    MigLayout,
+    MigProfile,
+    Slice,
+    lay_out,
+    smallest_configured,
+)
 from core.hardware.quantity import FULL, MAX_MEMORY, MIB
 
 _FIELDS, _OLDER_FIELDS = 6, 5
@@ -108,42 +116,32 @@ def smaller_slices(tables: tuple[GeometryTable, ...], memory: int) -> tuple[tupl
 
 
 def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
-    listed = {slices.name: slices for group in table.groups for slices in group.slices}
-    profiles = _published(listed, card_type) or _derived(listed, memory)
-    layouts = [
-        lay_out(group.name, [p for slices in group.slices for p in _of(slices, profiles)])
-        if all(slices.name in profiles for slices in group.slices)
-        else None
-        for group in table.groups
-    ]
-    return Partitioning(
-        Geometry(tuple(layout for layout in layouts if layout is not None)),
-        tuple(
-            f"{group.name} of knownMigGeometries does not fit on {card_type}"
-            for group, layout in zip(table.groups, layouts, strict=True)
-            if layout is None
-        ),
-    )
+    """Return the partitions that a table configures: by NVIDIA's profiles, or else derived ones.
 
-
-def _of(slices: Slices, profiles: Mapping[str, MigProfile]) -> list[MigProfile]:
-    """Return the slices of an entry; none has more memory than its profile, whatever is configured.
-
-    The table that Volcano ships states more for the A30 and the A100 40GB than their slices have.
+    No slice has more memory than its profile: the table that Volcano ships states more for the A30
+    and the A100 40GB than their slices have.
     """
-    profile, configured = profiles[slices.name], slices.memory * MIB
-    memory = min(configured, profile.memory)
-    return [replace(profile, memory=memory, configured=configured)] * slices.count
-
-
-def _published(listed: Mapping[str, Slices], card_type: str) -> dict[str, MigProfile]:
-    """Return the profiles as NVIDIA publishes them; empty unless the catalog has all of them."""
+    listed = {slices.name: slices for group in table.groups for slices in group.slices}
     known = {name: mig_catalog.profile((card_type,), name) for name in listed}
-    return (
-        {name: profile for name, profile in known.items() if profile is not None}
-        if (None not in known.values())
-        else {}
-    )
+    published = {name: profile for name, profile in known.items() if profile is not None}
+    profiles = published if len(published) == len(known) else _derived(listed, memory)
+    layouts: list[MigLayout] = []
+    problems: list[str] = []
+    for group in table.groups:
+        parts: list[MigProfile] = []
+        for slices in group.slices:
+            profile, configured = profiles.get(slices.name), slices.memory * MIB
+            if profile is not None:
+                smaller = min(configured, profile.memory)
+                part = replace(profile, memory=smaller, configured=configured)
+                parts += [part] * slices.count
+        is_known = all(slices.name in profiles for slices in group.slices)
+        layout = lay_out(group.name, parts) if is_known else None
+        if layout is None:
+            problems.append(f"{group.name} of knownMigGeometries does not fit on {card_type}")
+        else:
+            layouts.append(layout)
+    return Partitioning(Geometry(tuple(layouts)), tuple(problems))
 
 
 def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]:
@@ -154,7 +152,8 @@ def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]
     kinds: dict[str, tuple[int, int]] = {}
     for name, slices in listed.items():
         match = _NAME.fullmatch(name)
-        size = _size(slices.memory * MIB, memory)
+        nearest = (2 * _SIZES[-1] * slices.memory * MIB + memory) // (2 * memory)
+        size = next((size for size in _SIZES if size >= nearest), None)
         if match is not None and size is not None:
             kinds[name] = (int(match[1]), size)
     whole = next((parts for parts, size in kinds.values() if size == _SIZES[-1]), _COMPUTE_SLICES)
@@ -170,11 +169,6 @@ def _derived(listed: Mapping[str, Slices], memory: int) -> dict[str, MigProfile]
         )
         for name, (parts, size) in kinds.items()
     }
-
-
-def _size(slice_memory: int, card_memory: int) -> int | None:
-    nearest = (2 * _SIZES[-1] * slice_memory + card_memory) // (2 * card_memory)
-    return next((size for size in _SIZES if size >= nearest), None)
 
 
 def read_node(node: KubeNode, config: DeviceConfig) -> NodeDescription:
@@ -205,8 +199,10 @@ def read_node(node: KubeNode, config: DeviceConfig) -> NodeDescription:
             card, node=node.metadata.name, index=index, dialects=frozenset({keys.NAME})
         )
         problems += (*partitions.problems, *doubts)
-    zero = _withdrawn(node.status.allocatable or {}, config) if cards else None
-    if zero is not None:
+    allocatable = node.status.allocatable or {}
+    counted = (config.count, config.memory, config.cores)
+    zero = next((name for name in counted if is_zero(allocatable.get(name, ""))), None)
+    if cards and zero is not None:
         withdrawn = f"allocatable {zero} is 0: the device plugin does not serve the cards"
         problems.append(withdrawn)
         cards = {
@@ -263,10 +259,3 @@ def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[
         geometry=partitions.geometry,
     )
     return card, partitions, (_UNKNOWN_UNIT,) if older and config.unit != MIB else ()
-
-
-def _withdrawn(allocatable: dict[str, Amount], config: DeviceConfig) -> str | None:
-    named = (config.count, config.memory, config.cores)
-    return next(
-        (name for name in named if name in allocatable and is_zero(allocatable[name])), None
-    )

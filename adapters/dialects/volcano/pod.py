@@ -27,7 +27,11 @@ _MAX = (1 << 31) - 1
 
 _MIG = frozenset({Mode.MIG})
 
-_MODES = {keys.HAMI_CORE: frozenset({Mode.SHARED}), keys.MIG: _MIG}
+_MODES = {
+    None: frozenset({Mode.SHARED, Mode.MPS, Mode.MIG}),
+    keys.HAMI_CORE: frozenset({Mode.SHARED}),
+    keys.MIG: _MIG,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +60,28 @@ class VolcanoPodReader:
         """
         requests = [(member, self._request(member)) for member in pod_containers(pod)]
         texts = annotations(pod)
-        modes = _modes(texts)
+        modes = _MODES.get(texts.get(keys.MODE))
+        if modes is None:
+            raise DialectError(
+                f"metadata.annotations[{keys.MODE}]",
+                texts[keys.MODE],
+                f"must be {keys.HAMI_CORE} or {keys.MIG}, or be omitted to allow both",
+            )
         use_types = _entries(texts, keys.USE_TYPE)
+        avoid_types = _entries(texts, keys.AVOID_TYPE)
+        apart = group(pod)
+        notes = [
+            f"container {member.container.name} names {self.config.memory} without "
+            f"{self.config.count}: it gets one card"
+            for member, request in requests
+            if request and stated_amount(member, self.config.count) is None
+        ]
+        if keys.GROUP_POLICY in texts and apart is None:
+            notes.append(f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup")
+        if use_types and avoid_types:
+            notes.append(f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}")
+        if modes == _MIG:
+            notes += self._smaller(request for _, request in requests)
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
@@ -67,22 +91,13 @@ class VolcanoPodReader:
             allow_uuids=frozenset(_entries(texts, keys.USE_UUID)) or None,
             deny_uuids=frozenset(_entries(texts, keys.AVOID_UUID)),
             allow_types=use_types or None,
-            deny_types=() if use_types else _entries(texts, keys.AVOID_TYPE),
-            terms=self.terms(pod, group(pod)),
+            deny_types=() if use_types else avoid_types,
+            terms=self.terms(pod, apart),
             ranking=self.ranking,
             priority=pod.spec.priority or 0,
             # pkg/scheduler/api/devices/nvidia/vgpu/mig.go:189 compares with the configured table.
             by_configured_size=True,
-            notes=(
-                *(
-                    f"container {member.container.name} names {self.config.memory} without "
-                    f"{self.config.count}: it gets one card"
-                    for member, request in requests
-                    if request and stated_amount(member, self.config.count) is None
-                ),
-                *_ineffective(pod),
-                *(self._smaller(request for _, request in requests) if modes == _MIG else ()),
-            ),
+            notes=tuple(notes),
         )
 
     def terms(self, pod: Pod, apart: str | None) -> SharingTerms:
@@ -205,19 +220,6 @@ def _entries(texts: Mapping[str, str], key: str) -> tuple[str, ...]:
     return tuple(entry for entry in entries if entry)
 
 
-def _modes(texts: Mapping[str, str]) -> frozenset[Mode]:
-    if keys.MODE not in texts:
-        return frozenset({Mode.SHARED, Mode.MPS, Mode.MIG})
-    mode = _MODES.get(texts[keys.MODE])
-    if mode is None:
-        raise DialectError(
-            f"metadata.annotations[{keys.MODE}]",
-            texts[keys.MODE],
-            f"must be {keys.HAMI_CORE} or {keys.MIG}, or be omitted to allow both",
-        )
-    return mode
-
-
 def group(pod: Pod) -> str | None:
     """Return the PodGroup whose other pods must share no card with a pod.
 
@@ -246,14 +248,6 @@ def pod_group(pod: Pod) -> str | None:
     texts = annotations(pod)
     name = next((texts[key] for key in keys.GROUP_NAMES if texts.get(key)), None)
     return None if name is None else f"{pod.metadata.namespace or 'default'}/{name}"
-
-
-def _ineffective(pod: Pod) -> Iterator[str]:
-    texts = annotations(pod)
-    if keys.GROUP_POLICY in texts and group(pod) is None:
-        yield f"{keys.GROUP_POLICY} has no effect: the pod is in no PodGroup"
-    if _entries(texts, keys.USE_TYPE) and _entries(texts, keys.AVOID_TYPE):
-        yield f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}"
 
 
 _AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.MEMORY_PERCENT, keys.CORES)
