@@ -16,10 +16,9 @@ from time import process_time
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
-from adapters.cli.defrag.gain import Gain, gain
-from adapters.cli.defrag.goal import PendingPods
-from adapters.cli.defrag.plan_object import as_object
+from adapters.cli.defrag.goal import Gain, PendingPods, gain
 from adapters.cli.defrag.planning import Planned, planned
+from adapters.cli.defrag.report import as_object
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, read_fleet
 from adapters.cli.input.manifests import Manifests

@@ -10,8 +10,8 @@ import typer
 from adapters.cli.commands.options import Context, Files, Kubeconfig, bad_input
 
 if TYPE_CHECKING:
+    from adapters.cli.defrag.execution import PlanFile
     from adapters.cli.defrag.goal import Goal
-    from adapters.cli.defrag.plan_file import PlanFile
     from adapters.cli.defrag.planning import Planned
 
 DOES_NOT_FIT = 1
@@ -149,7 +149,7 @@ def _check_options(command: typer.Context, execute: str | None, *, dry_run: bool
 
 def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run: bool) -> None:
     """Carry out the plan of a file."""
-    from adapters.cli.defrag.plan_file import read_plan, step_line, target_lines
+    from adapters.cli.defrag.execution import read_plan, step_line, target_lines
     from adapters.cli.output.terminal import message
     from adapters.wire.visible import visible
 
@@ -219,8 +219,7 @@ def _draw(plan: "Planned", file: Path) -> None:
 
 
 def _write(plan: "Planned", output: PlanFormat) -> None:
-    from adapters.cli.defrag.plan_object import as_object
-    from adapters.cli.defrag.report import as_text
+    from adapters.cli.defrag.report import as_object, as_text
     from adapters.cli.output.rows import as_json, as_yaml
 
     match output:

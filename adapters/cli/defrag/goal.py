@@ -1,14 +1,16 @@
-"""What a plan of moves is to reach."""
+"""What a plan of moves is to reach, and what it gains."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
 from adapters.dialects.gangs import gang_of
-from adapters.wire.kube import Pod, full_name, labels
+from adapters.wire.kube import Pod, full_name, labels, pod_ref
 from adapters.wire.quantity import QuantityError, parse_int
+from core.feasibility.fragmentation import FreeShares, fragmentation, free_shares
 from core.hardware.quantity import MAX_MEMORY
+from core.ledger.node_ledger import NodeLedger
 from core.requests.gang import GangRef
 
 FOR = "--for"
@@ -124,9 +126,12 @@ def _named(text: str, namespace: str | None, every: list[Group]) -> Group:
     name = rest if slash and kind in (*_PODS, "gang") else text
     within, slash, name = name.rpartition("/")
     namespace = within if slash else namespace
-    found = [
-        group for group in every if name in _names(group, is_gang=is_gang, namespace=namespace)
-    ]
+    found: list[Group] = []
+    for group in every:
+        of_namespace = [pod for pod in group if namespace in (None, pod_ref(pod).namespace)]
+        gangs = {gang.name for gang in map(gang_of, of_namespace) if gang is not None}
+        if name in (gangs if is_gang else {pod.metadata.name for pod in of_namespace}):
+            found.append(group)
     if len(found) == 1:
         return found[0]
     what = "gang" if is_gang else "pod"
@@ -137,12 +142,61 @@ def _named(text: str, namespace: str | None, every: list[Group]) -> Group:
     raise InputError(FOR, f"several namespaces have a {what} {name} that waits: {several}")
 
 
-def _names(group: Group, *, is_gang: bool, namespace: str | None) -> Iterator[str]:
-    """Yield the names by which a group is meant."""
-    for pod in group:
-        if namespace in (None, pod.metadata.namespace or "default"):
-            gang = gang_of(pod)
-            if not is_gang:
-                yield pod.metadata.name
-            elif gang is not None:
-                yield gang.name
+@dataclass(frozen=True, slots=True)
+class ModelGain:
+    """The free shares of one model, each before and after the moves.
+
+    Attributes:
+        model: of the cards.
+        largest: bytes of the largest share of one card that fits anywhere.
+        idle: cards without a share.
+    """
+
+    model: str
+    largest: tuple[int, int]
+    idle: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What is free, each before and after the moves.
+
+    Attributes:
+        models: in order of the nodes.
+        fragmentation: as ``core.feasibility.fragmentation`` counts it, percent.
+        empty: nodes with cards on which no pod has any.
+    """
+
+    models: tuple[ModelGain, ...]
+    fragmentation: tuple[int, int]
+    empty: tuple[int, int]
+
+
+def gain(before: Mapping[str, NodeLedger], after: Mapping[str, NodeLedger]) -> Gain:
+    """Compare two states of the same nodes."""
+    then = {name: free_shares(ledger) for name, ledger in before.items()}
+    now = {
+        name: then[name] if ledger is before[name] else free_shares(ledger)
+        for name, ledger in after.items()
+    }
+    earlier, later = _by_model(then.values()), _by_model(now.values())
+    return Gain(
+        tuple(
+            ModelGain(model, *zip(earlier[model], later[model], strict=True)) for model in earlier
+        ),
+        (fragmentation(before.values()), fragmentation(after.values())),
+        (_empty(before), _empty(after)),
+    )
+
+
+def _by_model(every: Iterable[tuple[FreeShares, ...]]) -> dict[str, tuple[int, int]]:
+    found: dict[str, tuple[int, int]] = {}
+    for shares in every:
+        for each in shares:
+            largest, idle = found.get(each.model, (0, 0))
+            found[each.model] = max(largest, each.largest), idle + each.idle
+    return found
+
+
+def _empty(ledgers: Mapping[str, NodeLedger]) -> int:
+    return sum(bool(ledger.node.cards) and not ledger.allocations for ledger in ledgers.values())

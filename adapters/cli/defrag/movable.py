@@ -1,22 +1,36 @@
-"""Which pods with cards may be moved, what a move costs, and why the others stay.
+"""Which pods with cards may be moved, what a move costs and needs, and why the others stay.
 
 A pod of a Job that is deleted before it succeeded counts as failed, as an evicted one is: at once,
 or, with a ``podFailurePolicy`` or ``podReplacementPolicy: Failed``, when its containers have ended.
 Source: kubernetes 1.37 pkg/controller/job/job_controller.go (isPodFailed, syncJob),
-pod_failure_policy.go (matchPodFailurePolicy), backoff_utils.go.
+pod_failure_policy.go (matchPodFailurePolicy), backoff_utils.go. What pods need beside cards:
+k8s.io/component-helpers/resource/helpers.go, PodRequests.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import ceil
 
 from adapters.accounting.movable import IN_GANG, controller, hindrance
 from adapters.accounting.pod_requests import read
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
+from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.dra import DRA
-from adapters.wire.kube import OwnerReference, Pod, annotations, full_name
+from adapters.wire.kube import (
+    Amount,
+    Container,
+    KubeNode,
+    OwnerReference,
+    Pod,
+    Resources,
+    annotations,
+    full_name,
+)
 from adapters.wire.kube_policy import JobObject, selects
+from adapters.wire.quantity import QuantityError, parse
 from core.requests.grant import KUBELET, Allocation
 from core.requests.request import Request
 
@@ -138,12 +152,7 @@ class _Sorter:
             found = None
         if found is None:
             return "its request cannot be read"
-        return MovablePod(
-            pod,
-            found.request,
-            owner,
-            OF_OWNER.get(owner.kind, OTHERS),
-        )
+        return MovablePod(pod, found.request, owner, OF_OWNER.get(owner.kind, OTHERS))
 
     def _hindrance(self, pod: Pod) -> str:
         """Return why a pod is not moved, whatever it requests; empty where it may be."""
@@ -226,3 +235,82 @@ def _index_limit(job: JobObject, pod: Pod) -> str:
     if limit is None or (failed.isascii() and failed.isdecimal() and int(failed) < limit):
         return ""
     return BY_LIMIT
+
+
+UNITS = {"cpu": 1000, "memory": 1, "ephemeral-storage": 1}
+"""The resources that count, with the factor to whole numbers: thousandths of a CPU, and bytes."""
+
+OF_POD = ("cpu", "memory")
+"""What a pod may request for all its containers together, in place of what they request.
+Source: k8s.io/component-helpers/resource/helpers.go, supportedPodLevelResources."""
+
+PODS = "pods"
+"""How many pods a node may have."""
+
+
+def needs(pod: Pod) -> dict[str, int]:
+    """Return what a pod needs of its node at its peak; nothing of what it does not request."""
+    running = dict.fromkeys(UNITS, 0)
+    peak = dict.fromkeys(UNITS, 0)
+    for container in pod.spec.init_containers or ():
+        own = _requests(container)
+        for name in UNITS:
+            together = running[name] + own[name]
+            peak[name] = max(peak[name], together)
+            if container.restart_policy == "Always":
+                running[name] = together
+    for container in pod.spec.containers:
+        own = _requests(container)
+        for name in UNITS:
+            running[name] += own[name]
+    most = {name: max(peak[name], running[name]) for name in UNITS}
+    stated = pod.spec.resources or Resources()
+    own, limits = _stated(stated.requests), _stated(stated.limits)
+    for name in OF_POD:
+        most[name] = own.get(name, most[name] or limits.get(name, 0))
+    return {**{name: amount for name, amount in most.items() if amount}, PODS: 1}
+
+
+def room(nodes: Mapping[str, KubeNode], pods: Iterable[Pod]) -> dict[str, dict[str, int]]:
+    """By node, what its allocatable resources leave beside its pods; without what it lacks."""
+    units = {**UNITS, PODS: 1}
+    free: dict[str, dict[str, int]] = {}
+    for name, node in nodes.items():
+        stated = node.status.allocatable or {}
+        amounts = {each: _amount(stated[each]) for each in units if each in stated}
+        free[name] = {
+            each: int(amount * units[each])
+            for each, amount in amounts.items()
+            if amount is not None
+        }
+    for pod in pods:
+        left = free.get(pod.spec.node_name or "")
+        if left and may_use_cards(pod):
+            for name, amount in needs(pod).items():
+                if name in left:
+                    left[name] -= amount
+    return free
+
+
+def _requests(container: Container) -> dict[str, int]:
+    """Return what a container requests; a limit stands for a request that is missing."""
+    own = container.resources
+    stated = _stated({**(own.limits or {}), **(own.requests or {})})
+    return {name: stated.get(name, 0) for name in UNITS}
+
+
+def _stated(amounts: Mapping[str, Amount] | None) -> dict[str, int]:
+    """Return how much is stated of each resource that counts."""
+    stated = amounts or {}
+    return {
+        name: ceil((_amount(stated[name]) or 0) * unit)
+        for name, unit in UNITS.items()
+        if name in stated
+    }
+
+
+def _amount(stated: Amount) -> Fraction | None:
+    try:
+        return parse(str(stated))
+    except QuantityError:  # the API server accepts no such amount
+        return None

@@ -10,19 +10,19 @@ from typing import assert_never
 from adapters.answer.answer import PodAnswer
 from adapters.answer.judge import Judge, finished
 from adapters.answer.node_rules import NodeChooser
-from adapters.cli.defrag.gain import Gain, gain
 from adapters.cli.defrag.goal import (
     FOR,
     FreeNodes,
+    Gain,
     Goal,
     Group,
     LargestShare,
     PendingPods,
+    gain,
     groups,
     nodes_of_pool,
 )
-from adapters.cli.defrag.movable import MovablePod, holders
-from adapters.cli.defrag.node_room import needs, room
+from adapters.cli.defrag.movable import MovablePod, holders, needs, room
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
@@ -245,6 +245,12 @@ class _Planning:
             case _:
                 assert_never(goal)
         after = {ledger.node.name: ledger for ledger in self.places.situation.inventory}
+        unknown = [NOT_COMPARED]
+        free, every = self.places.situation.room, len(self._with_cards)
+        without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
+        if without:
+            resources = f"CPU and memory of {without} of {every} nodes"
+            unknown.append(f"{resources}, which state no allocatable")
         return Planned(
             targets=tuple(self.targets),
             moves=tuple(self.moves),
@@ -257,7 +263,7 @@ class _Planning:
             gain=gain(self.before, after),
             before=self.before,
             after=after,
-            unknown=self._unknown(),
+            unknown=tuple(unknown),
             seconds=self.time.seconds if self.time.reached else None,
         )
 
@@ -275,7 +281,12 @@ class _Planning:
                 name = full_name(group[0])
                 raise InputError(FOR, f"{name} requests no cards, or has some already")
             if len(waiting) < len(group):
-                why = _begun(len(group) - len(waiting), len(group))
+                some = len(group) - len(waiting)
+                why = (
+                    f"{some} of {len(group)} pods of its gang that wait"
+                    f" {'has' if some == 1 else 'have'} cards already:"
+                    " plan again when all are bound, or none has any"
+                )
                 begun += [_pod_target(each, reason=why) for each in found]
             elif len(found) == 1 and found[0].best and found[0].best not in self._with_cards:
                 # Only a device plugin knows the cards of its node.
@@ -301,8 +312,12 @@ class _Planning:
 
     def _group(self, wanted: Sequence[PodAnswer], part: int) -> None:
         """Make room for pods that wait, all of a gang or none, in a part of the time."""
-        refusals = {full_name(each.pod): self._refusal(each) for each in wanted}
-        refused = {name: text for name, text in refusals.items() if text}
+        refused: dict[str, str] = {}
+        for each in wanted:
+            if each.found is None:
+                refused[full_name(each.pod)] = each.text()
+            elif against := self.facts.evaluate(each.found.request).refusal:
+                refused[full_name(each.pod)] = f"no move helps: {against}"
         if refused:
             name, text = next(iter(refused.items()))
             for each in wanted:
@@ -338,13 +353,6 @@ class _Planning:
 
     def _limits(self, part: int = 1) -> SearchLimits:
         return replace(self.limits, expired=self.time.part(part))
-
-    def _refusal(self, answer: PodAnswer) -> str:
-        """Return why no move helps a pod; empty where one may."""
-        if answer.found is None:
-            return answer.text()
-        refusal = self.facts.evaluate(answer.found.request).refusal
-        return f"no move helps: {refusal}" if refusal else ""
 
     def _free_nodes(self, goal: FreeNodes) -> None:
         pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
@@ -400,17 +408,6 @@ class _Planning:
             nodes = self._nodes[names] = self._with_cards.intersection(names.names)
         return PlannedPod(request, nodes, needs(pod), weight)
 
-    def _unknown(self) -> tuple[str, ...]:
-        free = self.places.situation.room
-        without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
-        names = [NOT_COMPARED]
-        if without:
-            every = len(self._with_cards)
-            names.append(
-                f"CPU and memory of {without} of {every} nodes, which state no allocatable"
-            )
-        return tuple(names)
-
 
 def _importance(group: Sequence[PodAnswer]) -> tuple[int, int]:
     """Sort groups of higher priority first, and of these the larger ones."""
@@ -424,12 +421,3 @@ def _pod_target(
 ) -> MoveTarget:
     ref, kind = pod_ref(answer.pod), TargetKind.POD
     return MoveTarget(kind, ref.name, ref.namespace, ref.uid, answer.dialect, after, place, reason)
-
-
-def _begun(some: int, every: int) -> str:
-    """Return why the other pods of a gang are no targets while some have cards."""
-    has = "has" if some == 1 else "have"
-    return (
-        f"{some} of {every} pods of its gang that wait {has} cards already:"
-        " plan again when all are bound, or none has any"
-    )

@@ -1,15 +1,34 @@
-"""A plan of moves as a table, for people."""
+"""A plan of moves as a table for people, and as the object ``MovePlan`` for programs."""
 
 from collections.abc import Iterator
+from hashlib import sha256
+
+import msgspec
 
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Row, columns, table
 from adapters.wire.kube import pod_ref
+from adapters.wire.records.allocation import grant_record
+from adapters.wire.records.move_plan import (
+    API_VERSION,
+    KIND,
+    MoveController,
+    MovePlace,
+    MovePlanSpec,
+    PlannedMove,
+    PlannedTarget,
+    TargetKind,
+)
 from adapters.wire.visible import visible
+from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
+
+Plain = dict[str, object]
+
+PREFIX = "defrag-"
 
 _COLUMNS = (
     *columns("STEP", right=True),
@@ -27,17 +46,11 @@ EMPTIED = "empty"
 
 
 def as_text(plan: Planned) -> str:
-    """Return the steps, and what they cost and gain."""
-    rows = [*_rows(plan)]
-    steps = f"{table(_COLUMNS, rows)}\n" if rows else ""
-    return steps + "".join(f"{visible(line)}\n" for line in _lines(plan))
-
-
-def _rows(plan: Planned) -> Iterator[Row]:
-    """Yield the moves in order, each target after the moves that make room for it."""
+    """Return the moves, each target after those that make room for it, and what they gain."""
     targets = [target for target in plan.targets if target.after is not None]
+    rows: list[Row] = []
     for number, move in enumerate(plan.moves):
-        yield from (_target_row(each, plan) for each in targets if each.after == number)
+        rows += [_target_row(each, plan) for each in targets if each.after == number]
         holder = plan.holders[move.pod.request.uid]
         ref = pod_ref(holder.pod)
         old = plan.before[move.source]
@@ -48,8 +61,10 @@ def _rows(plan: Planned) -> Iterator[Row]:
             str(move.pod.request.priority), owner_of(holder), holder.pod.status.start_time or "",
             str(move.pod.weight),
         )  # fmt: skip
-        yield Row(f"pod/{ref.name}", cells, {})
-    yield from (_target_row(each, plan) for each in targets if each.after == len(plan.moves))
+        rows.append(Row(f"pod/{ref.name}", cells, {}))
+    rows += [_target_row(each, plan) for each in targets if each.after == len(plan.moves)]
+    steps = f"{table(_COLUMNS, rows)}\n" if rows else ""
+    return steps + "".join(f"{visible(line)}\n" for line in _lines(plan))
 
 
 def _target_row(target: MoveTarget, plan: Planned) -> Row:
@@ -102,3 +117,115 @@ def _lines(plan: Planned) -> Iterator[str]:
 
 def _change(before: str, after: str) -> str:
     return before if before == after else f"{before} -> {after}"
+
+
+def as_object(plan: Planned) -> Plain:
+    """Return the object ``MovePlan``, and a report beside it with amounts in MiB and percent."""
+    spec = _spec(plan)
+    moves: list[Plain] = []
+    for number, (move, planned) in enumerate(zip(plan.moves, spec.moves, strict=True), start=1):
+        uid, old, to = move.pod.request.uid, plan.before[move.source], move.target
+        moves.append(
+            {
+                "step": number,
+                "pod": f"{planned.namespace}/{planned.pod}",
+                "controller": owner_of(plan.holders[uid]),
+                "from": cards_of(move.source, old.allocations[uid].grants, old),
+                "to": cards_of(to.node, to.grants, plan.before[to.node]),
+            }
+        )
+    targets: list[Plain] = []
+    for target in plan.targets:
+        at = target.place
+        targets.append(
+            {
+                "name": target.title,
+                "dialect": target.dialect,
+                "fits": not target.reason,
+                "afterStep": target.after,
+                "place": at and cards_of(at.node, at.grants, plan.before[at.node]),
+                "reason": target.reason,
+            }
+        )
+    report = {
+        "complete": plan.complete,
+        "cost": plan.cost,
+        "bound": plan.bound,
+        "optimal": plan.optimal,
+        "cut": plan.cut,
+        "endedAfterSeconds": plan.seconds,
+        "states": plan.states,
+        "mostTargets": plan.most,
+        "moves": moves,
+        "targets": targets,
+        "freeShares": [
+            {
+                "model": each.model,
+                "largestMiB": _both(each.largest, MIB),
+                "idleCards": _both(each.idle),
+            }
+            for each in plan.gain.models
+        ],
+        "fragmentation": _both(plan.gain.fragmentation),
+        "emptyNodes": _both(plan.gain.empty),
+        "staying": dict(plan.staying),
+        "notCompared": list(plan.unknown),
+    }
+    return {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name_of(spec)},
+        "spec": msgspec.to_builtins(spec),
+        "report": report,
+    }
+
+
+def name_of(spec: MovePlanSpec) -> str:
+    """Return the name of a plan: that of the same plan is the same."""
+    return f"{PREFIX}{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
+
+
+def _spec(plan: Planned) -> MovePlanSpec:
+    """Return what is carried out, without targets whose cards a device plugin chooses."""
+    moves: list[PlannedMove] = []
+    for move in plan.moves:
+        request, holder = move.pod.request, plan.holders[move.pod.request.uid]
+        ref, owner = pod_ref(holder.pod), holder.owner
+        grants = plan.before[move.source].allocations[ref.uid].grants
+        moves.append(
+            PlannedMove(
+                namespace=ref.namespace,
+                pod=ref.name,
+                uid=ref.uid,
+                dialect=request.dialect,
+                controller=MoveController(owner.kind, owner.name, owner.uid),
+                from_=_place(move.source, grants),
+                to=_place(move.target.node, move.target.grants),
+                priority=request.priority,
+                started=holder.pod.status.start_time or "",
+                cost=move.pod.weight,
+            )
+        )
+    targets = tuple(
+        PlannedTarget(
+            kind=target.kind,
+            name=target.name,
+            after_step=target.after,
+            namespace=target.namespace,
+            uid=target.uid,
+            place=None if target.place is None else _place(target.place.node, target.place.grants),
+        )
+        for target in plan.targets
+        if target.after is not None
+        and (target.kind is TargetKind.NODE or (target.place is not None and target.place.grants))
+    )
+    return MovePlanSpec(tuple(moves), targets)
+
+
+def _place(node: str, grants: tuple[Grant, ...]) -> MovePlace:
+    return MovePlace(node, tuple(map(grant_record, grants)))
+
+
+def _both(values: tuple[int, int], unit: int = 1) -> dict[str, int]:
+    before, after = values
+    return {"before": before // unit, "after": after // unit}
