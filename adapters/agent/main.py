@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from adapters.agent.hardware.nvidia import NvmlInventory
 from adapters.agent.hardware.nvml_mig import NvmlMigDriver, NvmlMigReader
 from adapters.agent.hook.containers import ContainerRegistry, StoppedPods
 from adapters.agent.hook.create_container import Watchdog
-from adapters.agent.hook.facts import none_assigned
+from adapters.agent.hook.facts import AssignedDevices, none_assigned
 from adapters.agent.hook.plugin import NriPlugin
 from adapters.agent.hook.policy import Policy
 from adapters.agent.hook.reporter import ContainerReporter, EmitEvent, without_cluster
@@ -86,76 +86,18 @@ class LocalCards:
                 _call_soon(loop, watcher.nudge)
 
         XidListener(source.nvml, on_xid).start()
-        if not config.mig.cut:
-            return cls(source, watcher, None)
-        driver = NvmlMigDriver(NvmlMigReader(source.nvml))
         partitioner = MigPartitioner(
-            grants, driver, lambda: watcher.hardware, watcher.read, config.mig.enable
+            grants,
+            NvmlMigDriver(NvmlMigReader(source.nvml)),
+            lambda: watcher.hardware,
+            watcher.read,
+            config.mig.enable,
         )
-        return cls(source, watcher, partitioner)
+        return cls(source, watcher, partitioner if config.mig.cut else None)
 
     def found(self) -> Hardware:
         """Return what was read last."""
         return self.watcher.hardware
-
-    def work(self) -> Work:
-        """Return the tasks that read the cards again and cut them."""
-        return [
-            self.watcher.run(),
-            *(() if self.partitioner is None else (self.partitioner.run(),)),
-        ]
-
-
-@dataclass(frozen=True, slots=True)
-class KubeletView:
-    """What the kubelet assigned to containers.
-
-    Attributes:
-        assignments: of its checkpoint; None where the configuration names no checkpoint.
-        devices: the cards among them that the ledger does not grant; None likewise.
-    """
-
-    assignments: KubeletAssignments | None = None
-    devices: KubeletDevices | None = None
-
-    @classmethod
-    def of(cls, config: AgentConfig, grants: LedgerGrants, hardware: LocalCards) -> "KubeletView":
-        """Build the view of the checkpoint that the configuration names."""
-        if not config.publish.checkpoint:
-            return cls()
-        assignments = KubeletAssignments(Path(config.publish.checkpoint))
-        return cls(assignments, KubeletDevices(assignments, grants, hardware.found))
-
-
-@dataclass(frozen=True, slots=True)
-class Followers:
-    """What follows the containers that the runtime starts and stops.
-
-    Attributes:
-        containers: those that run, for metrics.
-        stopped: pods without a running container, whose cards the service may release.
-    """
-
-    containers: ContainerRegistry
-    stopped: StoppedPods
-
-    def observe(self, event: ContainerEvent) -> None:
-        """Follow an event of the runtime."""
-        for follower in (self.containers, self.stopped):
-            follower.observe(event)
-
-
-@dataclass(frozen=True, slots=True)
-class LedgerClient:
-    """How the agent reaches the ledger.
-
-    Attributes:
-        work: the tasks that follow the ledger, and write status and Events.
-        emit: writes Events.
-    """
-
-    work: Work = field(default_factory=Work)
-    emit: EmitEvent = without_cluster
 
 
 async def run(config: AgentConfig) -> None:
@@ -168,17 +110,22 @@ async def run(config: AgentConfig) -> None:
     node, vendors, grants = node_name(config), profiles(config), LedgerGrants()
     caches = cache_root(vendors)
     hardware = LocalCards.of(config, node, grants)
-    kubelet = KubeletView.of(config, grants, hardware)
-    followers = Followers(ContainerRegistry(caches), StoppedPods(grants))
-    ledger = _ledger_client(config, node, grants, hardware, kubelet, followers)
-    reporter, watchdog = ContainerReporter(emit=ledger.emit), Watchdog()
+    devices: KubeletDevices | None = None
+    assigned: AssignedDevices = none_assigned
+    if config.publish.checkpoint:
+        assignments = KubeletAssignments(Path(config.publish.checkpoint))
+        assigned = assignments.given
+        devices = KubeletDevices(assignments, grants, hardware.found)
+    containers, stopped = ContainerRegistry(caches), StoppedPods(grants)
+
+    def observe(event: ContainerEvent) -> None:
+        containers.observe(event)
+        stopped.observe(event)
+
+    work, emit = _ledger_client(config, node, grants, hardware, devices, stopped)
+    reporter, watchdog = ContainerReporter(emit=emit), Watchdog()
     equipment = EquipmentSource(grants, vendors, hardware.found, hardware.partitioner)
-    policy = Policy(
-        grants,
-        equipment.equipment,
-        frozenset(config.exempt),
-        none_assigned if kubelet.assignments is None else kubelet.assignments.given,
-    )
+    policy = Policy(grants, equipment.equipment, frozenset(config.exempt), assigned)
     plugin = NriPlugin(
         Path(config.socket),
         config.plugin.name,
@@ -187,20 +134,20 @@ async def run(config: AgentConfig) -> None:
         watchdog,
         reporter,
         configure=equipment.configure,
-        observe=followers.observe,
+        observe=observe,
     )
-
-    work = [plugin.run(), *hardware.work(), *ledger.work]
+    work += [plugin.run(), hardware.watcher.run()]
+    if hardware.partitioner is not None:
+        work.append(hardware.partitioner.run())
     if caches is not None:
         work.append(CacheCleaner(caches).run())
     if config.monitor.listen:
         loads = dict if hardware.source is None else hardware.source.loads
         collector = MetricsCollector(
-            node, followers.containers, hardware.found, loads, reporter.counters, grants.lookup
+            node, containers, hardware.found, loads, reporter.counters, grants.lookup
         )
         metrics = MetricsServer(collector.families, lambda: reporter.counters.active)
-        server = await metrics.start(config.monitor.listen)
-        work.append(server.serve_forever())
+        work.append((await metrics.start(config.monitor.listen)).serve_forever())
     log_event("agent.started", node=node, cards=len(hardware.found().cards))
     gc.collect()
     gc.freeze()  # everything built until now stays: no collection needs to traverse it again
@@ -223,37 +170,37 @@ def _ledger_client(
     node: str,
     grants: LedgerGrants,
     hardware: LocalCards,
-    kubelet: KubeletView,
-    followers: Followers,
-) -> LedgerClient:
+    devices: KubeletDevices | None,
+    stopped: StoppedPods,
+) -> tuple[Work, EmitEvent]:
+    """Return the tasks that follow the ledger and write its status, and what writes Events."""
     if config.ledger.file:
         file = LedgerFile(Path(config.ledger.file), grants)
         file.look()
-        return LedgerClient([file.run()])
-    kubeconfig = config.ledger.kubeconfig
+        return [file.run()], without_cluster
+    kubeconfig, settings = config.ledger.kubeconfig, config.publish
     credentials = of_kubeconfig(Path(kubeconfig)) if kubeconfig else of_pod(os.environ)
     events = PodEvents(credentials, node)
-    settings, devices = config.publish, kubelet.devices
-    if not settings.cards or hardware.source is None:
-        watch = LedgerWatch(credentials, node, grants)
-        return LedgerClient([watch.run(), events.run()], events.emit)
-    mig_cut = hardware.partitioner is not None
-    status = NodeStatusSource(
-        hardware.watcher,
-        SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut),
-        tuple if devices is None else lambda: devices.found,
-        followers.stopped.confirmed,
-    )
-    publisher = HardwarePublisher(credentials, node, status.desired)
-    loop = asyncio.get_running_loop()
-    hardware.watcher.subscribers.append(publisher.wake)
-    followers.stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
-    work = [publisher.run()]
-    if devices is not None:
-        devices.subscribers.append(publisher.wake)
-        work.append(devices.run())
-    watch = LedgerWatch(credentials, node, grants, publisher.on_status)
-    return LedgerClient([watch.run(), events.run(), *work], events.emit)
+    watch = LedgerWatch(credentials, node, grants)
+    work: Work = [watch.run(), events.run()]
+    if settings.cards and hardware.source is not None:
+        mig_cut = hardware.partitioner is not None
+        status = NodeStatusSource(
+            hardware.watcher,
+            SharingConfig(settings.dialects, settings.slots, settings.isolation or None, mig_cut),
+            tuple if devices is None else lambda: devices.found,
+            stopped.confirmed,
+        )
+        publisher = HardwarePublisher(credentials, node, status.desired)
+        watch.on_status = publisher.on_status
+        loop = asyncio.get_running_loop()
+        hardware.watcher.subscribers.append(publisher.wake)
+        stopped.subscribers.append(lambda: _call_soon(loop, publisher.wake))
+        work.append(publisher.run())
+        if devices is not None:
+            devices.subscribers.append(publisher.wake)
+            work.append(devices.run())
+    return work, events.emit
 
 
 async def _supervise(work: Work) -> None:

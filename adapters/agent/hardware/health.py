@@ -143,10 +143,8 @@ class XidListener:
         Raises:
             NvmlError: NVML fails.
         """
-        events, critical = (
-            self.nvml.call("nvmlEventSetCreate"),
-            pynvml.nvmlEventTypeXidCriticalError,
-        )
+        critical = pynvml.nvmlEventTypeXidCriticalError
+        events = self.nvml.call("nvmlEventSetCreate")
         try:
             for card in self.nvml.cards():
                 try:
