@@ -31,23 +31,6 @@ class DeviceUser:
 
 
 @dataclass(frozen=True, slots=True)
-class DeviceNode:
-    """One node.
-
-    Attributes:
-        kube: the node object.
-        cards: of the ledger.
-        is_undescribed: it has no cards of a ledger, and had none that pods still have.
-        pods: returns those that are bound to it and may use cards.
-    """
-
-    kube: KubeNode
-    cards: tuple[Card, ...]
-    is_undescribed: bool
-    pods: Callable[[], Iterable[Pod]]
-
-
-@dataclass(frozen=True, slots=True)
 class DeviceFit:
     """Where a pod's devices are free, among the nodes where the kubelet chooses them.
 
@@ -71,7 +54,7 @@ class PluginDevices:
         users: by name of such a node, the bound pods with devices.
     """
 
-    def __init__(self, nodes: Iterable[DeviceNode] = ()) -> None:
+    def __init__(self) -> None:
         self.undescribed: set[str] = set()
         self.nodes: dict[str, PluginNode] = {}
         self.users: dict[str, tuple[DeviceUser, ...]] = {}
@@ -80,21 +63,33 @@ class PluginDevices:
         self._users: dict[str, tuple[DeviceUser, ...]] = {}
         self._served: dict[tuple[object, ...], frozenset[str]] = {}
         self._taken: dict[tuple[str, str], int] = {}
-        for node in nodes:
-            self.add(node)
 
-    def add(self, node: DeviceNode) -> None:
-        """Count the devices of one more node."""
-        name = node.kube.metadata.name
-        self._cards[name] = node.cards
-        if node.is_undescribed:
+    def add(
+        self,
+        node: KubeNode,
+        cards: tuple[Card, ...],
+        pods: Callable[[], Iterable[Pod]],
+        *,
+        is_undescribed: bool,
+    ) -> None:
+        """Count the devices of one more node.
+
+        Args:
+            node: the node object.
+            cards: of its ledger.
+            pods: returns those that are bound to it and may use cards.
+            is_undescribed: it has no cards of a ledger, and had none that pods still have.
+        """
+        name = node.metadata.name
+        self._cards[name] = cards
+        if is_undescribed:
             self.undescribed.add(name)
-        stated = read_plugin_node(node.kube)
+        stated = read_plugin_node(node)
         if stated is None:
             return
-        users = tuple(_users(node.pods()))
+        users = tuple(_users(pods()))
         self._stated[name], self._users[name] = stated, users
-        if node.is_undescribed:
+        if is_undescribed:
             self.nodes[name], self.users[name] = stated, users
         for user in users:
             self.take(name, user.amounts)

@@ -30,7 +30,7 @@ from adapters.answer.answer import (
     standing,
     uncounted_text,
 )
-from adapters.answer.device_plugins import DeviceFit, DeviceNode, PluginDevices
+from adapters.answer.device_plugins import DeviceFit, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
@@ -132,7 +132,7 @@ class Judge:
         choice = yield from self._chooser.steps(pod)
         if amounts:
             yield from self._read_devices()
-        devices = self._fit(request, amounts, choice.selection)
+        devices = self.devices.fit(request, amounts, choice.selection.names)
         names, broken = self._readable(_with_cards(self.devices, choice.selection, devices))
         free = () if devices is None else devices.fitting
         if explain:
@@ -189,13 +189,13 @@ class Judge:
         self, request: Request, amounts: Mapping[str, int], names: NodeNames
     ) -> tuple[str, ...]:
         """Which of some nodes a request fits, whatever their objects say."""
-        devices = self._fit(request, amounts, names)
+        devices = self.devices.fit(request, amounts, names.names)
         names, _ = self._readable(_with_cards(self.devices, names, devices))
         fitting = _others(names.names, self.facts.evaluate(request).explain(names))
         return fitting if devices is None else (*devices.fitting, *fitting)
 
     def _planned(self, gang: Gang) -> Generator[None, None, GangAnswer]:
-        members = members_of(gang, self._has_cards, self._request)
+        members = members_of(gang, lambda uid: bool(committed(self.facts, uid)), self.facts.read)
         served = [*self._served(members)]
         placed = members.placed.difference(each.request.uid for each, _ in served)
         members = replace(members, placed=placed)
@@ -238,9 +238,9 @@ class Judge:
         """The pods of a gang that wait for devices of plugins; none where these are invalid."""
         for pod in members.gang.pods:
             uid = pod.metadata.uid
-            if uid not in members.placed or pod.spec.node_name or self._has_cards(uid):
+            if uid not in members.placed or pod.spec.node_name or committed(self.facts, uid):
                 continue
-            found = self._request(pod)
+            found = self.facts.read(pod)
             if found is not None:
                 try:
                     yield found, amounts_of(pod, found.request)
@@ -261,7 +261,7 @@ class Judge:
         taken: list[tuple[str, Mapping[str, int]]] = []
         for each, amounts in plugged:
             uid = each.request.uid
-            devices = self._fit(each.request, amounts, choices[uid])
+            devices = self.devices.fit(each.request, amounts, choices[uid].names)
             if devices is not None and devices.fitting:
                 nodes[uid] = devices.fitting[0]
                 self.devices.take(nodes[uid], amounts)
@@ -271,12 +271,6 @@ class Judge:
         for node, amounts in taken:
             self.devices.take(node, {resource: -amount for resource, amount in amounts.items()})
         return nodes
-
-    def _has_cards(self, uid: str) -> bool:
-        return bool(committed(self.facts, uid))
-
-    def _request(self, pod: Pod) -> PodRequest | None:
-        return self.facts.read(pod)
 
     def _prepared(
         self, request: Request, names: NodeNames
@@ -290,17 +284,17 @@ class Judge:
                 evaluation = self.facts.evaluate(request).continued(evaluation)
         return evaluation
 
-    def _fit(
-        self, request: Request, amounts: Mapping[str, int], names: NodeNames
-    ) -> DeviceFit | None:
-        return self.devices.fit(request, amounts, names.names) if amounts else None
-
     def _read_devices(self) -> Generator[None, None, None]:
         if self._are_devices_read:
             return
         devices = PluginDevices()
         for number, node in enumerate(self._nodes.values(), start=1):
-            devices.add(device_node(self.facts, node))
+            name = node.metadata.name
+            ledger, pods = self.facts.inventory.get(name), partial(self.facts.pods_on, name)
+            if ledger is None:
+                devices.add(node, (), pods, is_undescribed=name not in self.facts.unreadable())
+            else:
+                devices.add(node, ledger.node.cards, pods, is_undescribed=is_not_ours(ledger))
             if number % DEVICES == 0:
                 yield
         self.devices, self._are_devices_read = devices, True
@@ -325,16 +319,6 @@ def finished(steps: Generator[None, None, T]) -> T:
         except StopIteration as end:
             result: T = end.value
             return result
-
-
-def device_node(facts: ClusterFacts, kube: KubeNode) -> DeviceNode:
-    """A node as its devices are counted."""
-    name = kube.metadata.name
-    ledger, pods = facts.inventory.get(name), partial(facts.pods_on, name)
-    if ledger is None:
-        is_undescribed = name not in facts.unreadable()
-        return DeviceNode(kube, (), is_undescribed, pods)
-    return DeviceNode(kube, ledger.node.cards, is_not_ours(ledger), pods)
 
 
 def _with_cards(devices: PluginDevices, names: NodeNames, fit: DeviceFit | None) -> NodeNames:

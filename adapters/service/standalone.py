@@ -22,7 +22,7 @@ from adapters.wire import body
 from adapters.wire.admission import Binding
 from adapters.wire.body import BodyError
 from adapters.wire.decode.decoder import Decoder
-from adapters.wire.kube import KubeNode, Pod, annotations, full_name, labels, with_annotations
+from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.kube_policy import PodGroupObject
 from adapters.wire.records.ledger import LedgerRecordError
 from core.durations import MILLISECOND
@@ -176,7 +176,13 @@ class LocalCluster:
             raise BindError(409, f"pod {name} has been modified")
         if found.spec.node_name:
             raise BindError(409, f"pod {name} is already assigned to node {found.spec.node_name}")
-        self._pods[name] = _bound(found, node, annotations, labels)
+        meta = msgspec.structs.replace(
+            found.metadata,
+            annotations={**(found.metadata.annotations or {}), **annotations},
+            labels={**(found.metadata.labels or {}), **labels} or None,
+        )
+        spec = msgspec.structs.replace(found.spec, node_name=node)
+        self._pods[name] = msgspec.structs.replace(found, metadata=meta, spec=spec)
         self.gangs.put(self._pods[name])
 
     def emit(self, pod: Pod, reason: str, message: str, *, warning: bool) -> None:
@@ -237,17 +243,6 @@ def routes(cluster: LocalCluster, service: Service) -> dict[tuple[str, str], Rou
         ("GET", "/local/pods/"): Route(show),
         ("DELETE", "/local/pods/"): Route(delete),
     }
-
-
-def _bound(pod: Pod, node: str, added: Mapping[str, str], added_labels: Mapping[str, str]) -> Pod:
-    pod = with_annotations(pod, {**annotations(pod), **added})
-    return msgspec.structs.replace(
-        pod,
-        metadata=msgspec.structs.replace(
-            pod.metadata, labels={**labels(pod), **added_labels} or None
-        ),
-        spec=msgspec.structs.replace(pod.spec, node_name=node),
-    )
 
 
 def _shown(pod: Pod) -> object:

@@ -6,7 +6,7 @@ from functools import partial
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, read, template_of
-from adapters.answer.device_plugins import DeviceNode, PluginDevices
+from adapters.answer.device_plugins import PluginDevices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import dialect_of
@@ -111,15 +111,12 @@ class FleetFacts:
 
 def plugin_devices(fleet: Fleet) -> PluginDevices:
     """Return the devices that device plugins serve, of all nodes."""
-    return PluginDevices(
-        DeviceNode(
-            state.kube,
-            state.node.cards,
-            state.unreadable is None and is_not_ours(state.ledger),
-            partial(tuple, state.pods),
-        )
-        for state in fleet.nodes.values()
-    )
+    devices = PluginDevices()
+    for state in fleet.nodes.values():
+        is_undescribed = state.unreadable is None and is_not_ours(state.ledger)
+        pods = partial(tuple, state.pods)
+        devices.add(state.kube, state.node.cards, pods, is_undescribed=is_undescribed)
+    return devices
 
 
 def requests_cards(pod: Pod, dialects: Sequence[Dialect]) -> bool:

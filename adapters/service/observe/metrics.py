@@ -205,23 +205,24 @@ class Compressor:
 
     async def compress(self, first: bytes, families: Sequence[FamilyText]) -> bytes:
         """Return the same text as gzip; the work is done on another thread."""
-        return await to_thread(self._compress, first, [*_pieces(families)])
+        pieces = [*_pieces(families)]
 
-    def _compress(self, first: bytes, pieces: Sequence[Piece]) -> bytes:
-        check, size = zlib.crc32(first), len(first)
-        kept: dict[int, tuple[Piece, bytes]] = {}
-        for place, piece in enumerate(pieces):
-            earlier = self._kept.get(place)
-            # Tuples compare their items by identity first: equal pieces cost next to nothing.
-            kept[place] = earlier if earlier and earlier[0] == piece else (piece, _deflated(piece))
-            for part in piece:
-                check = zlib.crc32(part, check)
-                size += len(part)
-        self._kept = kept
-        bodies = (body for _, body in kept.values())
-        return b"".join(
-            [_HEADER, _deflated((first,)), *bodies, _END, pack("<II", check, size & 0xFFFFFFFF)]
-        )
+        def work() -> bytes:
+            check, size = zlib.crc32(first), len(first)
+            kept: dict[int, tuple[Piece, bytes]] = {}
+            for place, piece in enumerate(pieces):
+                was = self._kept.get(place)
+                # Tuples compare their items by identity first: equal pieces cost next to nothing.
+                kept[place] = was if was and was[0] == piece else (piece, _deflated(piece))
+                for part in piece:
+                    check = zlib.crc32(part, check)
+                    size += len(part)
+            self._kept = kept
+            end = [_END, pack("<II", check, size & 0xFFFFFFFF)]
+            bodies = (body for _, body in kept.values())
+            return b"".join([_HEADER, _deflated((first,)), *bodies, *end])
+
+        return await to_thread(work)
 
 
 def escaped(text: str) -> str:

@@ -166,9 +166,17 @@ class App:
         """Handle one request, as ASGI defines it."""
         if scope["type"] != "http":
             return
-        answer = self._refusal(scope)
-        if answer is None:
-            answer = await self._respond(str(scope["method"]), str(scope["path"]), scope, receive)
+        method, fields, server = str(scope["method"]), _headers(scope), scope.get("server")
+        host = next((value for name, value in fields if name == b"host"), b"").decode("latin-1")
+        answer: Answer | None
+        if is_from_a_page(method, [name for name, _ in fields]):
+            self.refused("cross_site")
+            answer = replace(problem(403, "pages in browsers may only read"), closes=True)
+        elif isinstance(server, tuple) and is_loopback(server[0]) and is_foreign(host, self._hosts):
+            self.refused("host")
+            answer = replace(problem(421, FOREIGN.format(host[:253])), closes=True)
+        else:
+            answer = await self._respond(method, str(scope["path"]), scope, receive)
         if answer is None:
             return
         headers = [(b"content-type", answer.kind.encode()), *ALWAYS, *answer.headers]
@@ -178,23 +186,9 @@ class App:
             headers.append((b"content-length", str(len(answer.body)).encode()))
         if answer.closes:
             headers.append((b"connection", b"close"))
-        body = b"" if scope["method"] == "HEAD" else answer.body
+        body = b"" if method == "HEAD" else answer.body
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
-
-    def _refusal(self, scope: Scope) -> Answer | None:
-        """Return the answer to a request that a page of another site makes a browser send."""
-        fields = _headers(scope)
-        if is_from_a_page(str(scope["method"]), [name for name, _ in fields]):
-            self.refused("cross_site")
-            return replace(problem(403, "pages in browsers may only read"), closes=True)
-        server = scope.get("server")
-        if isinstance(server, tuple) and is_loopback(server[0]):
-            host = next((value for name, value in fields if name == b"host"), b"").decode("latin-1")
-            if is_foreign(host, self._hosts):
-                self.refused("host")
-                return replace(problem(421, FOREIGN.format(host[:253])), closes=True)
-        return None
 
     async def _respond(
         self, method: str, path: str, scope: Scope, receive: Receive
