@@ -35,9 +35,9 @@ def command() -> None:
 def completion() -> None:
     """``kubectl_complete-dragoman``."""
     prefer_our_packages()
-    from adapters.cli.kubectl_complete import main
+    from adapters.cli.main import complete
 
-    main()
+    complete()
 
 
 def end_when_stopped() -> None:

@@ -1,8 +1,12 @@
 """The command line: all commands by their signatures, which import no work."""
 
+import io
 import os
 import re
+import shlex
 import sys
+from collections.abc import Sequence
+from contextlib import redirect_stdout, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,16 +14,13 @@ import typer
 from typer import BadParameter, Context
 from typer.core import TyperCommand
 
-from adapters.cli.commands.audit import audit
-from adapters.cli.commands.configure import configure
+from adapters.cli.commands.checks import audit, doctor
 from adapters.cli.commands.defrag import defrag
-from adapters.cli.commands.doctor import doctor
 from adapters.cli.commands.explain import explain
-from adapters.cli.commands.listings import pending, top, who
+from adapters.cli.commands.files import configure, translate
+from adapters.cli.commands.listings import pending, top, whatif, who
 from adapters.cli.commands.programs import demo, mover, node, serve
 from adapters.cli.commands.schedule import schedule
-from adapters.cli.commands.translate import translate
-from adapters.cli.commands.whatif import whatif
 
 _TYPE = re.compile(r"^(  \S.*?) <[^<>]+>(?=\s{2,}|$)", re.MULTILINE)
 _BRACES = re.compile(r"\{([^{}]+)\}")
@@ -101,3 +102,38 @@ for command, short_help in (
     (defrag, "Plan which pods to move so that others fit."),
 ):
     app.command(command.__name__, cls=ShellCommand, short_help=short_help)(command)
+
+
+NO_FILES = ":4"
+"""ShellCompDirectiveNoFileComp: do not offer the names of files."""
+
+DEFAULT = ":0"
+"""ShellCompDirectiveDefault: offer the names of files."""
+
+
+def complete() -> None:
+    """Answer kubectl, which completes ``kubectl dragoman`` by ``kubectl_complete-dragoman``.
+
+    kubectl calls the program of this name with the words after ``kubectl dragoman``; the last one
+    is to be completed. The answer has a word on each line; its last line is a sum of directives.
+    Source: k8s.io/kubectl pkg/cmd/plugin/plugin_completion.go, spf13/cobra completions.go
+    (ShellCompDirective).
+    """
+    sys.stdout.write(answer(sys.argv[1:]))
+
+
+def answer(words: Sequence[str]) -> str:
+    """Return the answer, by the protocol of the completion of bash.
+
+    Args:
+        words: after ``kubectl dragoman``; the last one is incomplete, and may be empty.
+    """
+    *done, incomplete = words or ("",)
+    os.environ["_DRAGOMAN_COMPLETE"] = "complete_bash"
+    os.environ["COMP_WORDS"] = shlex.join(["dragoman", *done, *filter(None, (incomplete,))])
+    os.environ["COMP_CWORD"] = str(len(done) + 1)
+    found = io.StringIO()
+    with redirect_stdout(found), suppress(SystemExit):
+        app(prog_name="dragoman")
+    lines = found.getvalue().split()
+    return "\n".join([*lines, NO_FILES if lines else DEFAULT]) + "\n"

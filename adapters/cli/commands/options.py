@@ -1,6 +1,9 @@
 """What commands share: options, and the exit status of bad input."""
 
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from enum import Enum
 from pathlib import Path
@@ -9,9 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from adapters.cli.input.source import Source
     from adapters.dialects.dialect import SchedulingPolicy
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 Kubeconfig = Annotated[
     Path | None,
@@ -100,3 +102,24 @@ def bad_input() -> Iterator[None]:
 
         message("dragoman", error)
         raise typer.Exit(BAD_INPUT) from None
+
+
+def one_source(name: str, remedy: str) -> "Source":
+    """Return the text of a file, or of standard input where the name is ``-``.
+
+    Args:
+        name: of the file.
+        remedy: for a standard input that is a terminal.
+
+    Raises:
+        InputError: it is a folder or empty, cannot be read, or is not UTF-8; or standard input
+            is a terminal.
+    """
+    from adapters.cli.input.source import STDIN, InputError, sources
+
+    if name == STDIN and sys.stdin.isatty():
+        raise InputError("stdin", f"is a terminal; {remedy}")
+    if name != STDIN and Path(name).is_dir():
+        raise InputError(name, "is a folder; give one file")
+    (source,) = sources([name], sys.stdin.buffer)
+    return source

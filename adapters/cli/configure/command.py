@@ -1,16 +1,14 @@
 """``dragoman configure``: what it makes of a text."""
 
-import sys
 from collections.abc import Callable
 from difflib import unified_diff
 from importlib.resources import files
-from pathlib import Path
 from typing import NamedTuple
 
 from adapters.cli.configure import extender, kube_schedulers, vc_scheduler
 from adapters.cli.configure.document import Configuration, Kind, read
 from adapters.cli.configure.options import ConfigureOptions, Scheduler
-from adapters.cli.input.source import STDIN, InputError, Source, sources
+from adapters.cli.input.source import Source
 
 
 class _Adapter(NamedTuple):
@@ -51,22 +49,6 @@ class ConfigureResult(NamedTuple):
     before: str
     after: str
     notes: list[str]
-
-
-def read_input(name: str) -> Source:
-    """The text of a file, or of standard input where the name is ``-``.
-
-    Raises:
-        InputError: it is a folder or empty, cannot be read, or is not UTF-8; or standard input
-            is a terminal.
-    """
-    if name == STDIN and sys.stdin.isatty():
-        remedy = "give -f FILE, pipe a configuration in, or begin with --new"
-        raise InputError("stdin", f"is a terminal; {remedy}")
-    if name != STDIN and Path(name).is_dir():
-        raise InputError(name, "is a folder; give one file")
-    (source,) = sources([name], sys.stdin.buffer)
-    return source
 
 
 def default(scheduler: Scheduler) -> Source:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-RUN = "from adapters.cli.kubectl_complete import main; main()"
+RUN = "from adapters.cli.main import complete; complete()"
 
 
 @pytest.mark.parametrize(

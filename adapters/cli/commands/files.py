@@ -1,11 +1,13 @@
-"""``dragoman configure``: arguments and exit status."""
+"""``dragoman configure`` and ``translate``, which print a changed file of the user."""
 
+from contextlib import suppress
+from enum import Enum
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.options import bad_input
+from adapters.cli.commands.options import bad_input, one_source
 from adapters.cli.configure.options import Asked, Scheduler, SchedulerMode
 from adapters.cli.input.source import STDIN
 
@@ -117,7 +119,8 @@ def configure(
     from adapters.cli.output.terminal import message, write_file
 
     with bad_input():
-        source = command.default(scheduler) if new else command.read_input(filename)
+        remedy = "give -f FILE, pipe a configuration in, or begin with --new"
+        source = command.default(scheduler) if new else one_source(filename, remedy)
         if undo:
             outcome = command.unconfigure(scheduler, source, key)
         else:
@@ -131,3 +134,83 @@ def configure(
     for note in outcome.notes:
         message("note", note)
     write_file(command.difference(outcome, source.name) if diff else outcome.after)
+
+
+LOSS = 1
+"""Exit status of ``--strict`` where the translation loses something."""
+
+
+class TranslationFormat(Enum):
+    """What standard output gets."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def translate(
+    target: Annotated[
+        str,
+        typer.Option("--to", metavar="DIALECT", help="Such as volcano."),
+    ],
+    filename: Annotated[
+        str, typer.Option("-f", "--filename", metavar="FILE", help="Or - for standard input.")
+    ] = STDIN,
+    card_memory: Annotated[
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Of each card of the cluster, such as 80Gi."),
+    ] = None,
+    card_vendor: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Of all cards of the cluster: nvidia, metax.")
+    ] = None,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Print no manifest where something is lost.")
+    ] = False,
+    output: Annotated[
+        TranslationFormat,
+        typer.Option(
+            "-o", "--output", metavar="FORMAT", help="text, or json: losses and manifest."
+        ),
+    ] = TranslationFormat.TEXT,
+) -> None:
+    """Translate pods and pod templates of a manifest to another dialect.
+
+    Prints the manifest, and on standard error what the translation does not keep. Everything else
+    of the manifest stays as it is.
+
+    Example: dragoman translate --to koordinator --card-memory 80Gi -f deployment.yaml
+
+    Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
+    """
+    from adapters.cli.input.source import InputError
+    from adapters.cli.output.terminal import write_file
+    from adapters.cli.translate.translation import as_report, as_table, targets
+    from adapters.cli.translate.translation import translate as translated
+    from adapters.dialects import registry
+    from adapters.dialects.request_writer import CardFacts
+    from adapters.wire.quantity import QuantityError, parse_int
+
+    if target not in targets():
+        raise typer.BadParameter(f"must be one of {', '.join(targets())}", param_hint="--to")
+    with bad_input():
+        memory = 0
+        if card_memory is not None:
+            with suppress(QuantityError):
+                memory = parse_int(card_memory)
+            if memory < 1:
+                problem = f"{card_memory!r}: must be an amount such as 80Gi"
+                raise InputError("--card-memory", problem)
+        known = sorted({info.vendor for info in registry.DIALECTS if info.vendor})
+        if card_vendor is not None and card_vendor not in known:
+            raise InputError("--card-vendor", f"{card_vendor!r}: must be one of {', '.join(known)}")
+        cards = CardFacts(memory or None, card_vendor)
+        source = one_source(filename, "give -f FILE or pipe a manifest in")
+        result = translated(source, target, cards)
+    refused = strict and not result.exact
+    match output:
+        case TranslationFormat.JSON:
+            typer.echo(as_report(result), nl=False)
+        case TranslationFormat.TEXT:
+            write_file("" if refused else result.text)
+            typer.echo(as_table(result), err=True, nl=False)
+    if refused:
+        raise typer.Exit(LOSS)
