@@ -198,7 +198,7 @@ class ClaimCache:
         return described(node, self.devices.of_node(node))
 
     def _on(self, node: str) -> Iterator[Claim]:
-        """The claims with devices that may be on a node."""
+        """Return the claims with devices that may be on a node."""
         yield from self._of_node.get(node, {}).values()
         yield from self._of_node.get(None, {}).values()
 

@@ -226,7 +226,7 @@ class GangCache:
                 yield from (pod for pod in pods.values() if not pod.spec.node_name)
 
     def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:
-        """The gang of a name, with its pods."""
+        """Return the gang of a name, with its pods."""
         rules = self._rules_of(ref, pods)
         if not rules:
             return None
@@ -239,7 +239,7 @@ class GangCache:
         return gang if gang.minimum > 1 else None
 
     def _rules_of(self, ref: GangRef, pods: Mapping[str, Pod]) -> Mapping[GangRef, GangRule]:
-        """The rules of all gangs that are bound together with one; none where it is none."""
+        """Return the rules of all gangs that are bound together with one; none where it is none."""
         rule = self._rule(ref, pods)
         if rule is None:
             return {}
@@ -251,7 +251,7 @@ class GangCache:
         return found
 
     def _rule(self, ref: GangRef, pods: Mapping[str, Pod]) -> GangRule | None:
-        """What the object of a gang says, or else one of its pods."""
+        """Return what the object of a gang says, or else one of its pods."""
         rule = self._rules.get(ref)
         if rule is not None or ref.api is not GangApi.KOORDINATOR:
             return rule

@@ -122,7 +122,7 @@ class GangMembers:
         return {uid: to for uid, to in planned.items() if uid in kept}
 
     def _needed_first(self, planned: Collection[str]) -> Sequence[str]:
-        """The pods of a plan, those first without which the gang cannot be bound."""
+        """Return the pods of a plan, those first without which the gang cannot be bound."""
         needed, more = list[str](), list[str]()
         for part in self.gang.parts:
             uids = [pod.metadata.uid for pod in part.pods]

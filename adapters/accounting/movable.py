@@ -38,7 +38,7 @@ IN_GANG = "is in a gang, which would lose a member"
 
 
 def controller(pod: Pod) -> OwnerReference | None:
-    """What creates the pod again after it was deleted; None where nothing does."""
+    """Return what creates the pod again after it was deleted; None where nothing does."""
     owners = pod.metadata.owner_references or ()
     return next((owner for owner in owners if owner.controller), None)
 

@@ -27,7 +27,7 @@ Ledgers = Mapping[str, NodeLedger]
 
 
 def picture(before: Ledgers, after: Ledgers, moved: Set[str]) -> str:
-    """The picture; a card's height is its memory.
+    """Return the picture; a card's height is its memory.
 
     Args:
         before: the ledgers of some nodes, by name.

@@ -45,7 +45,7 @@ class PodRequest:
 
 
 def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
-    """What a pod requests; None where it requests no share.
+    """Return what a pod requests; None where it requests no share.
 
     Raises:
         DialectError: the request is invalid.
@@ -55,7 +55,7 @@ def read(pod: Pod, dialects: Sequence[Dialect]) -> PodRequest | None:
 
 
 def dialect_name(pod: Pod, dialects: Sequence[Dialect]) -> str | None:
-    """The dialect of a pod, valid or not; None where it requests no share, or mixes several."""
+    """Return the dialect of a pod, valid or not; None where it requests none, or several."""
     try:
         dialect = dialect_of(pod, dialects)
     except DialectError:
@@ -98,7 +98,7 @@ class PodRequestCache:
                 continue
 
     def read(self, pod: Pod) -> PodRequest | None:
-        """What a pod requests; None where it requests no share.
+        """Return what a pod requests; None where it requests no share.
 
         Raises:
             DialectError: the request is invalid, or the pod larger than the API server stores.
@@ -125,7 +125,7 @@ class PodRequestCache:
         return pod_request
 
     def get(self, uid: str) -> PodRequest | None:
-        """What a pod requested when it was last read."""
+        """Return what a pod requested when it was last read."""
         return self._by_uid.get(uid)
 
     def forget(self, uid: str) -> None:

@@ -101,12 +101,12 @@ class GangAnswer:
         return bool(self.refusal or self.placed or self.devices)
 
     def node_of(self, uid: str) -> str | None:
-        """The node to which a pod would go; None where it would go to none."""
+        """Return the node to which a pod would go; None where it would go to none."""
         to = self.placed.get(uid)
         return self.devices.get(uid) if to is None else to.node
 
     def text_of(self, uid: str) -> str:
-        """What there is to say of a pod of a gang that decides."""
+        """Return what there is to say of a pod of a gang that decides."""
         if self.refusal:
             return self.refusal
         least = self.gang.minimum
@@ -200,11 +200,11 @@ class PodAnswer:
         return not self.standing and self.found is not None
 
     def summary(self) -> str:
-        """The answer in a sentence of a few hundred characters."""
+        """Return the answer in a sentence of a few hundred characters."""
         return joined(self.text(), self.message) if self.waits else self.text()
 
     def text(self) -> str:
-        """The summary without what the scheduler said."""
+        """Return the summary without what the scheduler said."""
         if self.standing:
             return self.standing
         if self.problem is not None:
@@ -220,7 +220,7 @@ class PodAnswer:
         return f"cards fit on {where}"
 
     def groups(self) -> tuple[NodeGroup, ...]:
-        """The nodes that it does not fit, by cause, the nearest to a fit first."""
+        """Return the nodes that it does not fit, by cause, the nearest to a fit first."""
         found = self._groups()
         group_of = {member: at for at, group in enumerate(found) for member in group.members}
         examples: list[list[str]] = [[] for _ in found]
@@ -245,7 +245,7 @@ class PodAnswer:
         )
 
     def distinct_texts(self) -> list[str]:
-        """The text of each distinct reason of ``rejected``."""
+        """Return the text of each distinct reason of ``rejected``."""
         request = self.request
         if request is None:
             return []
@@ -256,7 +256,7 @@ class PodAnswer:
 
 
 def joined(text: str, message: str) -> str:
-    """A summary, and what the pod's scheduler said beside it."""
+    """Return a summary, and what the pod's scheduler said beside it."""
     return f"{text}; {message}" if message else text
 
 
@@ -266,13 +266,13 @@ def uncounted_text(names: tuple[str, ...]) -> str:
 
 
 def scheduler_of(pod: Pod) -> str:
-    """The scheduler of a pod by the name that people know."""
+    """Return the scheduler of a pod by the name that people know."""
     name = pod.spec.scheduler_name or DEFAULT
     return "kube-scheduler" if name == DEFAULT else name
 
 
 def scheduler_message(pod: Pod, best: KubeNode | None = None) -> str:
-    """What a pod's scheduler said last beside what Dragoman counts itself; empty where nothing.
+    """Return what a pod's scheduler said last beside what Dragoman counts; empty where nothing.
 
     Such as ``kube-scheduler said: Insufficient cpu``, and, where cards fit on a node,
     ``Insufficient nvidia.com/gpumem (gpu-1 states none)``. The condition ``PodScheduled`` has the
@@ -321,7 +321,7 @@ class ClusterFacts(Protocol):
         ...
 
     def nodes(self) -> Mapping[str, KubeNode]:
-        """The nodes by name, as a copy that stays; of equally good ones the first wins."""
+        """Return the nodes by name, as a copy that stays; of equally good ones the first wins."""
         ...
 
     def unreadable(self) -> Mapping[str, str]:
@@ -329,15 +329,15 @@ class ClusterFacts(Protocol):
         ...
 
     def pods_on(self, node: str) -> Iterable[Pod]:
-        """The pods that are bound to a node and may use cards."""
+        """Return the pods that are bound to a node and may use cards."""
         ...
 
     def claims_of(self, uid: str) -> Iterable[str]:
-        """The uids of the allocated ResourceClaims that are reserved for a pod."""
+        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
     def read(self, pod: Pod) -> PodRequest | None:
-        """What a pod requests; None where it requests no share.
+        """Return what a pod requests; None where it requests no share.
 
         Raises:
             DialectError: the request is invalid.
@@ -345,11 +345,11 @@ class ClusterFacts(Protocol):
         ...
 
     def evaluate(self, request: Request) -> NodeEvaluation:
-        """A request against all ledgers, and the quota of its namespace."""
+        """Return a request against all ledgers, and the quota of its namespace."""
         ...
 
     def gang(self, pod: Pod) -> Gang | None:
-        """The gang of a pod with all its pods; None where it may be bound alone."""
+        """Return the gang of a pod with all its pods; None where it may be bound alone."""
         ...
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
@@ -358,7 +358,7 @@ class ClusterFacts(Protocol):
 
 
 def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
-    """What a pod has; empty where it waits for a node and has no cards.
+    """Return what a pod has; empty where it waits for a node and has no cards.
 
     ``uncounted`` says that it requests what Dragoman does not count, or is empty.
     """
@@ -390,7 +390,7 @@ def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
 
 
 def committed(facts: ClusterFacts, uid: str) -> list[Allocation]:
-    """The allocations of a pod or a claim in the ledgers."""
+    """Return the allocations of a pod or a claim in the ledgers."""
     if not uid:
         return []
     found = (
@@ -400,7 +400,7 @@ def committed(facts: ClusterFacts, uid: str) -> list[Allocation]:
 
 
 def held_devices(facts: ClusterFacts, pod: Pod) -> Mapping[str, int]:
-    """The devices of plugins that a pod has where it is bound."""
+    """Return the devices of plugins that a pod has where it is bound."""
     try:
         return plain_amounts(pod, facts.dialects) if may_use_cards(pod) else NO_AMOUNTS
     except DialectError:

@@ -107,7 +107,7 @@ class PluginDevices:
         return max(found.allocatable - self.in_use(node, resource), 0)
 
     def with_cards(self, names: Iterable[str], fit: DeviceFit) -> Iterator[str]:
-        """The nodes that have cards of a ledger, and enough devices where needed."""
+        """Return the nodes that have cards of a ledger, and enough devices where needed."""
         others = self.undescribed.union(fit.reasons.names)
         return (name for name in names if name not in others)
 
@@ -165,7 +165,7 @@ class PluginDevices:
         return tuple(sorted(found, key=lambda each: (len(each[1]), each[0])))
 
     def _lacks(self, node: str, amounts: Mapping[str, int]) -> Reason | None:
-        """What a node lacks of some devices; None where it has enough."""
+        """Return what a node lacks of some devices; None where it has enough."""
         unstated: list[str] = []
         short: list[tuple[int, int, str]] = []
         for resource, amount in amounts.items():

@@ -80,11 +80,11 @@ class Judge:
         self._gangs: dict[GangRef, tuple[Hashable, frozenset[str], GangAnswer]] = {}
 
     def answer(self, pod: Pod) -> PodAnswer:
-        """The answer about a pod."""
+        """Return the answer about a pod."""
         return finished(self.steps(pod))
 
     def steps(self, pod: Pod) -> Generator[None, None, PodAnswer]:
-        """The answer about a pod; it pauses every few milliseconds."""
+        """Return the answer about a pod; it pauses every few milliseconds."""
         answer = yield from self._alone(pod, explain=True)
         gang = self.facts.gang(pod) if answer.waits else None
         if gang is None:
@@ -101,7 +101,7 @@ class Judge:
         return replace(answer, gang=whole, best=whole.node_of(uid), placement=whole.placed.get(uid))
 
     def alone(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
-        """The answer about a pod, without regard to its gang.
+        """Return the answer about a pod, without regard to its gang.
 
         With ``explain`` it says of every node whether the pod fits, even where it fits one.
         """
@@ -178,7 +178,7 @@ class Judge:
         )
 
     def node(self, name: str | None) -> KubeNode | None:
-        """A node; None where there is no such node."""
+        """Return a node; None where there is no such node."""
         return None if name is None else self._nodes.get(name)
 
     def fits(self, request: Request, names: NodeNames) -> bool:
@@ -235,7 +235,7 @@ class Judge:
         return GangAnswer(members, together(gang, lacks, plan))
 
     def _served(self, members: GangMembers) -> Iterator[tuple[PodRequest, Mapping[str, int]]]:
-        """The pods of a gang that wait for devices of plugins; none where these are invalid."""
+        """Return the pods of a gang that wait for devices; none where these are invalid."""
         for pod in members.gang.pods:
             uid = pod.metadata.uid
             if uid not in members.placed or pod.spec.node_name or committed(self.facts, uid):
@@ -252,7 +252,7 @@ class Judge:
         plugged: Iterable[tuple[PodRequest, Mapping[str, int]]],
         choices: dict[str, NodeNames],
     ) -> Mapping[str, str]:
-        """The nodes of pods whose devices are free, one after the other; nothing is taken.
+        """Return the nodes of pods whose devices are free, one after the other; nothing is taken.
 
         ``choices`` are the nodes on which a pod may run, by uid. Those that have no cards for a pod
         of a device plugin are dropped.
@@ -275,7 +275,7 @@ class Judge:
     def _prepared(
         self, request: Request, names: NodeNames
     ) -> Generator[None, None, NodeEvaluation]:
-        """The evaluation of now, with a result for each of the nodes."""
+        """Return the evaluation of now, with a result for each of the nodes."""
         revision, evaluation = self.facts.revision, self.facts.evaluate(request)
         while not evaluation.prepare(names.rows(self.facts.inventory), CLASSES):
             yield
@@ -300,7 +300,7 @@ class Judge:
         self.devices, self._are_devices_read = devices, True
 
     def _readable(self, names: NodeNames) -> tuple[NodeNames, NodeReasons]:
-        """The nodes whose ledgers can be read, and why the others' cannot."""
+        """Return the nodes whose ledgers can be read, and why the others' cannot."""
         problems = self.facts.unreadable()
         broken = [name for name in names.names if name in problems] if problems else []
         if not broken:
@@ -312,7 +312,7 @@ class Judge:
 
 
 def finished(steps: Generator[None, None, T]) -> T:
-    """The result of work in steps, done at once."""
+    """Return the result of work in steps, done at once."""
     while True:
         try:
             next(steps)

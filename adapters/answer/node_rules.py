@@ -67,14 +67,14 @@ def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
 
 
 def required_affinity(pod: Pod) -> RequiredNodeSelector | None:
-    """What a pod's affinity requires of its node; None where nothing."""
+    """Return what a pod's affinity requires of its node; None where nothing."""
     affinity = pod.spec.affinity
     of_node = None if affinity is None else affinity.node_affinity
     return None if of_node is None else of_node.required
 
 
 def untolerated(node: KubeNode, tolerations: Sequence[Toleration]) -> Taint | None:
-    """The first taint of a node that keeps away a pod with these tolerations."""
+    """Return the first taint of a node that keeps away a pod with these tolerations."""
     for taint in node.spec.taints or ():
         if taint.effect in _KEEPS_AWAY and not tolerated(taint, tolerations):
             return taint
@@ -95,7 +95,7 @@ def tolerated(taint: Taint, tolerations: Sequence[Toleration]) -> bool:
 
 
 def taint_text(taint: Taint) -> str:
-    """The taint as kubectl writes it, such as ``dedicated=ml:NoSchedule``."""
+    """Return the taint as kubectl writes it, such as ``dedicated=ml:NoSchedule``."""
     value = f"={taint.value}" if taint.value else ""
     return f"{taint.key}{value}:{taint.effect}"
 
@@ -129,7 +129,7 @@ def _is_named(requirement: SelectorRequirement, name: str) -> bool:
 
 
 def _number(text: str | None) -> int | None:
-    """A whole number of 64 bits as Go's ``strconv.ParseInt`` reads it; None where it is none."""
+    """Return a number of 64 bits as Go's ``strconv.ParseInt`` reads it; None where it is none."""
     if text is None or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
         return None
     number = int(text)
@@ -164,7 +164,7 @@ class NodeChooser:
         self._known: dict[Hashable, NodeChoice] = {}
 
     def steps(self, pod: Pod) -> Generator[None, None, NodeChoice]:
-        """The candidates of a pod; it pauses after every ``STEP`` nodes."""
+        """Return the candidates of a pod; it pauses after every ``STEP`` nodes."""
         spec = pod.spec
         selector = tuple(sorted((spec.node_selector or {}).items()))
         key = (selector, required_affinity(pod), spec.tolerations)

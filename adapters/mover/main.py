@@ -41,7 +41,7 @@ class MoverFailedError(RuntimeError):
     """A task of the mover failed, so that it stopped."""
 
     def __init__(self) -> None:
-        """The log has the task's own error."""
+        """Say where the task's own error is."""
         super().__init__("a task failed, and the mover stopped: see task.failed in its log")
 
 
@@ -79,7 +79,7 @@ def logger() -> Logger:
     """Make a logger: one JSON object a line on standard error, with an event's name and keys."""
 
     def in_ascii(value: object, **_: object) -> bytes:
-        """What the API server sent ends no line, and does nothing on a terminal."""
+        """Write so that what the API server sent ends no line, and does nothing on a terminal."""
         return escaped(msgspec.json.encode(value, enc_hook=str).decode()).encode()
 
     made: Logger = structlog.wrap_logger(

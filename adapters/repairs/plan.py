@@ -298,7 +298,7 @@ def _with(pod: Pod, result: Result) -> Pod:
 def recounted(
     ledger: NodeLedger, pods: Sequence[Pod], dialects: Sequence[Dialect]
 ) -> tuple[Recount, ...]:
-    """The allocations that count otherwise than the state of their init containers says.
+    """Return the allocations that count otherwise than the state of their init containers says.
 
     Args:
         ledger: of a node, after the other repairs.

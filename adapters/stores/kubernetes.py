@@ -87,7 +87,7 @@ class PendingUpdate(NamedTuple):
     def read(
         self, node: str, decode: Decode = decode, own: Stored | None = None
     ) -> tuple[Change, ...]:
-        """The changes for the reader.
+        """Return the changes for the reader.
 
         Args:
             node: its name.
@@ -112,21 +112,21 @@ class Inbox:
         self.synced = asyncio.Event()
 
     def on_update(self, thing: LedgerObject) -> None:
-        """Implements ``EventHandler.on_update``. A copy is kept, to free the page of the list."""
+        """Implement ``EventHandler.on_update``. A copy is kept, to free the page of the list."""
         self._put(
             thing.metadata.name, PendingUpdate(LedgerObject(thing.metadata, thing.spec.copy()))
         )
 
     def on_delete(self, what: Identity) -> None:
-        """Implements ``EventHandler.on_delete``."""
+        """Implement ``EventHandler.on_delete``."""
         self._put(what.name, PendingUpdate())
 
     def on_unreadable(self, what: Unreadable, problem: str) -> None:
-        """Implements ``EventHandler.on_unreadable``."""
+        """Implement ``EventHandler.on_unreadable``."""
         self._put(what.name, PendingUpdate(problem=problem))
 
     def on_synced(self) -> None:
-        """Implements ``EventHandler.on_synced``."""
+        """Implement ``EventHandler.on_synced``."""
         self.synced.set()
 
     def _put(self, node: str, update: PendingUpdate) -> None:
@@ -157,7 +157,7 @@ class KubernetesStore:
         self._closed = False
 
     async def load(self) -> Mapping[str, Stored]:
-        """Implements ``Store.load``; waits for the server without a time limit."""
+        """Implement ``Store.load``; waits for the server without a time limit."""
         await self._stop()
         inbox = self._begin()
         await self._wait(inbox.synced)
@@ -176,7 +176,7 @@ class KubernetesStore:
         return stored
 
     async def read(self, node: str) -> Stored | None:
-        """Implements ``Store.read``."""
+        """Implement ``Store.read``."""
         item = await self._get(node)
         if item is None:
             return None
@@ -184,7 +184,7 @@ class KubernetesStore:
         return stored_of(node, version, item.spec, self._reader.read)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """Implements ``Store.write``."""
+        """Implement ``Store.write``."""
         node, mark = ledger.node.name, secrets.token_hex(8)
         metadata: dict[str, object] = {"name": node, "annotations": {WRITE: mark}}
         if expected is not None:
@@ -213,7 +213,7 @@ class KubernetesStore:
         return version
 
     async def delete(self, node: str, expected: str) -> None:
-        """Implements ``Store.delete``."""
+        """Implement ``Store.delete``."""
         options = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
@@ -223,7 +223,7 @@ class KubernetesStore:
             await self._api.delete(NODE_LEDGERS.path(node), msgspec.json.encode(options))
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """Implements ``Store.changes``."""
+        """Implement ``Store.changes``."""
         if self._watching is None and not self._closed:
             self._begin()
         for change in self._unreadable:
@@ -243,7 +243,7 @@ class KubernetesStore:
             await self._wait(inbox.filled)
 
     async def close(self) -> None:
-        """Implements ``Store.close``."""
+        """Implement ``Store.close``."""
         self._closed = True
         await self._stop()
 
@@ -302,20 +302,20 @@ class KubernetesQuotas:
         self._api = api
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """Implements ``QuotaStore.read``."""
+        """Implement ``QuotaStore.read``."""
         with _answered(f"the quota of {namespace}"):
             answer = await self._api.find(SHARE_QUOTAS.path(NAME, namespace))
         return None if answer is None else stored_quota(_quota(namespace, answer))
 
     async def create(self, namespace: str) -> StoredQuota:
-        """Implements ``QuotaStore.create``."""
+        """Implement ``QuotaStore.create``."""
         path = SHARE_QUOTAS.collection(namespace)
         with _answered(f"the quota of {namespace}", CONFLICT):
             answer = await self._api.create(path, write_new(namespace))
         return stored_quota(_quota(namespace, answer))
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """Implements ``QuotaStore.write``."""
+        """Implement ``QuotaStore.write``."""
         path = SHARE_QUOTAS.path(NAME, quota.namespace, "status")
         with _answered(f"the quota of {quota.namespace}", CONFLICT, NOT_FOUND):
             answer = await self._api.replace(path, write_status(quota, expected))

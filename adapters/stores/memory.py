@@ -78,27 +78,27 @@ class MemoryStore:
         self._table.readers.append(self._changed)
 
     async def load(self) -> Mapping[str, Stored]:
-        """Implements ``Store.load``."""
+        """Implement ``Store.load``."""
         changes = self._since(0)
         self._loaded = self._table.count
         self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
-        """Implements ``Store.read``."""
+        """Implement ``Store.read``."""
         row = self._table.rows.get(node, MemoryRow())
         return None if row.record is None else stored_of(node, str(row.version), row.record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """Implements ``Store.write``."""
+        """Implement ``Store.write``."""
         return self._table.put(ledger.node.name, expected, encode(ledger))
 
     async def delete(self, node: str, expected: str) -> None:
-        """Implements ``Store.delete``."""
+        """Implement ``Store.delete``."""
         self._table.put(node, expected, None)
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """Implements ``Store.changes``."""
+        """Implement ``Store.changes``."""
         for change in self._unreadable:
             yield change
         seen = self._loaded
@@ -110,7 +110,7 @@ class MemoryStore:
             await self._changed.wait()
 
     async def close(self) -> None:
-        """Implements ``Store.close``."""
+        """Implement ``Store.close``."""
         self._open = False
         self._changed.set()
         if self._changed in self._table.readers:
@@ -144,11 +144,11 @@ class MemoryQuotas:
         self._by_namespace.pop(namespace, None)
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """Implements ``QuotaStore.read``."""
+        """Implement ``QuotaStore.read``."""
         return self._by_namespace.get(namespace)
 
     async def create(self, namespace: str) -> StoredQuota:
-        """Implements ``QuotaStore.create``."""
+        """Implement ``QuotaStore.create``."""
         if namespace in self._by_namespace:
             raise Conflict(f"the quota of {namespace} was changed by another writer")
         self._count += 1
@@ -157,7 +157,7 @@ class MemoryQuotas:
         return created
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """Implements ``QuotaStore.write``."""
+        """Implement ``QuotaStore.write``."""
         known = self._by_namespace.get(quota.namespace)
         if known is None or known.version != expected:
             raise Conflict(f"the quota of {quota.namespace} was changed by another writer")

@@ -64,30 +64,30 @@ class SqliteStore:
         self._unreadable: list[Change] = []
 
     async def load(self) -> Mapping[str, Stored]:
-        """Implements ``Store.load``."""
+        """Implement ``Store.load``."""
         self._loaded, changes = await self._do(lambda: self._since(0))
         self._unreadable = [change for change in changes if change.problem is not None]
         return {change.node: change.stored for change in changes if change.stored is not None}
 
     async def read(self, node: str) -> Stored | None:
-        """Implements ``Store.read``."""
+        """Implement ``Store.read``."""
         version, _, record = await self._do(lambda: self._row(node))
         return None if record is None else stored_of(node, str(version), record)
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """Implements ``Store.write``."""
+        """Implement ``Store.write``."""
         record = encode(ledger).decode()
         version = await self._do(lambda: self._swap(ledger.node.name, expected, record))
         self._changed.set()
         return version
 
     async def delete(self, node: str, expected: str) -> None:
-        """Implements ``Store.delete``."""
+        """Implement ``Store.delete``."""
         await self._do(lambda: self._swap(node, expected, None))
         self._changed.set()
 
     async def changes(self) -> AsyncGenerator[Change, None]:
-        """Implements ``Store.changes``."""
+        """Implement ``Store.changes``."""
         for change in self._unreadable:
             yield change
         seen: int = self._loaded
@@ -104,7 +104,7 @@ class SqliteStore:
                 continue
 
     async def close(self) -> None:
-        """Implements ``Store.close``."""
+        """Implement ``Store.close``."""
         if not self._closed:
             self._closed = True
             self._changed.set()
@@ -166,7 +166,7 @@ class SqliteStore:
         return str(new)
 
     def _changes_after(self, stamp: Stamp | None, seen: int) -> tuple[Stamp, int, list[Change]]:
-        """The changes after a version; reads the table only after a commit."""
+        """Return the changes after a version; reads the table only after a commit."""
         (others,) = self._file().execute("PRAGMA data_version").fetchone()
         newest = (others, self._written)
         return (newest, seen, []) if newest == stamp else (newest, *self._since(seen))

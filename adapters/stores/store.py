@@ -62,7 +62,7 @@ class Store(Protocol):
         ...
 
     async def read(self, node: str) -> Stored | None:
-        """The newest record of a node; None where it has none.
+        """Return the newest record of a node; None where it has none.
 
         Raises:
             LedgerRecordError: it has one that cannot be read.
@@ -117,7 +117,7 @@ Decode = Callable[[bytes | msgspec.Raw], NodeLedger]
 def stored_of(
     node: str, version: str, record: bytes | msgspec.Raw, decode: Decode = decode
 ) -> Stored:
-    """The stored value of a record.
+    """Return the stored value of a record.
 
     Raises:
         LedgerRecordError: the record cannot be read, or is that of another node.
@@ -136,7 +136,7 @@ def changes_of(
     recreated: bool = False,
     decode: Decode = decode,
 ) -> tuple[Change, ...]:
-    """The changes that a reader must see so that it knows the record of a node.
+    """Return the changes that a reader must see so that it knows the record of a node.
 
     Args:
         node: its name.
@@ -174,7 +174,7 @@ class QuotaStore(Protocol):
     """Quotas by namespace. Every method may raise ``StoreError``."""
 
     async def read(self, namespace: str) -> StoredQuota | None:
-        """The newest quota of a namespace; None where it has none.
+        """Return the newest quota of a namespace; None where it has none.
 
         Raises:
             QuotaRecordError: it has one that cannot be used.
@@ -203,7 +203,7 @@ class QuotaStore(Protocol):
 
 
 def stored_quota(thing: ShareQuotaObject) -> StoredQuota:
-    """The stored value of an object.
+    """Return the stored value of an object.
 
     Raises:
         QuotaRecordError: it cannot be used.

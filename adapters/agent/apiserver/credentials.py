@@ -122,7 +122,7 @@ def _named(content: Any, kind: str, name: str) -> Any:
 
 @contextmanager
 def _file(folder: Path, section: Any, name: str) -> Iterator[str | None]:
-    """The file that a section names, or a temporary one with the data that it contains."""
+    """Return the file that a section names, or a temporary one with the data that it contains."""
     if name in section:
         yield os.fspath(folder / section[name])
     elif f"{name}-data" in section:

@@ -84,7 +84,7 @@ def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> Au
 
 
 def in_namespace(report: AuditReport, namespace: str) -> AuditReport:
-    """The findings that concern pods of one namespace."""
+    """Return the findings that concern pods of one namespace."""
     kept = (
         finding
         for finding in report.findings
@@ -114,7 +114,7 @@ def as_table(report: AuditReport, *, headers: bool, wide: bool) -> str:
 
 
 def as_plain(report: AuditReport) -> dict[str, object]:
-    """The ``AuditReport``, for JSON and YAML."""
+    """Return the ``AuditReport``, for JSON and YAML."""
     return {
         "apiVersion": "dragoman.dev/v1alpha1",
         "kind": "AuditReport",

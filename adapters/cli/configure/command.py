@@ -52,7 +52,7 @@ class ConfigureResult(NamedTuple):
 
 
 def default(scheduler: Scheduler) -> Source:
-    """The configuration that the scheduler's own installer gives it."""
+    """Return the configuration that the scheduler's own installer gives it."""
     name = f"{scheduler.value}.yaml"
     text = (files("adapters.cli.configure") / "defaults" / name).read_text("utf-8")
     return Source(f"the default of {scheduler.value}", text, named=False)
@@ -97,7 +97,7 @@ def unconfigure(scheduler: Scheduler, source: Source, key: str | None = None) ->
 
 
 def own_url(scheduler: Scheduler, source: Source) -> str | None:
-    """The address at which a scheduler with this configuration asks Dragoman; None for none.
+    """Return the address at which a scheduler with this configuration asks Dragoman; None for none.
 
     Raises:
         InputError: the text is no such configuration.
@@ -116,6 +116,6 @@ def is_alone(scheduler: Scheduler, source: Source) -> bool:
 
 
 def difference(outcome: ConfigureResult, name: str) -> str:
-    """What a run changed, as a unified diff; empty for nothing."""
+    """Return what a run changed, as a unified diff; empty for nothing."""
     before, after = (text.splitlines(keepends=True) for text in outcome[:2])
     return "".join(unified_diff(before, after, name, f"{name} by dragoman configure"))

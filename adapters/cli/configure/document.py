@@ -101,7 +101,7 @@ class Record:
         return "".join(f"{MARK}{msgspec.json.encode(row).decode()}\n" for row in rows)
 
     def chosen(self, option: str) -> str:
-        """What the user chose for an option; empty where no run noted a choice."""
+        """Return what the user chose for an option; empty where no run noted a choice."""
         return self._chosen[option].value if option in self._chosen else ""
 
     def choose(self, option: str, value: str) -> None:
@@ -161,7 +161,7 @@ class Record:
 
 
 def split_record(text: str, name: str) -> tuple[Record, str]:
-    """The record of a configuration's text, and the text without it.
+    """Return the record of a configuration's text, and the text without it.
 
     Raises:
         InputError: a line of the record is damaged.
@@ -178,7 +178,7 @@ def split_record(text: str, name: str) -> tuple[Record, str]:
 
 
 def child(parent: Any, step: str | int) -> Any:
-    """What a step of a field leads to; None where there is no such thing."""
+    """Return what a step of a field leads to; None where there is no such thing."""
     if isinstance(parent, dict):
         return parent.get(step)
     if not isinstance(parent, list):
@@ -189,7 +189,7 @@ def child(parent: Any, step: str | int) -> Any:
 
 
 def path(field: Field) -> str:
-    """A field as people write it, such as ``profiles[koord-scheduler].plugins``."""
+    """Return a field as people write it, such as ``profiles[koord-scheduler].plugins``."""
     steps = ""
     parent = ""
     for step in field:
@@ -247,7 +247,7 @@ def _undo(body: Body, row: Change) -> list[str]:
 
 
 def recorded(content: Any) -> Any:
-    """The content in JSON's types, as YAML 1.1 reads it.
+    """Return the content in JSON's types, as YAML 1.1 reads it.
 
     Args:
         content: as the library that keeps comments has loaded it.
@@ -282,7 +282,7 @@ def _quoted_if_needed(word: str) -> str:
 
 
 def _read(word: str) -> Any:
-    """What a word without quotes is in a list; None where it cannot be written so.
+    """Return what a word without quotes is in a list; None where it cannot be written so.
 
     ``y`` and ``n`` are booleans for the schedulers. Source: gopkg.in/yaml.v2 2.4.0 resolve.go.
     """
@@ -349,7 +349,7 @@ class Configuration:
         return self.record.chosen(_ASK) == Asked.NONE.value
 
     def render(self) -> str:
-        """The whole text, with the configuration as it is now."""
+        """Return the whole text, with the configuration as it is now."""
         text = self.record.render() + dump(self.body, self.layout)
         if self.holder is not None:
             self.holder.content["data"][self.holder.key] = LiteralScalarString(text)
@@ -358,7 +358,7 @@ class Configuration:
 
 
 def read(source: Source, kind: Kind, key: str | None = None) -> Configuration:
-    """The one configuration of a kind in a text.
+    """Return the one configuration of a kind in a text.
 
     Args:
         source: the text.
@@ -387,7 +387,7 @@ def read(source: Source, kind: Kind, key: str | None = None) -> Configuration:
 def _search(
     name: str, text: str, line: int, kind: Kind, key: str | None
 ) -> tuple[list[Configuration], str]:
-    """The configurations of one document, and what the document is, for people.
+    """Return the configurations of one document, and what the document is, for people.
 
     A document without the mark is not parsed by the library that keeps comments: an installer's
     manifest is a megabyte, and that library needs a minute for it.
@@ -416,7 +416,7 @@ def _search(
 
 
 def _what(text: str) -> str:
-    """The kind of a document, as its first level says it."""
+    """Return the kind of a document, as its first level says it."""
     found = re.search(
         r'^"?kind"?:[ \t]*"?([A-Za-z]+)|"kind":[ \t]*"([A-Za-z]+)"', text, re.MULTILINE
     )

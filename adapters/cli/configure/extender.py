@@ -71,7 +71,7 @@ Own = Mapping[Role, Body]
 
 
 def asking(own: Own) -> Body | None:
-    """The entry by which the scheduler asks Dragoman; None where it does not."""
+    """Return the entry by which the scheduler asks Dragoman; None where it does not."""
     return own.get(Role.SHARES, own.get(Role.PLAIN))
 
 
@@ -84,21 +84,21 @@ def _is_own(extender: Body) -> bool:
 
 
 def _role(own: Body) -> Role:
-    """What an entry that is ours is for."""
+    """Return what an entry that is ours is for."""
     if not any(str(key).endswith("Verb") for key in own):
         return Role.UNCOUNTED
     return Role.SHARES if managed(own) & _SHARES else Role.PLAIN
 
 
 def managed(extender: Body) -> set[str]:
-    """The names of the resources by which the scheduler chooses the pods that it asks about."""
+    """Return the resources by which the scheduler chooses the pods that it asks about."""
     return {str(row.get("name")) for row in _rows(extender)}
 
 
 def _share_entry(
     url: str, resources: Iterable[ManagedResource], *, counts: bool, binds: bool
 ) -> Body:
-    """The entry for shares, without which no pod with such a share is bound.
+    """Return the entry for shares, without which no pod with such a share is bound.
 
     Args:
         url: with the path.
@@ -124,7 +124,7 @@ def _share_entry(
 
 
 def _plain_entry(url: str) -> Body:
-    """The entry for the resources of device plugins, which the scheduler can do without.
+    """Return the entry for the resources of device plugins, which the scheduler can do without.
 
     It does not bind: a scheduler takes one extender that does, and the webhook for Bindings
     commits these pods.
@@ -143,7 +143,7 @@ def _plain_entry(url: str) -> Body:
 
 
 def _uncounted_entry(url: str, resources: Iterable[ManagedResource]) -> Body:
-    """The entry that asks nothing: the scheduler does not look for its resources on nodes.
+    """Return the entry that asks nothing: the scheduler does not look for its resources on nodes.
 
     Source: k8s.io/kubernetes 1.37 pkg/scheduler/scheduler.go buildExtenders (NodeResourcesFit
     ignores the resource), pkg/scheduler/extender.go (an extender without a verb is not called).
@@ -178,7 +178,7 @@ def _set_authority(made: Body, options: ConfigureOptions) -> None:
 
 
 def _rows(extender: Body) -> list[Body]:
-    """The managed resources of an extender; what is no mapping is left to the scheduler."""
+    """Return the managed resources of an extender; what is no mapping is left to the scheduler."""
     rows = extender.get("managedResources")
     return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Body)]
 
@@ -202,7 +202,7 @@ KIND = Kind(
 
 
 def profiles(found: Configuration) -> list[Body]:
-    """The profiles; none where the scheduler has its one by default.
+    """Return the profiles; none where the scheduler has its one by default.
 
     Raises:
         InputError: the configuration is of another version, or a profile is no mapping.
@@ -214,7 +214,7 @@ def profiles(found: Configuration) -> list[Body]:
 
 
 def plugin_lists(found: Configuration) -> Iterator[tuple[tuple[str, ...], list[Any]]]:
-    """The field and the content of each list of enabled plugins, in all profiles."""
+    """Return the field and the content of each list of enabled plugins, in all profiles."""
     for profile in profiles(found):
         points = profile.get("plugins")
         for point, plugins in points.items() if isinstance(points, dict) else ():
@@ -224,7 +224,7 @@ def plugin_lists(found: Configuration) -> Iterator[tuple[tuple[str, ...], list[A
 
 
 def name_of(profile: Body) -> str:
-    """The name by which pods choose a profile."""
+    """Return the name by which pods choose a profile."""
     return str(profile.get("schedulerName") or DEFAULT_PROFILE)
 
 
@@ -250,7 +250,7 @@ def own_extenders(found: Configuration) -> Own:
 
 
 def own_url(found: Configuration) -> str | None:
-    """The address at which the scheduler asks Dragoman; None where it does not.
+    """Return the address at which the scheduler asks Dragoman; None where it does not.
 
     Raises:
         InputError: a field has another shape than it must have.

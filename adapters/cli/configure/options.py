@@ -134,7 +134,7 @@ class ConfigureOptions:
 
 
 def service_url(options: ConfigureOptions, path: str, present: object) -> str:
-    """The address to write: as asked for, as it is, or the Service's in its namespace.
+    """Return the address to write: as asked for, as it is, or the Service's in its namespace.
 
     Args:
         options: what the user asked for.
@@ -163,7 +163,7 @@ def service_url(options: ConfigureOptions, path: str, present: object) -> str:
 
 
 def read_authorities(file: Path) -> bytes:
-    """The certificates of a PEM file.
+    """Return the certificates of a PEM file.
 
     Raises:
         InputError: it cannot be read, or has no certificate.

@@ -91,7 +91,7 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
 
 
 def own_url(found: Configuration) -> str | None:
-    """The address at which the scheduler asks Dragoman; None where it does not.
+    """Return the address at which the scheduler asks Dragoman; None where it does not.
 
     Raises:
         InputError: a field has another shape than it must have.
@@ -130,7 +130,7 @@ def _refuse_options(options: ConfigureOptions) -> None:
 
 
 def _taken(found: Configuration, tiers: list[list[Any]]) -> Body | None:
-    """The plugin that asks Dragoman, out of its tier; None where there is none.
+    """Return the plugin that asks Dragoman, out of its tier; None where there is none.
 
     Raises:
         InputError: the plugin asks another extender.
@@ -184,7 +184,7 @@ def _share(found: Configuration, tiers: list[list[Any]]) -> None:
 
 
 def _tiers(found: Configuration) -> list[list[Any]]:
-    """The plugins of each tier, by tier."""
+    """Return the plugins of each tier, by tier."""
     rows = found.body.get("tiers")
     if not isinstance(rows, list) or not rows:
         raise InputError(found.name, f"tiers: {plain(rows)!r} must be a list of tiers with plugins")
@@ -241,7 +241,7 @@ def _plugin(url: str, names: Iterable[str], own: Body | None) -> Body:
 
 
 def _lost(plugin: Body) -> list[str]:
-    """What deviceshare's arguments chose besides which kinds of cards it serves."""
+    """Return what deviceshare's arguments chose besides which kinds of cards it serves."""
     arguments = _arguments(plugin)
     chosen = {
         key: plain(value)

@@ -100,7 +100,7 @@ _KNOWN = (
 
 
 def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
-    """What happens to the pods of nodes that are not ours, and nodes that two components serve."""
+    """Say what happens to pods of nodes that are not ours, and which nodes two components serve."""
     if "nodes" in seen.unreadable:
         return
     described = nodes_with_cards(seen)
@@ -186,7 +186,7 @@ def _containers(containers: Iterable[ProgramContainer]) -> tuple[Container, ...]
 
 
 def check_components(seen: Observed) -> Iterator[CheckResult]:
-    """A finding for each component that is known."""
+    """Return a finding for each component that is known."""
     if "daemonsets" in seen.unreadable:
         return
     found = []
@@ -207,7 +207,7 @@ def check_components(seen: Observed) -> Iterator[CheckResult]:
 
 
 def _without_cards(seen: Observed) -> Iterator[CheckResult]:
-    """A finding where the agents hide the cards from components that need them."""
+    """Return a finding where the agents hide the cards from components that need them."""
     exempt = seen.exempt()
     if exempt is None:
         return
@@ -231,7 +231,7 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
 
 
 def check_agents(seen: Observed) -> Iterator[CheckResult]:
-    """The DaemonSet, and each node that needs an agent and has none that is ready."""
+    """Return the DaemonSet, and each node that needs an agent and has none that is ready."""
     agents = seen.agents()
     if not agents:
         if "daemonsets" not in seen.unreadable:

@@ -27,7 +27,7 @@ OWNED = ("volcano.sh/", "koordinator.sh/", "metax-tech.com/")
 
 
 def check_api_server(seen: Observed) -> Iterator[CheckResult]:
-    """The version of the API server, the definition of NodeLedger, and what could not be read."""
+    """Check the API server's version, the definition of NodeLedger, and what could not be read."""
     text, found = seen.version, kubernetes_version(seen)
     if found is None:
         yield warning(
@@ -69,7 +69,7 @@ def kubernetes_version(seen: Observed) -> tuple[int, int] | None:
 
 
 def check_claims(seen: Observed) -> Iterator[CheckResult]:
-    """The API of claims, and classes that take the place of a dialect's resources."""
+    """Return the API of claims, and classes that take the place of a dialect's resources."""
     if not seen.reads_claims or "deviceclasses" in seen.unreadable:
         return
     if seen.device_classes is None:
@@ -130,7 +130,7 @@ _VOLCANO_ALLOCATES = re.compile(r"predicate\.DynamicResourceAllocationEnable:\s*
 
 
 def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
-    """What each account of an installation must be allowed."""
+    """Return what each account of an installation must be allowed."""
     for release in seen.releases():
         own, account = release.namespace, Account(release.namespace, release.name)
         wanted = [
@@ -166,7 +166,7 @@ def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
 
 
 def check_permissions(seen: Observed) -> Iterator[CheckResult]:
-    """A finding for each account, and one for each permission that it lacks."""
+    """Return a finding for each account, and one for each permission that it lacks."""
     asked = list(needed(seen))
     unknown = [each for each in asked if each not in seen.reviews]
     if unknown:
@@ -190,7 +190,7 @@ def check_permissions(seen: Observed) -> Iterator[CheckResult]:
 
 
 def needed_for_claims(seen: Observed) -> Iterator[tuple[Account, Permission]]:
-    """What the accounts of schedulers of claims must be allowed."""
+    """Return what the accounts of schedulers of claims must be allowed."""
     for account in _allocating(seen):
         yield from ((account, each) for each in _permissions(seen))
 
@@ -230,7 +230,7 @@ def _permissions(seen: Observed) -> Iterator[Permission]:
 
 
 def _allocating(seen: Observed) -> dict[Account, SchedulerPod]:
-    """The accounts of the schedulers that allocate claims, with one pod of each.
+    """Return the accounts of the schedulers that allocate claims, with one pod of each.
 
     kube-scheduler is none of them: Kubernetes itself gives it what it needs.
     """

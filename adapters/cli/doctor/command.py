@@ -227,7 +227,7 @@ async def _answer(work: Coroutine[Any, Any, bytes]) -> HttpAnswer:
 
 
 def examine(seen: Observed) -> list[CheckResult]:
-    """The findings of all checks, in the order in which a reader needs them."""
+    """Return the findings of all checks, in the order in which a reader needs them."""
     return [finding for check in CHECKS for finding in check(seen)]
 
 

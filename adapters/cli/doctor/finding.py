@@ -60,7 +60,7 @@ def as_plain(findings: list[CheckResult]) -> dict[str, Any]:
 
 
 def show(findings: list[CheckResult], page: TextPage) -> None:
-    """A line for each finding, with its remedy below it."""
+    """Return a line for each finding, with its remedy below it."""
     rows: list[Row] = []
     for each in findings:
         remedy = (BREAK, (f"→ {each.remedy}", "grey50")) if each.remedy else ()

@@ -322,7 +322,7 @@ class DeviceClassList(Wire, frozen=True, gc=False):
 
 
 def labels(item: Workload | Named | ProgramPod) -> Text:
-    """An object's labels, empty where it has none."""
+    """Return an object's labels, empty where it has none."""
     return item.metadata.labels or {}
 
 

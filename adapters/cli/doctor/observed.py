@@ -247,7 +247,7 @@ class SchedulerPod(NamedTuple):
 
 
 def scheduler_pods(pods: Iterable[ProgramPod]) -> Iterator[SchedulerPod]:
-    """The schedulers that run, in the order of the pods."""
+    """Return the schedulers that run, in the order of the pods."""
     for pod in pods:
         for container in pod.spec.containers:
             command = (PurePosixPath(word).name for word in container.words[:1])
@@ -300,7 +300,7 @@ class DescribedNode:
 
 
 def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
-    """The nodes whose cards an annotation, a Device or an agent describes, by name."""
+    """Return the nodes whose cards an annotation, a Device or an agent describes, by name."""
     dialects = registry.dialects({}, Defaults())
     devices = {each.metadata.name: each for each in seen.devices}
     reports: dict[str, NodeHardware | None] = {}
@@ -319,6 +319,6 @@ def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
 
 
 def kube_node(node: ProgramNode) -> KubeNode:
-    """The node as the dialects read it."""
+    """Return the node as the dialects read it."""
     status = NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable)
     return KubeNode(node.metadata, status=status)

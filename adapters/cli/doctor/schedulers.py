@@ -28,7 +28,7 @@ _LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
 def check_schedulers(seen: Observed) -> Iterator[CheckResult]:
-    """A finding or more for each scheduler; replicas of one with the same configuration are one."""
+    """Return findings for each scheduler; replicas with the same configuration are one."""
     found = list(scheduler_pods(seen.pods))
     if not found:
         if "pods" not in seen.unreadable:

@@ -15,7 +15,7 @@ Source: kubernetes staging/src/k8s.io/apimachinery/pkg/util/proxy/transport.go."
 
 
 def check_service(seen: Observed) -> Iterator[CheckResult]:
-    """The Deployment of each installation, and the answer of its ``/readyz``."""
+    """Return the Deployment of each installation, and the answer of its ``/readyz``."""
     releases = seen.releases()
     if not releases and any(each.is_service for pod in seen.pods for each in pod.spec.containers):
         yield ok("service", "no Deployment, but sidecars of schedulers; doctor does not call these")

@@ -84,7 +84,7 @@ def check_webhooks(seen: Observed) -> Iterator[CheckResult]:
 
 
 def webhooks_of(seen: Observed, release: Installation) -> dict[str, Webhook]:
-    """The webhooks that call a release, by name: its Service, or a URL in its configuration."""
+    """Return the webhooks that call a release, by its Service or a URL in its configuration."""
     found = {}
     for configuration in seen.webhooks:
         for each in configuration.webhooks or ():
@@ -183,7 +183,7 @@ SOON = 7 * DAY
 
 
 def check_certificates(seen: Observed) -> Iterator[CheckResult]:
-    """The certificate of each installation with webhooks."""
+    """Return the certificate of each installation with webhooks."""
     for release in seen.releases():
         own = webhooks_of(seen, release)
         bundles = {name: found.client_config.ca_bundle for name, found in own.items()}

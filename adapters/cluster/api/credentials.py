@@ -65,7 +65,7 @@ class KubeCredentials:
     _asking: asyncio.Lock = field(default_factory=asyncio.Lock, repr=False)
 
     async def authorization(self) -> str | None:
-        """The Authorization header; None where a certificate says who we are.
+        """Return the Authorization header; None where a certificate says who we are.
 
         Raises:
             ClusterError: an exec plugin failed, or the token file cannot be read.
@@ -297,7 +297,7 @@ def own_credentials(kubeconfig: Path | None) -> KubeCredentials:
 
 
 def files_of(path: Path | None, environ: Mapping[str, str], home: Path) -> list[Path]:
-    """The files that ``choose`` reads, with the same arguments."""
+    """Return the files that ``choose`` reads, with the same arguments."""
     if path is not None:
         return [path]
     named = environ.get(VARIABLE)

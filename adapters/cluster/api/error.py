@@ -72,7 +72,7 @@ def read(decoder: Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
 
 
 def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None) -> ClusterError:
-    """What an answer of 300 or more says.
+    """Return what an answer of 300 or more says.
 
     Args:
         code: the HTTP status.
@@ -97,7 +97,7 @@ def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None)
 
 
 def error_of(body: bytes | msgspec.Raw) -> ClusterError:
-    """What a ``Status`` object in a watch says; it may lack everything."""
+    """Return what a ``Status`` object in a watch says; it may lack everything."""
     status = _read(body)
     return ClusterError(
         status.code or SERVER_ERROR,

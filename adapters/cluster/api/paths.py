@@ -24,13 +24,13 @@ class Resource:
     namespaced: bool = True
 
     def collection(self, namespace: str | None = None) -> str:
-        """The path of all objects, of one namespace where one is given."""
+        """Return the path of all objects, of one namespace where one is given."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         within = "" if namespace is None else f"/namespaces/{segment(namespace)}"
         return f"{root}{within}/{self.plural}"
 
     def path(self, name: str, namespace: str | None = None, part: str = "") -> str:
-        """The path of one object, or of a subresource of it.
+        """Return the path of one object, or of a subresource of it.
 
         Raises:
             ValueError: the name or namespace cannot be part of a path, or the namespace is missing.
@@ -42,7 +42,7 @@ class Resource:
 
 
 def segment(name: str) -> str:
-    """A name as a part of a path.
+    """Return a name as a part of a path.
 
     Raises:
         ValueError: it is empty or a dot, so that the path would lead somewhere else.

@@ -27,7 +27,7 @@ class MovePlanClient:
         return await list_all(self._client, selection, MovePlanObject, page=_PAGE)
 
     async def get(self, name: str) -> MovePlanObject | None:
-        """A plan as it is now; None where there is none.
+        """Return a plan as it is now; None where there is none.
 
         Raises:
             ClusterError: the server rejected it, or did not answer.

@@ -38,19 +38,19 @@ class EventHandler(Protocol[HandledT]):
     """Is called in the event loop: must be quick, must not raise."""
 
     def on_update(self, thing: HandledT) -> None:
-        """An object was added or changed."""
+        """Take an object that was added or changed."""
         ...
 
     def on_delete(self, what: Identity) -> None:
-        """An object was deleted."""
+        """Take an object that was deleted."""
         ...
 
     def on_unreadable(self, what: Unreadable, problem: str) -> None:
-        """An object was added or changed and cannot be decoded."""
+        """Take an object that was added or changed and cannot be decoded."""
         ...
 
     def on_synced(self) -> None:
-        """A full list was handled; called after each of them."""
+        """Take the end of a full list; called after each of them."""
         ...
 
 
@@ -63,7 +63,7 @@ class ObjectDecoder(Protocol[DecodedT]):
     """Decodes one object, as ``Decoder`` does."""
 
     def decode(self, raw: msgspec.Raw, /) -> DecodedT:
-        """The object.
+        """Return the object.
 
         Raises:
             UnreadableError: it cannot be decoded.

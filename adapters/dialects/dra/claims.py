@@ -213,7 +213,10 @@ def _nodes(selector: RequiredNodeSelector | None) -> frozenset[str] | None:
 
 
 def _named(term: NodeSelectorTerm) -> Iterator[str]:
-    """The label with a node's host name need not be the node's name, and says nothing here."""
+    """Yield the names of nodes that a term selects by name.
+
+    The label with a node's host name need not be the node's name, and says nothing here.
+    """
     for each in term.match_fields or ():
         if each.key == NAME_FIELD and each.operator == "In":
             yield from each.values or ()

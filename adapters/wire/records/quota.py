@@ -201,7 +201,7 @@ _VALID = {
 
 
 def limited_amounts(quota: Quota) -> dict[str, dict[str, int | str]]:
-    """Used and limit of each limited resource, for people: cards as text, MiB, percent."""
+    """Return used and limit of each limited resource, for people: cards, MiB, percent."""
     forms: dict[str, tuple[str, Callable[[int], int | str]]] = {
         "cards": ("cards", format_cards),
         "memory": ("memoryMiB", lambda amount: amount // MIB),
