@@ -1,12 +1,24 @@
-"""Koordinator's dialect."""
+"""Koordinator's dialect: its records for Koordinator's node components, and those of others.
+
+A pod that another scheduler bound is adopted by its record, not by what the pod requests.
+``device-allocated`` is koord-scheduler's record. HAMi's scheduler allocates ``nvidia.com/gpu``
+(whole cards here) too, and writes a record of its own.
+
+A mirror is what a pod of another dialect has, as koord-scheduler's plugin ``DeviceShare`` counts
+it: the plugin subtracts from each card what ``device-allocated`` states on any pod of a node,
+whatever the pod requests. Source: koordinator-sh/koordinator v1.8.0
+pkg/scheduler/plugins/deviceshare/eventhandler_pod.go ``updatePod``.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.containers import is_zero, pod_containers
+from adapters.dialects.containers import is_zero, pod_containers, requests_any
 from adapters.dialects.dialect import (
+    NO_ALLOCATION,
     NO_DEFAULTS,
+    NO_RESULT,
     AdmissionDefaults,
     AdoptedAllocation,
     Defaults,
@@ -16,23 +28,43 @@ from adapters.dialects.dialect import (
     NodeDescription,
     Result,
 )
-from adapters.dialects.formats.hami_record import BEST_EFFORT, METAX_QOS, serves_node
-from adapters.dialects.formats.koordinator_record import read_record
+from adapters.dialects.formats.hami_record import (
+    BEST_EFFORT,
+    METAX_ALLOCATED,
+    METAX_QOS,
+    QOS_POLICIES,
+    bind_labels,
+    encode_metax,
+    serves_node,
+)
+from adapters.dialects.formats.hami_result import read_hami
+from adapters.dialects.formats.koordinator_record import (
+    AllocatedCard,
+    encode_allocated,
+    read_beside,
+    read_koordinator,
+    read_record,
+    write_record,
+    write_whole_nvidia,
+)
 from adapters.dialects.formats.koordinator_settings import (
     KoordinatorScheduling,
     ranking,
     read_scheduling,
 )
 from adapters.dialects.formats.nvidia_words import GPU
-from adapters.dialects.koordinator import keys, result
-from adapters.dialects.koordinator.node import read_cards, resources
+from adapters.dialects.koordinator import keys
+from adapters.dialects.koordinator.node import SLOTS, read_cards
 from adapters.dialects.koordinator.pod import read_pod_request
-from adapters.dialects.koordinator.result import read_adopted, write_mirror
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, labels
 from core.hardware.card import Card
 from core.hardware.node import Node
+from core.hardware.quantity import FULL
 from core.requests.grant import Grant, Placement
-from core.requests.request import Ranking, Request
+from core.requests.request import Ranking, Request, SharingTerms
+
+_GPUS = (keys.GPU, keys.CORE, keys.MEMORY, keys.RATIO, keys.SHARED, *keys.WHOLE_CARDS)
+_REQUESTING = (*_GPUS, *(keys.DEPRECATED[name] for name in _GPUS if name in keys.DEPRECATED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +141,24 @@ class Koordinator(Dialect):
         return read_cards(node, device, self.scheduling)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Return amounts of resources, summed as koord-manager does (``Dialect.resources``)."""
-        return resources(cards)
+        """Return the resources that koord-manager publishes; memory in bytes (see ``Dialect``).
+
+        Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. It
+        publishes the sum of shared cards behind the gate EnableSyncGPUSharedResource; pods request
+        it.
+        """
+        described = [card for card in cards if keys.NAME in card.dialects]
+        if not described:
+            return {}
+        healthy = [card for card in described if card.healthy]
+        percent = FULL * len(healthy)
+        return {
+            **({keys.GPU: percent} if described[0].vendor == keys.NVIDIA else {}),
+            keys.CORE: percent,
+            keys.MEMORY: sum(card.memory for card in healthy),
+            keys.RATIO: percent,
+            keys.SHARED: SLOTS * len(healthy),
+        }
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """Return whether a pod gets whole cards that HAMi's device plugin serves."""
@@ -125,20 +173,69 @@ class Koordinator(Dialect):
         return read_record(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:
-        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``."""
-        return read_adopted(pod, node)
+        """Read what koord-scheduler or HAMi's scheduler allocated; see ``Dialect``.
+
+        Koordinator ignores amounts of 0, and allocates no GPU for its other devices (RDMA, FPGA).
+        A pod gives a MetaX card a QoS policy by a part of its compute.
+
+        Raises:
+            DialectError: the record cannot be parsed.
+        """
+        requesting = [member for member in pod_containers(pod) if requests_any(member, _REQUESTING)]
+        if not requesting:
+            return NO_ALLOCATION
+        if keys.ALLOCATED not in annotations(pod):
+            grants = read_hami(pod, node)
+            return AdoptedAllocation(grants) if grants else None
+        grants = read_koordinator(pod, node, requesting)
+        metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
+        if not any(grant.card in metax and grant.compute < FULL for grant in grants):
+            return AdoptedAllocation(grants)
+        stated = annotations(pod).get(METAX_QOS)
+        qos = stated if stated in QOS_POLICIES else BEST_EFFORT
+        return AdoptedAllocation(grants, terms=SharingTerms(qos=qos))
 
     def write_result(
-        self,
-        pod: Pod,
-        request: Request,
-        placement: Placement,
-        node: Node,
-        now: int,
+        self, pod: Pod, request: Request, placement: Placement, node: Node, now: int
     ) -> Result:
-        """Write the record of a placement; see ``Dialect``."""
-        return result.write_result(pod, request, placement, node, now)
+        """Write the record of a placement; none where a device plugin alone serves the pod.
+
+        Whole NVIDIA cards get the record of the components that describe them. What koord-scheduler
+        stated of other devices stays. For MetaX cards the result also has the annotation of MetaX's
+        device plugin, by container. HAMi's monitor finds the pods that it measures by a label.
+        """
+        if not placement.grants:
+            return NO_RESULT
+        if request.alternatives:
+            return write_whole_nvidia(pod, request, placement, node, now)
+        written = write_record(pod, request, placement, node)
+        metax = {card.uuid for card in node.cards if card.vendor == keys.METAX}
+        if any(grant.card in metax for grant in placement.grants):
+            lists = [
+                [grant for grant in placement.grants if grant.container == member.container.name]
+                for member in pod_containers(pod)
+            ]
+            alone = len(request.containers) == 1  # Koordinator writes one list for all
+            written[METAX_ALLOCATED] = encode_metax([placement.grants] if alone else lists)
+        measured = request.isolation == keys.HAMI_CORE
+        return Result(written, bind_labels(node.name) if measured else {})
 
     def write_mirror(self, pod: Pod, shares: Sequence[HeldShare]) -> Mapping[str, str]:
-        """Write what a pod of another dialect has, for koord-scheduler's DeviceShare."""
-        return write_mirror(pod, shares)
+        """Write what a pod of another dialect has, for koord-scheduler's DeviceShare.
+
+        What koord-scheduler stated of other devices stays.
+        """
+        cards = [
+            AllocatedCard(
+                share.card.index,
+                share.card.uuid,
+                share.memory,
+                ratio=min(-(-share.memory * FULL // max(share.card.memory, 1)), FULL),
+                compute=min(share.compute, FULL),
+            )
+            for share in shares
+            if keys.NAME in share.card.dialects
+        ]
+        if not cards:
+            return {}
+        return {keys.ALLOCATED: encode_allocated(cards, read_beside(annotations(pod)))}

@@ -7,7 +7,6 @@ of cards that the fabric (NVSwitch) can join: pkg/scheduler/plugins/deviceshare/
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 
 import msgspec
 
@@ -28,7 +27,6 @@ from adapters.wire.kube import (
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.node import Partition
-from core.hardware.quantity import FULL
 
 # pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: koord-manager
 # publishes gpu.shared as 100 for each healthy card.
@@ -90,31 +88,6 @@ def read_cards(
         partitions_bind=bind,
         problems=(*problems, *unread),
     )
-
-
-def resources(cards: Sequence[Card]) -> dict[str, int]:
-    """Return the resources that koord-manager publishes for a node with these cards.
-
-    Memory in bytes.
-
-    Source: pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235. It
-    publishes the sum of shared cards behind the gate EnableSyncGPUSharedResource; pods request it.
-
-    Args:
-        cards: of one node.
-    """
-    described = [card for card in cards if keys.NAME in card.dialects]
-    if not described:
-        return {}
-    healthy = [card for card in described if card.healthy]
-    percent = FULL * len(healthy)
-    return {
-        **({keys.GPU: percent} if described[0].vendor == keys.NVIDIA else {}),
-        keys.CORE: percent,
-        keys.MEMORY: sum(card.memory for card in healthy),
-        keys.RATIO: percent,
-        keys.SHARED: SLOTS * len(healthy),
-    }
 
 
 def _label(node: KubeNode, device: DeviceObject, key: str) -> str:
