@@ -77,10 +77,13 @@ SCHEDULING_HINTS = (
 )
 DEVICE_SHARE = words.DEVICE_SHARE
 
+RESERVATIONS = (JOINT_ALLOCATE, RESERVATION_AFFINITY, EXACT_MATCH_RESERVATION, RESERVE_POD)
+"""Annotations that choose the cards by what Dragoman does not have."""
+
 HINTS = frozenset(
     {
-        *(ALLOCATE_HINT, JOINT_ALLOCATE, PARTITION_SPEC, NUMA_SPEC, *SCHEDULING_HINTS),
-        *(RESERVATION_AFFINITY, EXACT_MATCH_RESERVATION, RESERVE_POD, PRE_ALLOCATION_REQUIRED),
+        *(ALLOCATE_HINT, PARTITION_SPEC, NUMA_SPEC, *SCHEDULING_HINTS),
+        *(*RESERVATIONS, PRE_ALLOCATION_REQUIRED),
     }
 )
 """Annotations and labels about cards that only Koordinator reads beside ``nvidia.com/gpu``: a pod

@@ -19,7 +19,6 @@ from adapters.wire.kube import (
     Amount,
     DeviceInfo,
     DeviceObject,
-    DeviceTopology,
     KubeNode,
     annotations,
     labels,
@@ -31,6 +30,8 @@ from core.hardware.node import Partition
 # pkg/slo-controller/noderesource/plugins/gpudeviceresource/plugin.go:172-235: koord-manager
 # publishes gpu.shared as 100 for each healthy card.
 SLOTS = 100
+
+_EARLIER_MEMORY = keys.DEPRECATED[keys.MEMORY]
 
 
 def read_cards(
@@ -54,14 +55,24 @@ def read_cards(
     cards: list[Card] = []
     problems: list[str] = []
     for info in infos:
-        memory = _memory(info)
+        stated = info.resources or {}
+        try:
+            memory = parse_int(str(stated.get(keys.MEMORY, stated.get(_EARLIER_MEMORY, ""))))
+        except QuantityError:
+            memory = 0
         problem = _problem(info, minors[info.minor], uuids[info.id])
-        if info.minor is None or memory is None or problem is not None:
+        if info.minor is None or memory < 1 or problem is not None:
             named = info.id or f"minor {info.minor}"
             problem = problem or f"{keys.MEMORY} must be a whole number of bytes, 1 or more"
             problems.append(f"Device {device.metadata.name}: GPU {named}: {problem}; it is ignored")
             continue
-        numa, links = _topology(info.topology)
+        links: list[Scope] = []
+        # koordlet writes -1 for an unknown NUMA node.
+        numa = info.topology.node_id if info.topology and info.topology.node_id >= 0 else None
+        if numa is not None:
+            links.append(Scope(Level.NUMA, str(numa)))
+        if info.topology and info.topology.pcie_id:
+            links.append(Scope(Level.PCIE, info.topology.pcie_id))
         cards.append(
             Card(
                 uuid=info.id,
@@ -74,7 +85,7 @@ def read_cards(
                 healthy=info.health,
                 mode=mode,
                 numa=numa,
-                links=links,
+                links=tuple(links),
                 dialects=frozenset({keys.NAME}),
                 names=(model,) if model else (),
             )
@@ -107,29 +118,6 @@ def _problem(info: DeviceInfo, same_minor: int, same_uuid: int) -> str | None:
     if any(name.startswith(keys.NPU_PREFIX) for name in info.resources or ()):
         return "an NPU, which Dragoman does not allocate"
     return None
-
-
-def _memory(info: DeviceInfo) -> int | None:
-    resources = info.resources or {}
-    stated = resources.get(keys.MEMORY, resources.get(keys.DEPRECATED[keys.MEMORY], ""))
-    try:
-        memory = parse_int(str(stated))
-    except QuantityError:
-        return None
-    return memory if memory > 0 else None
-
-
-def _topology(topology: DeviceTopology | None) -> tuple[int | None, tuple[Scope, ...]]:
-    """Return NUMA node and scopes; koordlet writes -1 for an unknown NUMA node."""
-    if topology is None:
-        return None, ()
-    numa = topology.node_id if topology.node_id >= 0 else None
-    links: list[Scope] = []
-    if numa is not None:
-        links.append(Scope(Level.NUMA, str(numa)))
-    if topology.pcie_id:
-        links.append(Scope(Level.PCIE, topology.pcie_id))
-    return numa, tuple(links)
 
 
 HOPPER = tuple(
@@ -179,20 +167,15 @@ def read_partitions(
     problems: list[str] = []
     for size, rings in (table or {}).items():
         for ring in rings or ():
-            partition = _partition(size, ring)
-            if partition is None:
-                problems.append(f"{place}: not a partition of {size}: {ring}")
+            minors = tuple(sorted(set(ring.minors)))
+            try:
+                bandwidth = parse_int(str(ring.ring_bus_bandwidth or 0))
+                found = Partition(minors, bandwidth, parse_int(str(ring.allocation_score)))
+            except QuantityError:
+                found = None
+            is_set = str(len(minors)) == size and len(minors) == len(ring.minors)
+            if found and is_set and min(minors, default=-1) >= 0:
+                partitions.append(found)
             else:
-                partitions.append(partition)
+                problems.append(f"{place}: not a partition of {size}: {ring}")
     return tuple(partitions), bind, tuple(problems)
-
-
-def _partition(size: str, ring: _Ring) -> Partition | None:
-    minors = tuple(sorted(set(ring.minors)))
-    if str(len(minors)) != size or len(minors) < len(ring.minors) or minors[0] < 0:
-        return None
-    try:
-        bandwidth = parse_int(str(ring.ring_bus_bandwidth or 0))
-        return Partition(minors, bandwidth, parse_int(str(ring.allocation_score)))
-    except QuantityError:
-        return None

@@ -79,6 +79,13 @@ def test_an_invalid_partition_is_ignored_and_reported(ring: str) -> None:
     assert "not a partition of 2" in problem
 
 
+def test_a_partition_without_cards_is_reported() -> None:
+    description = described(with_table('{"0":[{}]}'))
+
+    assert description.partitions == ()
+    assert "not a partition of 0" in description.problems[0]
+
+
 def test_w31_an_unparsable_table_is_reported_and_still_binds() -> None:
     device = with_table("{", "Honor", model="H100")
     description = described(device)
