@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import yaml
 
-from adapters.agent.injection.profiles import PROFILES, HamiCore, Preload, VendorProfile
+from adapters.agent.injection.profiles import PROFILES, HamiCore, VendorProfile
 from adapters.agent.kubelet import CHECKPOINT
 from adapters.agent.nri.model import Mount
 from adapters.dialects import registry
@@ -82,17 +82,6 @@ class MonitorConfig(_Section, frozen=True):
     listen: str = ":9394"
 
 
-class HamiSection(_Section, frozen=True):
-    """Paths of HAMi-core; see ``HamiCore``."""
-
-    library: str = HamiCore().library
-    preload: Preload = Preload.FILE
-    preload_file: str = HamiCore().preload_file
-    lock: str = HamiCore().lock
-    caches: str = HamiCore().caches
-    cache: str = HamiCore().cache
-
-
 class MountEntry(_Section, frozen=True):
     """A bind mount."""
 
@@ -113,7 +102,7 @@ class ProfileSection(_Section, frozen=True):
     cdi: str | msgspec.UnsetType = msgspec.UNSET
     env: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     mounts: tuple[MountEntry, ...] | msgspec.UnsetType = msgspec.UNSET
-    hami_core: HamiSection | msgspec.UnsetType | None = msgspec.UNSET
+    hami_core: HamiCore | msgspec.UnsetType | None = msgspec.UNSET
 
 
 _FIELDS = {
@@ -188,8 +177,6 @@ def profiles(config: AgentConfig) -> dict[str, VendorProfile]:
             for name, value in stated.items()
             if value is not msgspec.UNSET
         }
-        if changes.get("hami") is not None:
-            changes["hami"] = HamiCore(**msgspec.structs.asdict(changes["hami"]))
         if "mounts" in changes:
             changes["mounts"] = tuple(
                 Mount(m.destination, "bind", m.source, ("rbind", "ro" if m.read_only else "rw"))

@@ -196,42 +196,6 @@ MAX_WRITES_PER_SECOND = 5.0
 _TIMEOUT = 15.0
 
 
-@dataclass(frozen=True, slots=True)
-class AgentEventApi:
-    """The API server's operations that Events need.
-
-    Attributes:
-        credentials: of the agent.
-    """
-
-    credentials: AgentCredentials
-
-    async def create(self, path: str, body: object) -> bytes:
-        """Create an object in its collection.
-
-        Raises:
-            ClusterError: the server rejected it, or did not answer.
-        """
-        return await self._send("POST", path, body, "application/json")
-
-    async def patch(self, path: str, body: object) -> bytes:
-        """Merge a part into an object.
-
-        Raises:
-            ClusterError: the server rejected it, or did not answer.
-        """
-        return await self._send("PATCH", path, body, MERGE)
-
-    async def _send(self, method: str, path: str, body: object, kind: str) -> bytes:
-        try:
-            async with asyncio.timeout(_TIMEOUT):
-                data = msgspec.json.encode(body)
-                return await send(self.credentials, method, path, data, kind)
-        except OSError as error:
-            log_event("event.write_failed", path=path, reason=str(error) or type(error).__name__)
-            raise ClusterError(0, "Broken", str(error) or type(error).__name__) from error
-
-
 class PodEvents:
     """Writes Events; any thread may emit them."""
 
@@ -242,9 +206,9 @@ class PodEvents:
             credentials: of the agent.
             node: its name.
         """
-        server = AgentEventApi(credentials)
+        self._credentials = credentials
         self._events = EventRecorder(
-            server, node, controller=CONTROLLER, maximum=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
+            self, node, controller=CONTROLLER, maximum=MAX_SERIES, rate=MAX_WRITES_PER_SECOND
         )
         self._loop = asyncio.get_running_loop()
 
@@ -257,3 +221,25 @@ class PodEvents:
         about = EventSubject("Pod", pod.name, pod.namespace or "default", pod.uid)
         emit = partial(self._events.emit, about, reason, note, kind="Warning", action=action)
         self._loop.call_soon_threadsafe(emit)
+
+    async def create(self, path: str, body: object) -> bytes:
+        """Create an Event for the recorder.
+
+        Raises:
+            ClusterError: the server rejected it, or did not answer.
+        """
+        return await self._send("POST", path, body, "application/json")
+
+    async def patch(self, path: str, body: object) -> bytes:
+        """Merge a part into an Event for the recorder, which raises as ``create``."""
+        return await self._send("PATCH", path, body, MERGE)
+
+    async def _send(self, method: str, path: str, body: object, kind: str) -> bytes:
+        try:
+            async with asyncio.timeout(_TIMEOUT):
+                data = msgspec.json.encode(body)
+                return await send(self._credentials, method, path, data, kind)
+        except OSError as error:
+            reason = str(error) or type(error).__name__
+            log_event("event.write_failed", path=path, reason=reason)
+            raise ClusterError(0, "Broken", reason) from error

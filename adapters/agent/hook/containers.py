@@ -24,20 +24,19 @@ from core.requests.limits import GrantError
 ORPHAN_GRACE = 300.0
 """Seconds until a folder without a container is deleted; the same as in HAMi's monitor."""
 
-ContainerKey = tuple[str, str]
-"""Uid of the pod, and name of the container."""
-
 
 @dataclass(frozen=True, slots=True)
 class ContainerInfo:
     """A container of a pod, across restarts.
 
     Attributes:
+        uid: of the pod.
         namespace: of the pod.
         pod: its name.
         container: the container's name.
     """
 
+    uid: str
     namespace: str
     pod: str
     container: str
@@ -54,11 +53,8 @@ class ContainerRegistry:
 
     cache_root: Path | None
     now: Callable[[], float] = time.time
-    _attempts: dict[ContainerKey, set[str]] = field(default_factory=dict[ContainerKey, set[str]])
-    _keys: dict[str, ContainerKey] = field(default_factory=dict[str, ContainerKey])
-    _known: dict[ContainerKey, ContainerInfo] = field(
-        default_factory=dict[ContainerKey, ContainerInfo]
-    )
+    _attempts: dict[ContainerInfo, set[str]] = field(default_factory=dict[ContainerInfo, set[str]])
+    _known: dict[str, ContainerInfo] = field(default_factory=dict[str, ContainerInfo])
     _lock: Lock = field(default_factory=Lock)
 
     def observe(self, event: ContainerEvent) -> None:
@@ -66,13 +62,13 @@ class ContainerRegistry:
         with self._lock:
             match event:
                 case Synchronized():
-                    self._attempts, self._keys, self._known = {}, {}, {}
+                    self._attempts, self._known = {}, {}
                     pods = {pod.id: pod for pod in event.pods}
                     for container in event.containers:
                         pod = pods.get(container.pod)
                         if pod is not None:
                             self._add(pod, container)
-                    root, kept = self.cache_root, {self._folder(key) for key in self._known}
+                    root, kept = self.cache_root, set(map(self._folder, self._attempts))
                     for path in () if root is None or not root.is_dir() else root.iterdir():
                         if path not in kept and "_" in path.name:
                             # The inode's last change: the container can set the other times.
@@ -85,35 +81,34 @@ class ContainerRegistry:
                     pass  # its folder stays until it is removed
                 case Removed(_, container):
                     # Only by its id: the runtime names no more of a failed creation.
-                    key = self._keys.pop(container.id, None)
-                    if key is not None:
-                        self._attempts[key].discard(container.id)
-                        if not self._attempts[key]:  # else a restarted container uses the folder
-                            del self._attempts[key], self._known[key]
-                            self._discard(self._folder(key))
+                    known = self._known.pop(container.id, None)
+                    if known is not None:
+                        self._attempts[known].discard(container.id)
+                        if not self._attempts[known]:  # else a restarted one uses the folder
+                            del self._attempts[known]
+                            self._discard(self._folder(known))
 
-    def present(self) -> Iterator[tuple[ContainerKey, ContainerInfo]]:
-        """Yield the containers that exist."""
-        yield from list(self._known.items())
+    def present(self) -> list[ContainerInfo]:
+        """List the containers that exist."""
+        return list(self._attempts)
 
     def cache_dirs(self) -> Iterator[tuple[ContainerInfo, Path]]:
         """Yield the containers that have a HAMi-core folder, with its path."""
-        if self.cache_root is None:
-            return
-        for key, container in list(self._known.items()):
-            path = self._folder(key)
+        for container in self.present():
+            path = self._folder(container)
             if path is not None and path.is_dir():
                 yield container, path
 
     def _add(self, pod: PodSandbox, container: NriContainer) -> None:
-        key = (pod.uid, container.name)
-        self._known[key] = ContainerInfo(pod.namespace, pod.name, container.name)
-        self._keys[container.id] = key
-        self._attempts.setdefault(key, set()).add(container.id)
+        known = ContainerInfo(pod.uid, pod.namespace, pod.name, container.name)
+        self._known[container.id] = known
+        self._attempts.setdefault(known, set()).add(container.id)
 
-    def _folder(self, key: ContainerKey) -> Path | None:
+    def _folder(self, container: ContainerInfo) -> Path | None:
+        if self.cache_root is None:
+            return None
         try:
-            return None if self.cache_root is None else self.cache_root / cache_dir_name(*key)
+            return self.cache_root / cache_dir_name(container.uid, container.container)
         except GrantError:
             return None
 

@@ -6,6 +6,8 @@ from enum import Enum
 from pathlib import Path
 from types import MappingProxyType
 
+import msgspec
+
 from adapters.agent.nri.model import Mount
 
 
@@ -18,9 +20,8 @@ class Preload(Enum):
     """Loaded by ``LD_PRELOAD``, before what the container's author preloads."""
 
 
-@dataclass(frozen=True, slots=True)
-class HamiCore:
-    """Paths of HAMi-core on the host and in a container.
+class HamiCore(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+    """Paths of HAMi-core on the host and in a container, as the configuration writes them.
 
     The paths in the container are those of Volcano's device plugin (volcano-vgpu-device-plugin
     pkg/plugin/server.go:453-486); the library looks for itself and for its lock at fixed paths

@@ -140,10 +140,10 @@ class MetricsCollector:
                 if card.uuid and (not cards or card.uuid in cards)
             ]
         grants: list[tuple[ContainerInfo, list[CardLimit]]] = []
-        for (uid, name), container in self.containers.present():
+        for container in self.containers.present():
             granted: list[CardLimit] = []
             with suppress(GrantError):
-                limits = self.granted(uid, name)
+                limits = self.granted(container.uid, container.container)
                 granted += limits.cards if isinstance(limits, Limits) else ()
             # In the order in which the container numbers them.
             granted.sort(key=lambda card: (card.index, card.uuid))

@@ -17,6 +17,7 @@ from adapters.agent.nri.protobuf import (
     fields,
     integer,
     key,
+    latest,
     message,
     nested,
     signed,
@@ -36,19 +37,9 @@ def encode_register(name: str, index: str) -> bytes:
 
 def decode_configure(data: bytes) -> RuntimeInfo:
     """Read the runtime in a ConfigureRequest."""
-    name = version = ""
-    timeout = 0
-    for number, value in fields(data):
-        match number, value:
-            case 2, bytes():
-                name = string(value)
-            case 3, bytes():
-                version = string(value)
-            case 5, int():
-                timeout = max(signed(value), 0)
-            case _:
-                pass
-    return RuntimeInfo(name, version, timeout)
+    texts, numbers = latest(data)
+    timeout = max(signed(numbers.get(5, 0)), 0)
+    return RuntimeInfo(string(texts.get(2, b"")), string(texts.get(3, b"")), timeout)
 
 
 def encode_configure_response(events: int) -> bytes:
@@ -81,32 +72,14 @@ def encode_synchronize_response(*, more: bool) -> bytes:
 
 def decode_pod_and_container(data: bytes) -> tuple[PodSandbox, NriContainer]:
     """Pod and container of CreateContainerRequest, RemoveContainerRequest and similar ones."""
-    pod = container = b""
-    for number, value in fields(data):
-        match number, value:
-            case 1, bytes():
-                pod = value
-            case 2, bytes():
-                container = value
-            case _:
-                pass
-    return _pod(pod), _container(container)
+    texts, _ = latest(data)
+    return _pod(texts.get(1, b"")), _container(texts.get(2, b""))
 
 
 def decode_state_change(data: bytes) -> tuple[int, PodSandbox, NriContainer]:
     """Event, pod and container of StateChangeEvent."""
-    event, pod, container = 0, PodSandbox(), NriContainer()
-    for number, value in fields(data):
-        match number, value:
-            case 1, int():
-                event = value
-            case 2, bytes():
-                pod = _pod(value)
-            case 3, bytes():
-                container = _container(value)
-            case _:
-                pass
-    return event, pod, container
+    texts, numbers = latest(data)
+    return numbers.get(1, 0), _pod(texts.get(2, b"")), _container(texts.get(3, b""))
 
 
 def encode_create_container_response(adjustment: Adjustment) -> bytes:
@@ -192,21 +165,10 @@ def _encode_mount(mount: Mount) -> bytes:
 
 @lru_cache(_CACHED)
 def _device(data: bytes) -> LinuxDevice:
-    texts = {1: "", 2: ""}
-    numbers = {3: 0, 4: 0}
-    mode: int | None = None
-    for number, value in fields(data):
-        match number, value:
-            case 1 | 2, bytes():
-                texts[number] = string(value)
-            case 3 | 4, int():
-                numbers[number] = signed(value)
-            case 5, bytes():
-                held = (v for inner, v in fields(value) if inner == 1 and isinstance(v, int))
-                mode = next(held, 0)
-            case _:
-                pass
-    return LinuxDevice(texts[1], texts[2], numbers[3], numbers[4], mode)
+    texts, numbers = latest(data)
+    path, kind = string(texts.get(1, b"")), string(texts.get(2, b""))
+    mode = latest(texts[5])[1].get(1, 0) if 5 in texts else None
+    return LinuxDevice(path, kind, signed(numbers.get(3, 0)), signed(numbers.get(4, 0)), mode)
 
 
 @lru_cache(_CACHED)

@@ -72,6 +72,18 @@ def nested(data: bytes) -> list[tuple[int, bytes]]:
     return [(number, value) for number, value in fields(data) if isinstance(value, bytes)]
 
 
+def latest(data: bytes) -> tuple[dict[int, bytes], dict[int, int]]:
+    """Return the last value of each field: strings, bytes and messages, and numbers."""
+    texts: dict[int, bytes] = {}
+    numbers: dict[int, int] = {}
+    for number, value in fields(data):
+        if isinstance(value, int):
+            numbers[number] = value
+        else:
+            texts[number] = value
+    return texts, numbers
+
+
 def string(value: bytes) -> str:
     """Return the value of a string field.
 
@@ -103,20 +115,13 @@ def signed(value: int) -> int:
 
 def entry(data: bytes) -> tuple[str, str]:
     """Key and value of one entry of a map from string to string."""
-    found = {1: "", 2: ""}
-    for number, value in nested(data):
-        if number in found:
-            found[number] = string(value)
-    return found[1], found[2]
+    texts, _ = latest(data)
+    return string(texts.get(1, b"")), string(texts.get(2, b""))
 
 
 def key(data: bytes) -> str:
     """Return the key of one entry of a map whose keys are strings."""
-    found = b""
-    for number, value in fields(data):
-        if number == 1 and isinstance(value, bytes):
-            found = value
-    return string(found)
+    return string(latest(data)[0].get(1, b""))
 
 
 def integer(number: int, value: int) -> bytes:

@@ -9,7 +9,7 @@ channel.go.
 
 from msgspec import Struct
 
-from adapters.agent.nri.protobuf import fields, integer, message, nested, signed, string, text
+from adapters.agent.nri.protobuf import integer, latest, message, signed, string, text
 
 _NUMBER = 4
 """Bytes of the length field: an unsigned big-endian number."""
@@ -227,21 +227,9 @@ def decode_request(data: bytes) -> RpcRequest:
     Raises:
         ProtobufError: the data is no such message.
     """
-    service = method = payload = b""
-    timeout = 0
-    for number, value in fields(data):
-        match number, value:
-            case 1, bytes():
-                service = value
-            case 2, bytes():
-                method = value
-            case 3, bytes():
-                payload = value
-            case 4, int():
-                timeout = signed(value)
-            case _:
-                pass
-    return RpcRequest(string(service), string(method), payload, max(timeout, 0))
+    texts, numbers = latest(data)
+    service, method = string(texts.get(1, b"")), string(texts.get(2, b""))
+    return RpcRequest(service, method, texts.get(3, b""), max(signed(numbers.get(4, 0)), 0))
 
 
 def encode_response(response: RpcResponse) -> bytes:
@@ -258,17 +246,6 @@ def decode_response(data: bytes) -> RpcResponse:
     Raises:
         ProtobufError: the data is no such message.
     """
-    payload, code, problem = b"", 0, ""
-    for number, value in nested(data):
-        if number == 2:
-            payload = value
-        elif number == 1:
-            for inner, held in fields(value):
-                match inner, held:
-                    case 1, int():
-                        code = signed(held)
-                    case 2, bytes():
-                        problem = string(held)
-                    case _:
-                        pass
-    return RpcResponse(payload, code, problem)
+    texts, _ = latest(data)
+    status, numbers = latest(texts.get(1, b""))
+    return RpcResponse(texts.get(2, b""), signed(numbers.get(1, 0)), string(status.get(2, b"")))
