@@ -78,11 +78,9 @@ class LedgerGrants:
         self.wake()
 
     def lookup(self, pod: str, container: str) -> GrantAnswer:
-        """Look up what a container may use; an allocation that is only reserved does not count yet.
+        """Look up what a container may use, by the uid of its pod and by its name.
 
-        Args:
-            pod: uid of its pod.
-            container: its name.
+        An allocation that is only reserved does not count yet.
 
         Raises:
             GrantError: the grant is invalid on this node, or its pod was deleted.

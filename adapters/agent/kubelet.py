@@ -125,11 +125,7 @@ def read_checkpoint(data: bytes) -> tuple[DeviceAssignment, ...]:
 
 @dataclass(slots=True)
 class KubeletAssignments:
-    """The latest valid content of the checkpoint; from any thread.
-
-    Attributes:
-        path: of the file.
-    """
+    """The latest valid content of the checkpoint; from any thread."""
 
     path: Path
     _known: tuple[DeviceAssignment, ...] = ()
@@ -157,13 +153,9 @@ class KubeletAssignments:
         return self._known
 
     def given(self, pod: str, container: str) -> GivenDevices:
-        """Return what device plugins gave a container.
+        """Return what device plugins gave a container, by uid of its pod and its name.
 
         The kubelet writes the file before it creates the container.
-
-        Args:
-            pod: uid.
-            container: its name.
         """
         own = [one for one in self.read() if one.pod == pod and one.container == container]
         return GivenDevices(
@@ -190,7 +182,7 @@ def holdings(
     Args:
         assignments: of the kubelet.
         hardware: of this node.
-        pods: uids of the pods that count.
+        pods: uids.
     """
     cards = [card for card in hardware.cards if card.vendor == "nvidia"]
     names = {slot.uuid: key[0] for key, slot in hardware.instances.items()}
@@ -229,9 +221,6 @@ class KubeletDevices:
     """Follows the kubelet's device assignments.
 
     Attributes:
-        assignments: of the kubelet.
-        grants: from the ledger.
-        hardware: of the node, as it is now.
         subscribers: called after ``found`` has changed.
         found: the cards to report; None as long as the ledger is not known.
     """

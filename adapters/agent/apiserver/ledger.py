@@ -73,12 +73,6 @@ class LedgerWatch:
 
     While the API server does not answer, the latest ledger counts. Where the ledger is deleted or
     invalid, no container gets a share.
-
-    Attributes:
-        credentials: of the agent.
-        node: its name.
-        grants: where each new state of the ledger goes.
-        on_status: called with the ledger's status.
     """
 
     credentials: AgentCredentials
@@ -138,9 +132,7 @@ class LedgerFile:
 
     A file that is deleted or invalid changes nothing: what was granted stays granted.
 
-    Attributes:
-        path: of a ledger in the format of ``adapters.wire.records.ledger``.
-        grants: where each new content of the ledger goes.
+    Its format is that of ``adapters.wire.records.ledger``.
     """
 
     path: Path

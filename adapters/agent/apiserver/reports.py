@@ -86,8 +86,6 @@ class NodeStatusSource:
     """Computes the desired status.
 
     Attributes:
-        watcher: of the hardware.
-        sharing: how the cards are advertised.
         holdings: the devices that the kubelet assigned; None as long as that is not known.
         stopped: uids of deleted pods with an allocation and without a running container.
     """
@@ -110,8 +108,6 @@ class HardwarePublisher:
     """Writes the node's status when it differs from the desired one.
 
     Attributes:
-        credentials: of the agent.
-        node: its name.
         desired: the status that should be; None as long as it is not known.
     """
 
@@ -200,12 +196,7 @@ class PodEvents:
     """Writes Events; any thread may emit them."""
 
     def __init__(self, credentials: AgentCredentials, node: str) -> None:
-        """Write nothing until ``run`` runs, on the event loop of this call.
-
-        Args:
-            credentials: of the agent.
-            node: its name.
-        """
+        """Write nothing until ``run`` runs, on the event loop of this call."""
         self._credentials = credentials
         self._events = EventRecorder(
             self, node, controller=CONTROLLER, maximum=MAX_SERIES, rate=MAX_WRITES_PER_SECOND

@@ -41,9 +41,6 @@ class MigPartitioner:
 
     Attributes:
         grants: whose slices it creates; it wakes their waiters.
-        driver: creates and destroys GPU instances.
-        hardware: of the node, as last read.
-        read_hardware: reads it again.
         enable: whether it may enable MIG mode on cards.
         failed_instances: why a granted instance could not be created.
         withdrawn: instances that are being destroyed, which no container may get.

@@ -33,11 +33,8 @@ class NvmlInventory:
     A card that disappears stays in the inventory, unhealthy, because its allocations stay too.
 
     Attributes:
-        node: its name.
-        nvml: the library.
         bus: folder where the kernel reports a card's NUMA node.
         capabilities: folder where the driver reports a MIG device's device nodes.
-        health: errors of the cards.
     """
 
     node: str

@@ -30,10 +30,7 @@ class ContainerInfo:
     """A container of a pod, across restarts.
 
     Attributes:
-        uid: of the pod.
-        namespace: of the pod.
-        pod: its name.
-        container: the container's name.
+        pod: its name; ``uid`` is the pod's too.
     """
 
     uid: str
@@ -130,7 +127,6 @@ class StoppedPods:
     from being created, or ``confirmed`` does not name its pod.
 
     Attributes:
-        grants: with the node's ledger.
         subscribers: called, from any thread, after the last container of a deleted pod has ended.
     """
 

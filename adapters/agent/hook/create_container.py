@@ -159,10 +159,7 @@ class CreateContainerHandler:
     immediately.
 
     Attributes:
-        connection: for the answers.
-        policy: decides what a container gets.
         watchdog: rejects a container if this handler does not answer.
-        reporter: reports rejections and bypasses.
         loop: on which grants arrive.
         observe: called with each container before the ledger is read for it, and with its removal
             where the agent rejects it.

@@ -54,15 +54,9 @@ class NriPlugin:
     """The plugin's end of one runtime's socket.
 
     Attributes:
-        path: of the socket.
-        name: of the plugin.
         index: two digits; the runtime calls plugins in ascending order.
-        policy: decides what a container gets.
-        watchdog: rejects a container if the handler does not answer.
-        reporter: reports rejections, and what the audit finds.
         configure: called with the runtime of each connection.
         observe: called with the runtime's containers, and with each one that comes or goes.
-        budget: how long it may wait for grants.
     """
 
     path: Path

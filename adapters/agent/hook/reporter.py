@@ -79,10 +79,7 @@ class HookCounters:
     """What the hook has done since the agent started.
 
     Attributes:
-        adjusted: containers that got an adjustment.
-        untouched: containers that needed no adjustment.
-        rejected: containers that the agent kept from starting.
-        late: rejected containers for which there was no answer in time.
+        late: containers, of those that were rejected, for which there was no answer in time.
         connections: connections to the runtime that became active.
         without_share: containers that run without their share, as far as audits have seen.
         with_bypass: containers that can reach cards outside their share, as far as is known.
@@ -109,12 +106,7 @@ def without_cluster(_pod: PodSandbox, _reason: str, _note: str, _action: str) ->
 
 @dataclass(slots=True)
 class ContainerReporter:
-    """Reports, and counts containers without their share or with a bypass until they are removed.
-
-    Attributes:
-        counters: of the hook.
-        emit: writes Events.
-    """
+    """Reports, and counts containers without their share or with a bypass while they exist."""
 
     counters: HookCounters = field(default_factory=HookCounters)
     emit: EmitEvent = without_cluster

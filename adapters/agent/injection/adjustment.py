@@ -83,8 +83,6 @@ class EquipmentSource:
 
     Attributes:
         grants: whose cards count where the hardware is not known.
-        profiles: by vendor.
-        hardware: of the node, as last read.
         partitioner: creates MIG instances; None where the agent creates none.
         cdi: whether the runtime supports CDI devices of plugins.
     """

@@ -3,7 +3,7 @@
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -56,17 +56,19 @@ class AdjustmentPlan(Struct, frozen=True):
 
     def merged_with(self, *others: "AdjustmentPlan") -> "AdjustmentPlan":
         """Unite the plans; where several set the same variable, the first one counts."""
-        env, mounts, devices, optional = self.env, self.mounts, self.devices, self.optional_devices
-        cdi, folders, scratch = self.cdi, self.shared_dirs, self.scratch_dir
-        for other in others:
-            env = {**other.env, **env}
-            mounts = _both(mounts, other.mounts)
-            devices = _both(devices, other.devices)
-            optional = _both(optional, other.optional_devices)
-            cdi = _both(cdi, other.cdi)
-            folders = _both(folders, other.shared_dirs)
-            scratch = scratch or other.scratch_dir
-        return AdjustmentPlan(env, mounts, devices, optional, cdi, folders, scratch)
+        plans = self, *others
+        env: dict[str, str] = {}
+        for plan in reversed(plans):
+            env |= plan.env
+        return AdjustmentPlan(
+            env,
+            _union(plan.mounts for plan in plans),
+            _union(plan.devices for plan in plans),
+            _union(plan.optional_devices for plan in plans),
+            _union(plan.cdi for plan in plans),
+            _union(plan.shared_dirs for plan in plans),
+            next((plan.scratch_dir for plan in plans if plan.scratch_dir), None),
+        )
 
     def minus_present(self, container: NriContainer) -> "AdjustmentPlan":
         """Return the rest of the plan that the container does not have yet.
@@ -109,9 +111,9 @@ class AdjustmentPlan(Struct, frozen=True):
         )
 
 
-def _both(first: tuple[_T, ...], second: tuple[_T, ...]) -> tuple[_T, ...]:
+def _union(parts: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
     """Return the union, in order."""
-    return tuple(dict.fromkeys((*first, *second))) if first and second else first or second
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
 class HostError(OSError):

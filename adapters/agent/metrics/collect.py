@@ -105,11 +105,7 @@ class MetricsCollector:
     """Collects the metrics of a node.
 
     Attributes:
-        node: its name.
-        containers: of the node.
-        hardware: of the node, as last read.
         loads: of its cards, by uuid.
-        counters: of the hook.
         granted: a container's grant, by uid of its pod and its name.
         now: seconds since 1970.
     """

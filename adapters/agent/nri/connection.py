@@ -24,12 +24,7 @@ EventHandler = Callable[[SessionEvent, float], None]
 
 @dataclass(slots=True)
 class Connection:
-    """One connection.
-
-    Attributes:
-        sock: blocking.
-        session: the protocol on it.
-    """
+    """One connection, on a blocking socket."""
 
     sock: socket.socket
     session: Session
