@@ -106,10 +106,27 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
     waiting = sorted(fleet.pending(), key=full_name)
     if not goal.names:
         return _grouped(waiting)
+    every = _grouped(waiting)
     chosen: dict[str, Group] = {}
-    for name in goal.names:
-        group = _named(name, goal.namespace, _grouped(waiting))
-        chosen[group[0].metadata.uid] = group
+    for text in goal.names:
+        kind, slash, rest = text.partition("/")
+        is_gang = bool(slash) and kind == "gang"
+        within, slash, name = (rest if slash and kind in (*_PODS, "gang") else text).rpartition("/")
+        namespace = within if slash else goal.namespace
+        found: list[Group] = []
+        for group in every:
+            of_namespace = [pod for pod in group if namespace in (None, pod_ref(pod).namespace)]
+            gangs = {gang.name for gang in map(gang_of, of_namespace) if gang is not None}
+            if name in (gangs if is_gang else {pod.metadata.name for pod in of_namespace}):
+                found.append(group)
+        what = "gang" if is_gang else "pod"
+        if not found:
+            place = f" in namespace {namespace}" if namespace else ""
+            raise InputError(FOR, f"no {what} {name}{place} waits for a node")
+        if len(found) > 1:
+            several = ", ".join(full_name(group[0]) for group in found[:5])
+            raise InputError(FOR, f"several namespaces have a {what} {name} that waits: {several}")
+        chosen[found[0][0].metadata.uid] = found[0]
     return [*chosen.values()]
 
 
@@ -118,28 +135,6 @@ def _grouped(pods: Iterable[Pod]) -> list[Group]:
     for pod in pods:
         found.setdefault(gang_of(pod) or pod.metadata.uid, []).append(pod)
     return [tuple(group) for group in found.values()]
-
-
-def _named(text: str, namespace: str | None, every: list[Group]) -> Group:
-    kind, slash, rest = text.partition("/")
-    is_gang = bool(slash) and kind == "gang"
-    name = rest if slash and kind in (*_PODS, "gang") else text
-    within, slash, name = name.rpartition("/")
-    namespace = within if slash else namespace
-    found: list[Group] = []
-    for group in every:
-        of_namespace = [pod for pod in group if namespace in (None, pod_ref(pod).namespace)]
-        gangs = {gang.name for gang in map(gang_of, of_namespace) if gang is not None}
-        if name in (gangs if is_gang else {pod.metadata.name for pod in of_namespace}):
-            found.append(group)
-    if len(found) == 1:
-        return found[0]
-    what = "gang" if is_gang else "pod"
-    place = f" in namespace {namespace}" if namespace else ""
-    if not found:
-        raise InputError(FOR, f"no {what} {name}{place} waits for a node")
-    several = ", ".join(full_name(group[0]) for group in found[:5])
-    raise InputError(FOR, f"several namespaces have a {what} {name} that waits: {several}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ class FleetFacts:
     """Implements ``ClusterFacts``.
 
     Attributes:
+        dialects: configured with the settings of the cluster.
+        inventory: the ledgers of all nodes whose NodeLedger can be read.
         quotas: while pods are placed one after another.
         revision: never changes while an answer is given.
     """
@@ -39,9 +41,10 @@ class FleetFacts:
     revision: Hashable = 0
 
     def __init__(self, fleet: Fleet) -> None:
+        self.dialects: Sequence[Dialect] = fleet.dialects
         self.quotas = NamespaceQuotas(fleet)
         self._fleet = fleet
-        self._inventory = fleet.inventory()
+        self.inventory = fleet.inventory()
         self._alike: dict[bytes, PodRequest] = {}
         self._gangs = fleet.gangs()
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
@@ -50,16 +53,6 @@ class FleetFacts:
             for name, state in fleet.nodes.items()
             if state.unreadable is not None
         }
-
-    @property
-    def dialects(self) -> Sequence[Dialect]:
-        """All dialects, configured with the settings of the cluster."""
-        return self._fleet.dialects
-
-    @property
-    def inventory(self) -> Inventory:
-        """The ledgers of all nodes whose NodeLedger can be read."""
-        return self._inventory
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return all nodes, in order of the input."""
@@ -91,14 +84,14 @@ class FleetFacts:
         if alike is not None:
             request = replace(alike.request, uid=pod.metadata.uid, pod=full_name(pod))
             return PodRequest(pod, alike.dialect, request)
-        found = read(pod, self._fleet.dialects)
+        found = read(pod, self.dialects)
         if found is not None and len(self._alike) < TEMPLATES:
             self._alike[template] = found
         return found
 
     def evaluate(self, request: Request) -> NodeEvaluation:
         """Evaluate a request against all ledgers, and the quota of its namespace."""
-        return self.quotas.evaluate(request, self._inventory)
+        return self.quotas.evaluate(request, self.inventory)
 
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods, in the words of any scheduler."""

@@ -5,8 +5,10 @@ without one counts by the records on its pods.
 """
 
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import msgspec
 
@@ -28,7 +30,7 @@ from adapters.repairs.repairs import NodeView, Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import ConfigMap, KubeNode, Pod, full_name
+from adapters.wire.kube import ConfigMap, KubeNode, Pod
 from adapters.wire.kube_policy import RESOURCE_QUOTA, PodGroupObject, limits_of_extended_resources
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
@@ -40,6 +42,8 @@ from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NO_LIMITS
 from core.quota.quota import Quota
 from core.requests.gang import GangRef
+
+T = TypeVar("T", Pod, ResourceClaim)
 
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_DNS, "dragoman.dev")
 """Namespace of the uids for pods without one; each follows from the pod's namespace and name."""
@@ -140,8 +144,10 @@ class Fleet:
 
     def warnings(self) -> tuple[str, ...]:
         """Return what of the nodes and the rest of the input is not as it seems, as sentences."""
-        of_nodes = tuple(
-            _of_node(name, problem)
+        of_nodes = (
+            problem
+            if problem.startswith((f"node {name}", f"Device {name}"))
+            else f"node {name}: {problem}"
             for name, state in self.nodes.items()
             for problem in (*state.problems, *filter(None, (state.unreadable,)))
         )
@@ -172,12 +178,27 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
     pods = {name: with_uid(pod) for name, (pod, _) in manifests.pods.items()}
     reader = _Reader(manifests, dialects, pods.values())
     nodes = {name: reader.state(kube) for name, (kube, _) in manifests.nodes.items()}
+    problems = [
+        *manifests.problems,
+        *(
+            f"Device {name}: no Node has this name, so its cards are ignored"
+            for name in manifests.devices
+            if name not in nodes
+        ),
+    ]
+    owners: dict[str, str] = {}
+    problems += (
+        f"card {card.uuid} is on {owners[card.uuid]} and {name}"
+        for name, state in nodes.items()
+        for card in state.node.cards
+        if owners.setdefault(card.uuid, name) != name
+    )
     quotas, unread = _quotas(manifests, dialects)
     return Fleet(
         dialects,
         nodes,
         pods,
-        (*_problems(manifests, nodes), *unread),
+        (*problems, *unread),
         quotas,
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
@@ -222,7 +243,7 @@ class _Reader:
         for published, _ in manifests.slices.values():
             self._claims.put_slice(published)
         for claim, _ in manifests.claims.values():
-            self._claims.put_claim(_with_claim_uid(claim))
+            self._claims.put_claim(with_uid(claim, "ResourceClaim "))
         self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
         self.claims: dict[str, tuple[str, ...]] = {}
         made: set[tuple[str, str]] = set()
@@ -244,24 +265,6 @@ class _Reader:
 
     def state(self, kube: KubeNode) -> NodeState:
         name = kube.metadata.name
-        stored, agent, unreadable = self._record(name)
-        device, _ = self._manifests.devices.get(name, (None, None))
-        more = self._claims.described(name)
-        node, problems = read_node(kube, device, self._dialects, agent, more)
-        pods = tuple(self._by_node.get(name, ()))
-        ledger = NodeLedger.of(node) if stored is None else stored
-        holdings = () if agent is None else agent.holdings
-        claims = self._claims.holding(ledger, node)
-        bound = self._bound
-        if claims:
-            bound = {**bound, **{held.uid: name for held in claims}}
-        view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
-        repairs = reconcile(view, self._dialects)
-        after = repaired(ledger, repairs)
-        return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
-
-    def _record(self, name: str) -> tuple[NodeLedger | None, NodeHardware | None, str | None]:
-        """Return the NodeLedger of a node, its agent's report, and why it is unreadable."""
         item, _ = self._manifests.ledgers.get(name, (None, None))
         newer = self._manifests.newer_ledgers.get(name)
         agent: NodeHardware | None = None
@@ -277,46 +280,34 @@ class _Reader:
                             stored = stored.adopt(allocation)
         except (LedgerRecordError, HardwareRecordError) as error:
             unreadable = str(error)
-        return stored, agent, unreadable
+        device, _ = self._manifests.devices.get(name, (None, None))
+        more = self._claims.described(name)
+        node, problems = read_node(kube, device, self._dialects, agent, more)
+        pods = tuple(self._by_node.get(name, ()))
+        ledger = NodeLedger.of(node) if stored is None else stored
+        holdings = () if agent is None else agent.holdings
+        claims = self._claims.holding(ledger, node)
+        bound = self._bound
+        if claims:
+            bound = {**bound, **{held.uid: name for held in claims}}
+        view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
+        repairs = reconcile(view, self._dialects)
+        after = repaired(ledger, repairs)
+        return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
 
 
 def _decoded(name: str, item: LedgerObject) -> NodeLedger:
     return stored_of(name, item.metadata.resource_version, item.spec).ledger
 
 
-def _of_node(name: str, problem: str) -> str:
-    named = problem.startswith((f"node {name}", f"Device {name}"))
-    return problem if named else f"node {name}: {problem}"
-
-
-def with_uid(pod: Pod) -> Pod:
-    """Return the pod with a uid: its own, else one that follows from its name."""
-    if pod.metadata.uid:
-        return pod
-    uid = str(uuid.uuid5(NAMESPACE, full_name(pod)))
-    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
-
-
-def _with_claim_uid(claim: ResourceClaim) -> ResourceClaim:
-    """Return the claim with a uid: its own, else one that follows from its name."""
-    meta = claim.metadata
+def with_uid(thing: T, kind: str = "") -> T:
+    """Return a pod or claim with a uid: its own, else one of its name, with the kind before it."""
+    meta = thing.metadata
     if meta.uid:
-        return claim
-    name = f"ResourceClaim {meta.namespace or 'default'}/{meta.name}"
+        return thing
+    name = f"{kind}{meta.namespace or 'default'}/{meta.name}"
     metadata = msgspec.structs.replace(meta, uid=str(uuid.uuid5(NAMESPACE, name)))
-    return msgspec.structs.replace(claim, metadata=metadata)
-
-
-def _problems(manifests: Manifests, nodes: Mapping[str, NodeState]) -> Iterator[str]:
-    yield from manifests.problems
-    for name in manifests.devices:
-        if name not in nodes:
-            yield f"Device {name}: no Node has this name, so its cards are ignored"
-    owners: dict[str, str] = {}
-    for name, state in nodes.items():
-        for card in state.node.cards:
-            if owners.setdefault(card.uuid, name) != name:
-                yield f"card {card.uuid} is on {owners[card.uuid]} and {name}"
+    return msgspec.structs.replace(thing, metadata=metadata)
 
 
 ConfigMaps = Mapping[str, tuple[ConfigMap, InputLocation]]
@@ -358,10 +349,7 @@ def _settings(config_maps: ConfigMaps) -> tuple[Documents, Mapping[Document, Inp
             if document in places:
                 problem = f"ConfigMap {name}, data[{key}]: exists in another namespace too"
                 raise InputError(place, f"{problem}, at {places[document]}; keep only one")
-            settings[document] = _parsed(text, f"{place}: ConfigMap {name}, data[{key}]")
+            where = f"{place}: ConfigMap {name}, data[{key}]"
+            settings[document] = load_yaml(text, partial("{}, line {}".format, where))
             places[document] = place
     return settings, places
-
-
-def _parsed(text: str, where: str) -> object:
-    return load_yaml(text, lambda line: f"{where}, line {line}")

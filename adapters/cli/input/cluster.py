@@ -189,20 +189,19 @@ class _Reader:
             claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
             slices = published
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
-        quotas: list[ShareQuotaObject] = []
-        with self._permitted(f"{SHARE_QUOTAS.plural} do not limit what is placed"):
-            quotas = await self._list(Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject)
-        host_quotas: list[ResourceQuotaObject] = []
-        with self._permitted(f"{RESOURCE_QUOTAS.plural} do not limit what is placed"):
-            selection = Selection(RESOURCE_QUOTAS, optional=True)
-            host_quotas = await self._list(selection, ResourceQuotaObject)
-        groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
-        for resource in _GROUPS:
-            with self._permitted(f"gangs of {resource.group} are not known"):
-                for group in await self._list(Selection(resource, optional=True), PodGroupObject):
-                    meta = group.metadata
-                    ref = GangRef(GANG_APIS[resource.group], meta.namespace, meta.name)
-                    groups[ref] = group, self._place
+        limits = "{} do not limit what is placed"
+        quotas = await self._optional(SHARE_QUOTAS, ShareQuotaObject, limits)
+        host_quotas = await self._optional(RESOURCE_QUOTAS, ResourceQuotaObject, limits)
+        groups = {
+            GangRef(GANG_APIS[resource.group], each.metadata.namespace, each.metadata.name): (
+                each,
+                self._place,
+            )
+            for resource in _GROUPS
+            for each in await self._optional(
+                resource, PodGroupObject, f"gangs of {resource.group} are not known"
+            )
+        }
         disruptions: list[Budget] = []
         jobs: list[JobObject] = []
         if evictions:
@@ -226,6 +225,12 @@ class _Reader:
             jobs=self._placed((_full_name(each.metadata), each) for each in jobs),
             newer_ledgers={each.metadata.name: each for each in after},
         )
+
+    async def _optional(self, resource: Resource, kind: type[T], without: str) -> list[T]:
+        """Read what the cluster may not know, and the user may not be allowed to list."""
+        with self._permitted(without.format(resource.plural)):
+            return await self._list(Selection(resource, optional=True), kind)
+        return []
 
     @contextmanager
     def _permitted(self, without: str) -> Iterator[None]:
@@ -307,21 +312,28 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
 
     async def read(pods: list[Pod]) -> NodeReport | str:
         if len(pods) > 1:
-            names = " and ".join(f"{each.metadata.namespace}/{each.metadata.name}" for each in pods)
+            names = " and ".join(map(full_name, pods))
             return f"{names} both have the labels of its agent"
-        async with turns:
-            return await _read_agent(client, pods[0])
+        meta, node = pods[0].metadata, pods[0].spec.node_name or ""
+        try:
+            async with turns:
+                text = await client.get(PODS.path(meta.name, meta.namespace, "proxy/metrics"))
+            return parse(text.decode(), node)
+        except ClusterError as error:
+            if error.status == HTTPStatus.FORBIDDEN:
+                return f"get on pods/proxy in namespace {meta.namespace} is forbidden"
+            return f"{error.status or error.reason}: {error.message.replace(meta.name, 'POD')}"
+        except ValueError as error:
+            return f"its metrics cannot be read: {error}"
 
     answers = await asyncio.gather(*map(read, agents.values()))
-    found = {
-        node: answer
-        for node, answer in zip(agents, answers, strict=True)
-        if isinstance(answer, NodeReport)
-    }
+    found: dict[str, NodeReport] = {}
     problems: dict[str, list[str]] = {}
     for node, answer in zip(agents, answers, strict=True):
         if isinstance(answer, str):
             problems.setdefault(answer, []).append(node)
+        else:
+            found[node] = answer
     unread: list[str] = []
     for problem, nodes in problems.items():
         named = ", ".join(sorted(nodes)[:_NAMED])
@@ -329,18 +341,6 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
         plural = "s" if len(nodes) > 1 else ""
         unread.append(f"cannot read the agent{plural} of node{plural} {named}{more}: {problem}")
     return AgentReports(found, tuple(unread))
-
-
-async def _read_agent(client: KubeClient, pod: Pod) -> NodeReport | str:
-    path = PODS.path(pod.metadata.name, pod.metadata.namespace, "proxy/metrics")
-    try:
-        return parse((await client.get(path)).decode(), pod.spec.node_name or "")
-    except ClusterError as error:
-        if error.status == HTTPStatus.FORBIDDEN:
-            return f"get on pods/proxy in namespace {pod.metadata.namespace} is forbidden"
-        return f"{error.status or error.reason}: {error.message.replace(pod.metadata.name, 'POD')}"
-    except ValueError as error:
-        return f"its metrics cannot be read: {error}"
 
 
 async def pod_events(client: KubeClient, namespace: str, uid: str) -> Sequence[PodEvent]:
@@ -356,16 +356,16 @@ async def pod_events(client: KubeClient, namespace: str, uid: str) -> Sequence[P
         if error.status in (HTTPStatus.FORBIDDEN, HTTPStatus.NOT_FOUND):
             return ()
         raise
-    return sorted(map(_pod_event, found), key=lambda each: each.time)
-
-
-def _pod_event(event: _Event) -> PodEvent:
-    series = event.series or _Series()
-    time = series.last_observed_time or event.last_timestamp or event.event_time or ""
-    return PodEvent(
-        time,
-        max(series.count, event.count or 1),
-        event.reason or "",
-        event.reporting_component or event.source.component or "",
-        " ".join((event.message or "").split()),
-    )
+    events: list[PodEvent] = []
+    for each in found:
+        series = each.series or _Series()
+        events.append(
+            PodEvent(
+                time=series.last_observed_time or each.last_timestamp or each.event_time or "",
+                count=max(series.count, each.count or 1),
+                reason=each.reason or "",
+                component=each.reporting_component or each.source.component or "",
+                message=" ".join((each.message or "").split()),
+            )
+        )
+    return sorted(events, key=lambda each: each.time)

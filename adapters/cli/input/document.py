@@ -5,7 +5,8 @@ How large, how deep and how often repeated a foreign text may be is checked befo
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
@@ -162,9 +163,11 @@ class _Json:
         try:
             return msgspec.json.decode(self.text, type=form)
         except msgspec.ValidationError as error:
-            raise _validation_error(
-                error, self.location, _node(self.text), self.location.line - 1
-            ) from error
+            node: yaml.Node | None = None
+            with suppress(*yaml_decoding.FAILURES):
+                # JSON is YAML, but for tabs, which JSON has between values only.
+                node = yaml_decoding.Loader(self.text.replace("\t", " ")).get_single_node()
+            raise _validation_error(error, self.location, node, self.location.line - 1) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(self.location, f"is not JSON: {error}") from error
 
@@ -177,16 +180,17 @@ class _Json:
         if not begins.startswith("["):
             raise InputError(self.location, "items must be a list")
         members = msgspec.json.decode(found, type=list[msgspec.Raw])
-        return len(members), self._members(members, self.text.index(begins))
 
-    def _members(self, members: list[msgspec.Raw], after: int) -> Iterator[Document]:
-        line, seen = self.location.line, 0
-        for member in members:
-            text = bytes(member).decode()
-            start = self.text.index(text, after)
-            line += self.text.count("\n", seen, start)
-            seen, after = start, start + len(text)
-            yield _json(InputLocation(self.location.file, line), text)
+        def documents() -> Iterator[Document]:
+            line, seen, after = self.location.line, 0, self.text.index(begins)
+            for member in members:
+                text = bytes(member).decode()
+                start = self.text.index(text, after)
+                line += self.text.count("\n", seen, start)
+                seen, after = start, start + len(text)
+                yield _json(InputLocation(self.location.file, line), text)
+
+        return len(members), documents()
 
 
 _FOUND = 4096
@@ -206,28 +210,24 @@ def _json(place: InputLocation, text: str) -> Document:
 def _json_documents(source: Source) -> Iterator[Document]:
     text, line, seen = source.text, 1, 0
     first = _after_space(text, 0)
-    spans: Iterable[tuple[int, int]] = ((first, len(text)),)
+    spans = [(first, len(text))]
     try:
         msgspec.json.decode(text[first:], type=DocumentHead)
     except (msgspec.DecodeError, RecursionError):
         # All are found before the first is read: a text that is no JSON to its end may be YAML.
-        spans = list(_several(source, first))
+        spans.clear()
+        while first < len(text):
+            try:
+                _, end = json.JSONDecoder().raw_decode(text, first)
+            except json.JSONDecodeError as error:
+                problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
+                raise InputError(InputLocation(source.name, error.lineno), problem) from error
+            spans.append((first, end))
+            first = _after_space(text, end)
     for start, end in spans:
         line += text.count("\n", seen, start)
         seen = start
         yield _json(InputLocation(source.name, line), text[start:end])
-
-
-def _several(source: Source, start: int) -> Iterator[tuple[int, int]]:
-    decoder, text = json.JSONDecoder(), source.text
-    while start < len(text):
-        try:
-            _, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError as error:
-            problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
-            raise InputError(InputLocation(source.name, error.lineno), problem) from error
-        yield start, end
-        start = _after_space(text, end)
 
 
 _SPACE = re.compile(r"[ \t\r\n]*")
@@ -236,14 +236,6 @@ _SPACE = re.compile(r"[ \t\r\n]*")
 def _after_space(text: str, start: int) -> int:
     found = _SPACE.match(text, start)
     return start if found is None else found.end()
-
-
-def _node(text: str) -> yaml.Node | None:
-    # JSON is YAML, but for tabs, which JSON has between values only.
-    try:
-        return yaml_decoding.Loader(text.replace("\t", " ")).get_single_node()
-    except yaml_decoding.FAILURES:
-        return None
 
 
 # The text of msgspec: "Expected `str`, got `int` - at `$.metadata.labels[...]`", where [...] is any

@@ -1,7 +1,7 @@
 """The Kubernetes objects of the input, by kind and name."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 Progress = Callable[[int, int], None]
 """Called with the numbers of list items that were read and that are known, so far."""
@@ -196,7 +197,13 @@ class _Members:
         elif kind in self.forms and self._known(kind, head.api_version):
             yield document, kind
         else:
-            unknown = InputError(document.location, self._unknown(kind, head.api_version))
+            of = "" if head.api_version is None else f" of {head.api_version}"
+            right = f"supported kinds are {', '.join(self.forms)} and List"
+            if kind == "PodGroup":
+                right = f"its apiVersion must be of {', '.join(GANG_APIS)}"
+            elif kind in _OF_PODS:
+                right += "; pass the Pods that it creates"
+            unknown = InputError(document.location, f"unknown kind {kind}{of}; {right}")
             if not inside:
                 raise unknown
             if kind != _JOB:  # read where it counts
@@ -212,14 +219,6 @@ class _Members:
         if kind in _GROUPS:
             return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
         return version in (None, "v1")
-
-    def _unknown(self, kind: str, version: object) -> str:
-        of = "" if version is None else f" of {version}"
-        if kind == "PodGroup":
-            return f"unknown kind {kind}{of}; its apiVersion must be of {', '.join(GANG_APIS)}"
-        known = ", ".join(self.forms)
-        advice = "; pass the Pods that it creates" if kind in _OF_PODS else ""
-        return f"unknown kind {kind}{of}; supported kinds are {known} and List{advice}"
 
 
 def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts") -> None:
@@ -259,7 +258,13 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
         case "PodDisruptionBudget":
             found.budgets.append((document.read(Budget), document.location))
         case "PodGroup":
-            _put_group(found.groups, document)
+            group = document.read(PodGroupObject)
+            namespace, _, name = _named(group.metadata, document.location).partition("/")
+            api = GANG_APIS[str(document.head().api_version).partition("/")[0]]
+            metadata = msgspec.structs.replace(group.metadata, namespace=namespace)
+            group = msgspec.structs.replace(group, metadata=metadata)
+            ref = GangRef(api, namespace, name)
+            _put(found.groups, ref, group, kind, document.location)
         case "Job":
             job = document.read(JobObject)
             name = _named(job.metadata, document.location)
@@ -269,21 +274,6 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
             name = _named(pod.metadata, document.location)
             _check_containers(pod, document.location)
             _put(found.pods, name, pod, "Pod", document.location)
-
-
-def _put_group(
-    groups: dict[GangRef, tuple[PodGroupObject, InputLocation]], document: Document
-) -> None:
-    """Keep the object of a gang; its API is that of the document."""
-    group = document.read(PodGroupObject)
-    namespace, _, name = _named(group.metadata, document.location).partition("/")
-    api = GANG_APIS[str(document.head().api_version).partition("/")[0]]
-    ref = GangRef(api, namespace, name)
-    if ref in groups:
-        problem = f"PodGroup {ref} is a duplicate; the first one is at {groups[ref][1]}"
-        raise InputError(document.location, problem)
-    metadata = msgspec.structs.replace(group.metadata, namespace=namespace)
-    groups[ref] = msgspec.structs.replace(group, metadata=metadata), document.location
 
 
 class _SharedParts:
@@ -340,7 +330,7 @@ def _check_containers(pod: Pod, place: InputLocation) -> None:
 
 
 def _put(
-    known: dict[str, tuple[T, InputLocation]], name: str, thing: T, kind: str, place: InputLocation
+    known: dict[K, tuple[T, InputLocation]], name: K, thing: T, kind: str, place: InputLocation
 ) -> None:
     if not name:
         raise InputError(place, "metadata.name is missing")

@@ -1,8 +1,6 @@
 """``pending``: pods that request a share and have no node, with the reason."""
 
-from collections.abc import Iterator, Sequence
-
-from adapters.answer.answer import PodAnswer, uncounted_text
+from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import cost, evicting, evictions
 from adapters.answer.judge import Judge
@@ -57,7 +55,14 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
         notes += (f"{name}: {note}" for note in answer.notes if not note.endswith(NOT_COUNTED))
         if answer.uncounted:
             notes.append(f"{name} {uncounted_text(answer.uncounted)}")
-    notes += _evictions(facts, answers)
+    asked = [(answer, evicting(answer)) for answer in answers]
+    waiting = [(answer, wanted) for answer, wanted in asked if wanted is not None]
+    for answer, wanted in sorted(waiting, key=lambda each: -each[1].priority)[:MOST_EVICTIONS]:
+        names = facts.evaluate(wanted).resolvable(answer.candidates.names)
+        found = evictions(wanted, map(facts.inventory.ledger, names))
+        best = min(filter(None, found), key=cost, default=None)
+        if best is not None:
+            notes.append(f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}")
     hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]
     others = sum(requests_cards(pod, fleet.dialects) for pod in hidden)
     if not rows:
@@ -65,15 +70,3 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     return Listing(
         "PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes), elsewhere=others
     )
-
-
-def _evictions(facts: FleetFacts, answers: Sequence[PodAnswer]) -> Iterator[str]:
-    """Yield what would make room for some of the pods, those of the highest priority."""
-    asked = [(answer, evicting(answer)) for answer in answers]
-    waiting = [(answer, request) for answer, request in asked if request is not None]
-    for answer, request in sorted(waiting, key=lambda each: -each[1].priority)[:MOST_EVICTIONS]:
-        names = facts.evaluate(request).resolvable(answer.candidates.names)
-        found = evictions(request, map(facts.inventory.ledger, names))
-        best = min(filter(None, found), key=cost, default=None)
-        if best is not None:
-            yield f"{full_name(answer.pod)}: {best.text(answer.pod, evicts=None)}"
