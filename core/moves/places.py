@@ -9,8 +9,8 @@ from math import prod
 from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import TRIES, fit, placements
 from core.feasibility.inventory import NodeNames
-from core.hardware.card import Card
-from core.ledger.node_ledger import NodeLedger
+from core.hardware.card import Card, Mode
+from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.ledger.usage import CardShare, CardUsage, first_conflict, shares_of
 from core.moves.situation import NONE, Amounts, PlannedPod, Situation, minus, plus, shortage
 from core.requests.grant import Allocation, Placement
@@ -181,6 +181,7 @@ class State:
         placed: pods with a new place, the last one first.
         ledgers: of the nodes that differ from the situation.
         room: of the same nodes.
+        filled: those on which a pod that was placed took the last compute of a card.
     """
 
     waiting: Mapping[str, PlannedPod]
@@ -190,6 +191,7 @@ class State:
     placed: tuple[tuple[PlannedPod, Placement], ...] = ()
     ledgers: Mapping[str, NodeLedger] = field(default_factory=dict[str, NodeLedger])
     room: Mapping[str, Amounts] = field(default_factory=dict[str, Amounts])
+    filled: frozenset[str] = frozenset()
 
     def identity(self) -> Hashable:
         """Return what is equal for states that differ in the order of their places alone."""
@@ -220,6 +222,7 @@ class Places:
         self._free: dict[int, tuple[str, ...]] = {}
         self._least: dict[tuple[int, str], tuple[NodeLedger, Amounts, int | None]] = {}
         self._loads = inventory.loads(Weights())
+        self._targets: frozenset[str] = frozenset()
 
     def is_free(self, pod: PlannedPod, state: State) -> bool:
         """Return whether a pod has a free place anywhere."""
@@ -257,6 +260,7 @@ class Places:
         }
         found = [*placements(pod.request, ledger)]
         self.complete &= every_choice(found)
+        found = [placement for placement in found if not self._is_own(pod, placement)]
         found.sort(key=lambda placement: sum(free[grant.card] for grant in placement.grants))
         return found
 
@@ -284,7 +288,8 @@ class Places:
         holes = Holes(pod, ledger, may_leave, self.room(state, node))
         for hole in holes:
             self.complete &= holes.complete
-            yield hole
+            if not self._is_own(pod, hole.placement):
+                yield hole
 
     def beside(self, state: State) -> list[str]:
         """Return the uids of pods that may leave the nodes of new places, the lightest first."""
@@ -320,6 +325,14 @@ class Places:
             ledger, room = ledger.release(uid), plus(room, movable[uid].needs)
             waiting[uid] = movable[uid]
         ledger = ledger.reserve(Allocation.of(pod.request, hole.placement))
+        taken = {grant.card for grant in hole.placement.grants if grant.compute}
+        is_filled = any(
+            card.uuid in taken
+            and card.mode is not Mode.MIG
+            and 0 < card.compute <= use.compute
+            and not use.shares[-1].exclusive
+            for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+        )
         return State(
             waiting,
             state.cost + hole.cost,
@@ -328,7 +341,27 @@ class Places:
             ((pod, hole.placement), *state.placed),
             {**state.ledgers, node: ledger},
             {**state.room, node: minus(room, pod.needs)},
+            state.filled | {node} if is_filled else state.filled,
         )
+
+    def lasts(self, state: State) -> bool:
+        """Return whether the pods that waited, of earlier plans too, fit after all moves.
+
+        They come last. A share without compute has no room on a card whose compute is all taken,
+        though others may take the rest of it beside such a share.
+        """
+        placed = (pod.request.uid for pod, _ in state.placed)
+        targets = self._targets.union(uid for uid in placed if uid not in state.left)
+        for ledger in state.ledgers.values():
+            last = [held for uid, held in ledger.allocations.items() if uid in targets]
+            ledger = ledger.release(*(held.uid for held in last))
+            last.sort(key=lambda held: all(grant.compute for grant in held.grants))
+            try:
+                for held in last:
+                    ledger = ledger.reserve(held)
+            except LedgerError:
+                return False
+        return True
 
     def emptied(self, nodes: frozenset[str]) -> State:
         """Return the state in which all movable pods have left some nodes, and none may come."""
@@ -352,6 +385,7 @@ class Places:
             inventory.put(ledger)
         movable = {uid: pod for uid, pod in self.situation.movable.items() if uid not in state.left}
         self.situation = Situation(inventory, movable, room)
+        self._targets |= {pod.request.uid for pod, _ in state.placed} - state.left
         self._free.clear()
         self._loads = inventory.loads(Weights())
 
@@ -363,6 +397,18 @@ class Places:
         """Return what a node has free of other resources."""
         room = state.room.get(node)
         return self.situation.room.get(node, NONE) if room is None else room
+
+    def _is_own(self, pod: PlannedPod, placement: Placement) -> bool:
+        """Return whether a place is where the pod is already: to evict it for that helps none."""
+        uid = pod.request.uid
+        if self.source_of.get(uid) != placement.node:
+            return False
+        now = self.situation.inventory.ledger(placement.node).allocations[uid].grants
+        parts = [
+            sorted((each.card, each.memory, each.compute, str(each.slice)) for each in grants)
+            for grants in (now, placement.grants)
+        ]
+        return parts[0] == parts[1]
 
     def _free_before(self, pod: PlannedPod) -> tuple[str, ...]:
         """Return the nodes with free cards before any move, the fullest first."""

@@ -113,6 +113,11 @@ class Search:
                 is_free = all(self.places.is_free(pod, step) for pod in step.waiting.values())
                 further_cost = 0 if is_free else self._smallest
                 least = max(self.bound, step.cost + further_cost)
+                if any(
+                    step.filled & pod.nodes and not all(c.compute for c in pod.request.containers)
+                    for pod in step.waiting.values()
+                ):
+                    self.places.complete = False  # it would fit there if it came before
                 heappush(heap, (least, depth, next(number), step))
             if step is not None:
                 floor = self.bound if isinstance(step, State) else max(self.bound, step)
@@ -179,7 +184,7 @@ class Search:
             for pod, placement in state.placed
             if pod.request.uid in state.left
         ]
-        found = in_order(moves, self.places.situation)
+        found = in_order(moves, self.places.situation) if self.places.lasts(state) else None
         if found is None and len(moves) > self.sure:
             self.places.complete = False
         return found

@@ -1,6 +1,6 @@
 """Random small clusters whose pods may move."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from random import Random
 
@@ -22,17 +22,20 @@ MODES = frozenset({Mode.SHARED, Mode.MIG})
 TRIES = 40
 
 
-def a_situation(number: int) -> tuple[list[PlannedPod], Situation]:
+def a_situation(
+    number: int, compute: Sequence[int] = (0, 0, 10, 30)
+) -> tuple[list[PlannedPod], Situation]:
     """One or two pods that wait, and a cluster of two to six nodes, the same for each number.
 
-    Mostly the pods do not fit now, and would fit if all movable pods were gone.
+    Mostly the pods do not fit now, and would fit if all movable pods were gone. ``compute`` are the
+    percentages of a card's compute that shares ask for.
     """
     seed = Random(number)  # noqa: S311
-    wanted, situation = _any_situation(seed)
+    wanted, situation = _any_situation(seed, compute)
     for _ in range(TRIES):
         if not _fit(wanted, situation, ()) and _fit(wanted, situation, situation.movable):
             break
-        wanted, situation = _any_situation(seed)
+        wanted, situation = _any_situation(seed, compute)
     return wanted, situation
 
 
@@ -51,13 +54,13 @@ def _fit(wanted: list[PlannedPod], situation: Situation, gone: Iterable[str]) ->
     )
 
 
-def _any_situation(seed: Random) -> tuple[list[PlannedPod], Situation]:
+def _any_situation(seed: Random, compute: Sequence[int]) -> tuple[list[PlannedPod], Situation]:
     names = [f"n{each}" for each in range(seed.randint(2, 6))]
     ledgers = {name: NodeLedger.of(_node(seed, name)) for name in names}
     room = {name: {"cpu": seed.randint(5, 12)} for name in names if seed.random() < 0.7}
     movable: dict[str, PlannedPod] = {}
     for each in range(seed.randint(6, 11)):
-        pod = _pod(seed, f"p{each}", names)
+        pod = _pod(seed, f"p{each}", names, compute)
         places = [
             place
             for name in seed.sample(names, len(names))
@@ -73,7 +76,7 @@ def _any_situation(seed: Random) -> tuple[list[PlannedPod], Situation]:
             if seed.random() < 0.8:
                 movable[pod.request.uid] = pod
     wanted = [
-        replace(_pod(seed, f"w{each}", names, least=3), weight=0)
+        replace(_pod(seed, f"w{each}", names, compute, least=3), weight=0)
         for each in range(seed.choice((1, 1, 1, 2)))
     ]
     return wanted, Situation(Inventory(ledgers.values()), movable, room)
@@ -92,13 +95,15 @@ def _card(seed: Random, uuid: str, index: int) -> Card:
     return replace(card, dialects=frozenset(seed.choice(((DIALECT,), (DIALECT, OTHER), (OTHER,)))))
 
 
-def _pod(seed: Random, uid: str, names: list[str], least: int = 1) -> PlannedPod:
+def _pod(
+    seed: Random, uid: str, names: list[str], compute: Sequence[int], least: int = 1
+) -> PlannedPod:
     whole = seed.random() < 0.15
     container = ContainerRequest(
         "main",
         seed.choice((1, 1, 1, 1, 2)),
         memory=seed.choice((1, 1, 2, 2, 3, 4, 6) if least == 1 else (3, 4, 5, 6, 8)) * GIB,
-        compute=FULL if whole else seed.choice((0, 0, 10, 30)),
+        compute=FULL if whole else seed.choice(compute),
         exclusive=whole,
     )
     request = Request(

@@ -1,12 +1,14 @@
 """Plans: as cheap as the oracle's, in an order in which each place is free, and honest if not."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 
 import pytest
 
 from core.feasibility.fit import placements
 from core.hardware.quantity import GIB
-from core.ledger.node_ledger import NodeLedger
+from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.moves.bound import Bound
 from core.moves.make_room import SearchLimits, free_nodes, make_room
 from core.moves.places import Places, State
@@ -58,6 +60,44 @@ def test_each_new_place_is_free_when_its_step_comes(number: int) -> None:
     assert {pod.request.uid for pod, _ in plan.placed} == (
         {pod.request.uid for pod in wanted} if plan.found else set()
     )
+
+
+@pytest.mark.parametrize("number", range(SEEDS))
+def test_a_target_has_its_place_after_the_last_move_where_shares_fill_the_compute_of_cards(
+    number: int,
+) -> None:
+    wanted, situation = a_situation(number, compute=(0, 50))
+    ledgers = {ledger.node.name: ledger for ledger in situation.inventory}
+    best = least_cost(wanted, situation, MOVES)
+
+    plan = make_room(wanted, Places(situation), FAR)
+
+    for move in plan.moves:
+        uid, to = move.pod.request.uid, move.target.node
+        before = ledgers[move.source].allocations[uid]
+        assert Allocation.of(move.pod.request, move.target).grants != before.grants
+        ledgers[move.source] = ledgers[move.source].release(uid)
+        ledgers[to] = ledgers[to].reserve(Allocation.of(move.pod.request, move.target))
+    in_turn = permutations(plan.placed)
+    assert any(_can_be_placed(placed, ledgers) for placed in in_turn)
+    if best is None:
+        assert not plan.found
+    elif plan.proof is Proof.OPTIMAL:
+        assert plan.cost == best
+    else:
+        assert plan.proof in (Proof.CUT, Proof.UNKNOWN)
+
+
+def _can_be_placed(
+    placed: Sequence[tuple[PlannedPod, Placement]], ledgers: Mapping[str, NodeLedger]
+) -> bool:
+    after = dict(ledgers)
+    try:
+        for pod, place in placed:
+            after[place.node] = after[place.node].reserve(Allocation.of(pod.request, place))
+    except LedgerError:
+        return False
+    return True
 
 
 @pytest.mark.parametrize("number", range(SEEDS))
@@ -514,3 +554,51 @@ def test_all_choices_of_cards_are_placements() -> None:
 
     assert len(found) == 9
     assert not [*placements(a_request(a_container(GIB, 4)), a_ledger("n", 3))]
+
+
+def _filling(uid: str, nodes: Sequence[str], compute: int = 50) -> PlannedPod:
+    """A movable pod of 1 GiB, or one that waits, with a share of the compute."""
+    container = a_container(GIB, compute=compute)
+    return PlannedPod(a_request(container, uid=uid), frozenset(nodes), weight=1)
+
+
+def _cards(*pods: tuple[PlannedPod, str], name: str = "n") -> NodeLedger:
+    ledger = a_ledger(name, 1)
+    for pod, card in pods:
+        compute = pod.request.containers[0].compute
+        share = a_grant(card, GIB, compute)
+        ledger = ledger.reserve(held(share, uid=pod.request.uid, node=name))
+    return ledger
+
+
+def test_a_pod_does_not_move_onto_its_own_card() -> None:
+    a, b = _filling("a", ["n"]), _filling("b", ["n"])
+    found = places(_cards((a, "n-0"), (b, "n-0")), movable=[b])
+
+    plan = make_room([_filling("w", ["n"], compute=0)], found, FAR)
+
+    assert (plan.proof, plan.moves) == (Proof.IMPOSSIBLE, ())
+
+
+def test_no_pod_moves_onto_the_card_that_a_target_needs_after_it() -> None:
+    """``c`` could fill the card of ``n`` once ``w`` is there, and ``w`` comes last."""
+    a, b, c = _filling("a", ["n"]), _filling("b", ["n", "m"]), _filling("c", ["n", "m"])
+    found = places(
+        _cards((a, "n-0"), (b, "n-0")),
+        _cards((c, "m-0"), (_filling("d", ["m"]), "m-0"), name="m"),
+        movable=[b, c],
+    )
+
+    plan = make_room([_filling("w", ["n"], compute=0)], found, FAR)
+
+    assert not plan.found
+
+
+def test_a_later_plan_does_not_fill_the_card_of_an_earlier_target() -> None:
+    a, b = _filling("a", ["n"]), _filling("b", ["m", "n"], compute=50)
+    found = places(_cards((a, "n-0")), _cards((b, "m-0"), name="m"), movable=[b])
+    first = make_room([_filling("v", ["n"], compute=0)], found, FAR)
+
+    second = make_room([_filling("w", ["m"], compute=100)], found, FAR)
+
+    assert (first.found, second.found) == (True, False)

@@ -16,6 +16,7 @@ from adapters.cli.tests.builders import (
     ledger_of,
     node,
     pod,
+    uuid,
     volcano,
     volcano_bound,
 )
@@ -508,3 +509,23 @@ def test_a_search_ends_when_its_time_is_over_and_says_so(monkeypatch: pytest.Mon
     # What fits without a move has its place all the same.
     assert [each["fits"] for each in late["targets"]] == [False, True]
     assert "time: the search ended after 20 s (--seconds)\n" in text
+
+
+@pytest.mark.parametrize("waits", [volcano(1000), volcano(3000)])
+def test_no_pod_moves_onto_its_own_card_for_one_that_reserves_no_compute(waits: Plain) -> None:
+    def half(name: str, **metadata: Any) -> Plain:
+        record = {"volcano.sh/vgpu-ids-new": f"{uuid(0, 'node-a')},NVIDIA,1000,50:"}
+        return pod(
+            name,
+            volcano(1000, cores=50),
+            metadata={"uid": f"uid-{name}", "annotations": record, **metadata},
+            spec={"nodeName": "node-a"},
+            status={"phase": "Running"},
+        )
+
+    things = [node(cards=1), half("a"), half("b", **owned()), pod("waits", waits)]
+
+    answer = command("defrag", things=things)
+
+    assert "no plan exists" in answer.stdout
+    assert answer.exit_code == 1
