@@ -6,8 +6,6 @@ the kubelet does not ask HAMi's device plugin for the container at all. That web
 into ``gpucores`` of a container of whole cards; here the request has them without it.
 """
 
-from dataclasses import dataclass
-
 from adapters.dialects.containers import (
     PodContainer,
     pod_containers,
@@ -55,82 +53,35 @@ MAX_CARDS = 1024
 LOWEST_PRIORITY = 1
 
 
-@dataclass(frozen=True, slots=True)
-class HamiAmounts:
-    """What a container requests, each amount as stated; None where it is not.
+def _read_container(
+    member: PodContainer, config: HamiConfig, *, alone: bool, linked: bool
+) -> tuple[ContainerRequest, list[str]] | None:
+    """Read what a container requests, and what was assumed; None where it requests no card.
 
-    Attributes:
+    As for HAMi, a stated 0 is not all memory here, but the default of the settings there. Where
+    neither compute nor a part of memory is named, it is all of a card's compute.
+
+    Args:
         member: the container.
-        count: cards, 1 or more.
-        memory: units of each card's memory, 0 or more.
-        percent: of each card's memory, 0 to 100.
-        cores: percent of each card's compute, 0 to 100.
-        notes: what was assumed, as sentences.
-    """
-
-    member: PodContainer
-    count: int
-    memory: int | None
-    percent: int | None
-    cores: int | None
-    notes: tuple[str, ...]
-
-    def request(self, config: HamiConfig, *, alone: bool, linked: bool) -> ContainerRequest:
-        """Return the request of the container.
-
-        Args:
-            config: the settings.
-            alone: it must have its cards for itself.
-            linked: the pod's topology decides which cards it gets together.
-        """
-        memory = (self.memory or 0) * config.unit
-        if not memory and not self.percent:
-            memory = config.default_memory
-        compute = self._compute(config)
-        return ContainerRequest(
-            self.member.container.name,
-            self.count,
-            memory=memory * MIB if memory else None,
-            memory_percent=None if memory else self.percent or FULL,
-            compute=compute,
-            exclusive=alone or compute == FULL,
-            exclusive_by_compute=not alone and compute == FULL,
-            linked=linked,
-            step=MIB,
-            phase=self.member.phase,
-        )
-
-    def _compute(self, config: HamiConfig) -> int:
-        """Return percent: all of a card where neither compute nor a part of memory is named.
-
-        As for HAMi, a stated 0 is not all memory here, but the default of the settings there.
-        """
-        if self.cores is not None:
-            return self.cores
-        if self.percent is not None:
-            return FULL if self.percent == FULL else config.default_cores
-        return FULL if self.memory is None else config.default_cores
-
-
-def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None:
-    """Read the amounts of a container; None where it requests no card.
+        config: the settings.
+        alone: it must have its cards for itself.
+        linked: the pod's topology decides which cards it gets together.
 
     Raises:
         DialectError: an amount is invalid, or contradicts another.
     """
     count = _amount(member, config.count, MAX_CARDS, "it counts cards")
     units = "MiB" if config.unit == 1 else f"units of {config.unit} MiB"
-    memory = _amount(
-        member, config.memory, MAX_MIB // config.unit, f"it counts {units} of each card"
-    )
+    most = MAX_MIB // config.unit
+    memory = _amount(member, config.memory, most, f"it counts {units} of each card")
     percent = _amount(member, config.percent, FULL, "it is percent of each card's memory")
     cores = _amount(member, config.cores, FULL, "it is percent of each card's compute")
     priority = _amount(member, config.priority, LOWEST_PRIORITY, "0 is high, 1 is low")
     found = zip(config.amounts, (memory, percent, cores, priority), strict=True)
     stated = [name for name, amount in found if amount is not None]
-    if not stated:
-        return HamiAmounts(member, count, None, None, None, ()) if count else None
-    if count == 0:
+    if not stated and not count:
+        return None
+    if stated and count == 0:
         problem = f"must be 1 or more beside {stated[0]}; or remove both for no card"
         raise DialectError(f"{member.path}.resources[{config.count}]", count, problem)
     if memory and percent:
@@ -150,7 +101,23 @@ def read_amounts(member: PodContainer, config: HamiConfig) -> HamiAmounts | None
     if count is None:
         count = config.default_count
         notes.append(f"{member.path}: names {stated[0]} without {config.count}: it gets {count}")
-    return HamiAmounts(member, count, memory, percent, cores, tuple(notes))
+    if cores is None:
+        by_default = memory is not None if percent is None else percent != FULL
+        cores = config.default_cores if by_default else FULL
+    mebibytes = (memory or 0) * config.unit if memory or percent else default
+    request = ContainerRequest(
+        member.container.name,
+        count,
+        memory=mebibytes * MIB if mebibytes else None,
+        memory_percent=None if mebibytes else percent or FULL,
+        compute=cores,
+        exclusive=alone or cores == FULL,
+        exclusive_by_compute=not alone and cores == FULL,
+        linked=linked,
+        step=MIB,
+        phase=member.phase,
+    )
+    return request, notes
 
 
 def _amount(member: PodContainer, resource: str, high: int, meaning: str) -> int | None:
@@ -173,22 +140,24 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
     """
     texts = annotations(pod)
     policies = read_policies(texts, defaults)
-    found = [read_amounts(member, config) for member in pod_containers(pod)]
-    amounts = [one for one in found if one is not None]
-    if not amounts:
+    bound = boolean(texts, NUMA_BIND) or False
+    linked = policies.linked or defaults.topology_aware or False
+    members = pod_containers(pod)
+    read = [
+        found
+        for member in members
+        if (found := _read_container(member, config, alone=policies.mutex, linked=linked or bound))
+    ]
+    if not read:
         raise DialectError("spec.containers[*].resources", "", f"requests no {config.count}")
     # All modes where the pod names none: nvidia/device.go:486-497, checkType.
     stated_modes = several_words(texts, keys.MODE, *_MODES)
     notes = (_NO_DAEMON,) if keys.MPS in stated_modes else ()
-    bound = boolean(texts, NUMA_BIND) or False
-    linked = policies.linked or defaults.topology_aware or False
     return Request(
         uid=pod.metadata.uid,
         pod=full_name(pod),
         dialect=keys.NAME,
-        containers=tuple(
-            one.request(config, alone=policies.mutex, linked=linked or bound) for one in amounts
-        ),
+        containers=tuple(request for request, _ in read),
         modes=frozenset(_MODES[mode] for mode in stated_modes) or frozenset(_MODES.values()),
         vendor=keys.VENDOR,
         allow_uuids=names(texts, keys.USE_UUID) or None,
@@ -203,7 +172,7 @@ def read_request(pod: Pod, config: HamiConfig, defaults: Defaults) -> Request:
         ),
         priority=pod.spec.priority or 0,
         several_slices=True,
-        notes=(*(note for one in amounts for note in one.notes), *notes),
+        notes=(*(note for _, assumed in read for note in assumed), *notes),
     )
 
 
@@ -222,11 +191,13 @@ def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
     if not resource_names(pod).isdisjoint(config.amounts):
         reject_privileged(pod)
     members = [*pod_containers(pod)]
-    numbers = {
-        member.container.name: {config.count: str(config.default_count)}
-        for member in members
-        if _lacks_number(member, config)
-    }
+    amounts = {config.memory, config.percent, config.cores}
+    numbers: dict[str, dict[str, str]] = {}
+    for member in members:
+        resources = member.container.resources
+        limits, requests = resources.limits or {}, resources.requests or {}
+        if config.count not in {*limits, *requests} and not amounts.isdisjoint(limits):
+            numbers[member.container.name] = {config.count: str(config.default_count)}
     priorities = (
         (member.container.name, whole_amount(member, config.priority, 0, LOWEST_PRIORITY))
         for member in members
@@ -241,13 +212,6 @@ def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
     )
 
 
-def _lacks_number(member: PodContainer, config: HamiConfig) -> bool:
-    resources = member.container.resources
-    limits, requests = resources.limits or {}, resources.requests or {}
-    amounts = {config.memory, config.percent, config.cores}
-    return config.count not in {*limits, *requests} and not amounts.isdisjoint(limits)
-
-
 _AMOUNTS = AmountKeys(keys.COUNT, keys.MEMORY, keys.PERCENT, keys.CORES)
 
 
@@ -258,11 +222,15 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
     whole cards by ``nvidia.com/gpu`` alone mean other dialects too.
     """
     mutex = needs_exclusive_policy(request, lambda container: container.compute == FULL)
+    # The modes, as far as one or two words say them; none for all.
+    modes = mode_word(request.modes, keys.HAMI_CORE, keys.MIG)
+    if Mode.MPS in request.modes and Mode.SHARED not in request.modes:
+        modes = f"{keys.MIG},{keys.MPS}" if Mode.MIG in request.modes else keys.MPS
     return WrittenRequest(
         tuple(amounts(container, _AMOUNTS, by_policy=mutex) for container in request.containers),
         words(
             {
-                keys.MODE: _mode_words(request.modes),
+                keys.MODE: modes,
                 keys.USE_UUID: sorted(request.allow_uuids or ()),
                 keys.AVOID_UUID: sorted(request.deny_uuids),
                 keys.USE_TYPE: request.allow_types,
@@ -271,13 +239,6 @@ def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa:
             }
         ),
     )
-
-
-def _mode_words(modes: frozenset[Mode]) -> str:
-    """Return the modes that a request allows, as far as one or two words say it; empty for all."""
-    if Mode.MPS not in modes or Mode.SHARED in modes:
-        return mode_word(modes, keys.HAMI_CORE, keys.MIG)
-    return f"{keys.MIG},{keys.MPS}" if Mode.MIG in modes else keys.MPS
 
 
 WRITER = RequestWriter(
