@@ -5,9 +5,10 @@ ours: the scheduler counts the devices, and the kubelet chooses them. A plugin s
 a node has and of which product, and never which pod has which card. So nothing of it is a card of a
 ledger.
 
-Source of the resources: ``formats/nvidia_words.py`` for NVIDIA's, ROCm k8s-device-plugin, Hygon's
-and MetaX's device plugins by Koordinator's apis/extension/device_share.go and HAMi's
-pkg/device/metax/device.go. Of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go
+Source of the resources: NVIDIA k8s-device-plugin internal/lm/resource.go,
+api/config/v1/replicas.go for ``gpu.shared`` and README, "mixed" strategy, for ``mig-PROFILE``;
+ROCm k8s-device-plugin; Hygon's and MetaX's device plugins by Koordinator's
+apis/extension/device_share.go and HAMi's pkg/device/metax/device.go. Of the labels: resource.go
 (``count``, ``replicas``, ``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix
 ``SHARED``), internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count``
 is that of one model where a node has several), and docs/gpu-feature-discovery/README.md. Of
@@ -20,11 +21,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
-from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.wire.kube import Amount, KubeNode, Pod, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.quantity import MIB
 from core.requests.request import Phase, PluginShare
+
+GPU = "nvidia.com/gpu"
+SHARED = "nvidia.com/gpu.shared"
+MIG_PREFIX = "nvidia.com/mig-"
 
 STRATEGY = "nvidia.com/mig.strategy"
 MIXED = "mixed"
@@ -106,7 +110,17 @@ def read_plugin_node(node: KubeNode) -> PluginNode | None:
         prefix = name.removesuffix(_RENAMED)
         totals[prefix] = totals.get(prefix, 0) + every
         if every:
-            resources[name] = _resource(name, healthy, every, stated)
+            memory = _number(stated, f"{prefix}.memory")
+            sharing = stated.get(f"{prefix}.sharing-strategy", "")
+            resources[name] = PluginResource(
+                name=name,
+                allocatable=healthy,
+                capacity=every,
+                product=stated.get(f"{prefix}.product", "").removesuffix(_SUFFIX),
+                memory=memory * MIB if memory else None,
+                replicas=_replicas(stated, prefix),
+                sharing="" if sharing == _UNSHARED else sharing,
+            )
     for prefix, total in totals.items():
         problems += _problems(prefix, total, stated)
     cards = _number(stated, f"{GPU}.count")
@@ -130,21 +144,6 @@ def _amounts(stated: Mapping[str, Amount] | None) -> dict[str, int | None]:
                 number = -1
             found[name] = None if number < 0 else number
     return found
-
-
-def _resource(name: str, healthy: int, every: int, stated: Mapping[str, str]) -> PluginResource:
-    prefix = name.removesuffix(_RENAMED)
-    memory = _number(stated, f"{prefix}.memory")
-    sharing = stated.get(f"{prefix}.sharing-strategy", "")
-    return PluginResource(
-        name=name,
-        allocatable=healthy,
-        capacity=every,
-        product=stated.get(f"{prefix}.product", "").removesuffix(_SUFFIX),
-        memory=memory * MIB if memory else None,
-        replicas=_replicas(stated, prefix),
-        sharing="" if sharing == _UNSHARED else sharing,
-    )
 
 
 def _problems(prefix: str, total: int, stated: Mapping[str, str]) -> Iterator[str]:

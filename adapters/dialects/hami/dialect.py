@@ -43,7 +43,7 @@ from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations
 from adapters.wire.kube_policy import LIMITS_PREFIX
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
-from core.hardware.quantity import MIB
+from core.hardware.quantity import FULL, MIB
 from core.requests.grant import Grant, Placement
 from core.requests.request import Request
 
@@ -138,8 +138,31 @@ class Hami(Dialect):
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Return the number of possible sharers; see ``Dialect``."""
-        return nodes.resources(cards, self.config)
+        """Return the number of sharers, as HAMi's device plugin registers, and sums.
+
+        The plugin registers no sums, because HAMi's scheduler needs none. vc-scheduler rejects pods
+        whose amounts are more than their sum. A container counts in a sum once, whatever its number
+        of cards, so no sum keeps a pod out that a card has room for. HAMi rounds the percentages of
+        slices up.
+        """
+        own = [card for card in cards if keys.NAME in card.dialects]
+        if not own:
+            return {}
+        healthy = [card for card in own if card.healthy]
+        slots = sum(card.slots for card in healthy)
+        sliced = (
+            [sum(part.compute for part in layout.slices) for layout in card.geometry.layouts]
+            for card in healthy
+        )
+        return {
+            self.config.count: slots,
+            self.config.memory: sum(card.memory for card in healthy) // (self.config.unit * MIB),
+            self.config.percent: FULL * len(healthy),
+            self.config.cores: sum(
+                max((card.compute, *layouts)) for card, layouts in zip(healthy, sliced, strict=True)
+            ),
+            self.config.priority: pods.LOWEST_PRIORITY * slots,
+        }
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002
         """Return where HAMi's device plugin describes the node: it finds its pod by the lock."""

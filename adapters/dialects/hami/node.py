@@ -25,7 +25,6 @@ from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, is_card_uuid
 from adapters.dialects.hami import keys
 from adapters.dialects.hami.keys import HamiConfig
-from adapters.dialects.hami.pod import LOWEST_PRIORITY
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError, convert
 from adapters.wire.kube import KubeNode, annotations
 from core.hardware.card import Card, Level, Mode, Scope
@@ -131,37 +130,6 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
         problems=tuple(problems),
         source="HAMi",
     )
-
-
-def resources(cards: Sequence[Card], config: HamiConfig) -> dict[str, int]:
-    """Return the number of sharers, as HAMi's device plugin registers, and sums of other amounts.
-
-    The plugin registers no sums, because HAMi's scheduler needs none. vc-scheduler rejects pods
-    whose amounts are more than their sum. A container counts in a sum once, whatever its number of
-    cards, so no sum keeps a pod out that a card has room for.
-
-    Args:
-        cards: of one node.
-        config: the settings of this dialect.
-    """
-    own = [card for card in cards if keys.NAME in card.dialects]
-    if not own:
-        return {}
-    healthy = [card for card in own if card.healthy]
-    slots = sum(card.slots for card in healthy)
-    return {
-        config.count: slots,
-        config.memory: sum(card.memory for card in healthy) // (config.unit * MIB),
-        config.percent: FULL * len(healthy),
-        config.cores: sum(map(_most_compute, healthy)),
-        config.priority: LOWEST_PRIORITY * slots,
-    }
-
-
-def _most_compute(card: Card) -> int:
-    """Return percent, at most, of all pods on a card: HAMi rounds the slices' percentages up."""
-    layouts = (sum(each.compute for each in layout.slices) for layout in card.geometry.layouts)
-    return max((card.compute, *layouts))
 
 
 def _entries(text: str) -> tuple[Sequence[object], list[str]]:

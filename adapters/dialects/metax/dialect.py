@@ -132,8 +132,15 @@ class Metax(Dialect):
         return nodes.read_node(node, self.config)
 
     def resources(self, cards: Sequence[Card]) -> Mapping[str, int]:
-        """Return the number of possible sharers; see ``Dialect``."""
-        return nodes.resources(cards, self.config)
+        """Return what MetaX's device plugin registers: the number of possible sharers.
+
+        The kubelet ignores resources that a node does not publish, so compute and memory need no
+        sum. The number of whole cards comes from the node's status and is already there.
+        """
+        shared = [c for c in cards if keys.NAME in c.dialects and c.mode is Mode.SHARED]
+        if not shared:
+            return {}
+        return {self.config.sgpu: sum(card.slots for card in shared if card.healthy)}
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:
         """Return whether MetaX's device plugin finds a pod by the lock of its node.

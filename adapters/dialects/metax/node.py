@@ -6,7 +6,6 @@ that was switched to whole cards keeps the annotation. Source: HAMi v2.10.0
 pkg/device/metax/protocol.go:50-127 and device.go:67-89.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -85,20 +84,6 @@ def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
         gains=gains,
         problems=(*problems, *ignored, *unread_losses, *unread_gains),
     )
-
-
-def resources(cards: Sequence[Card], config: MetaxConfig) -> dict[str, int]:
-    """Return what MetaX's device plugin registers for the cards of a node: the number of sharers.
-
-    The kubelet ignores resources that a node does not publish, so compute and memory need no sum.
-    The number of whole cards comes from the node's status and is already there.
-
-    Args:
-        cards: of one node.
-        config: the settings of this dialect.
-    """
-    shared = [c for c in cards if keys.NAME in c.dialects and c.mode is Mode.SHARED]
-    return {config.sgpu: sum(card.slots for card in shared if card.healthy)} if shared else {}
 
 
 def _card(node: str, index: int, entry: object) -> Card | str:

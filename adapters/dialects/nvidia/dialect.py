@@ -13,7 +13,7 @@ from adapters.dialects.containers import (
     whole_amount,
     whole_cards,
 )
-from adapters.dialects.device_plugins import plugin_share
+from adapters.dialects.device_plugins import GPU, MIG_PREFIX, SHARED, plugin_share
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     NO_RESULT,
@@ -32,7 +32,6 @@ from adapters.dialects.formats.koordinator_record import (
     write_whole_nvidia,
 )
 from adapters.dialects.formats.koordinator_settings import ALLOCATED, ranking, read_scheduling
-from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
 from adapters.dialects.request_writer import RequestWriter, WrittenRequest
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, full_name

@@ -1,9 +1,0 @@
-"""The resources of NVIDIA's device plugin.
-
-Source: NVIDIA k8s-device-plugin, internal/lm/resource.go; api/config/v1/replicas.go for
-``gpu.shared``; README, "mixed" strategy, for ``mig-PROFILE``.
-"""
-
-GPU = "nvidia.com/gpu"
-SHARED = "nvidia.com/gpu.shared"
-MIG_PREFIX = "nvidia.com/mig-"
