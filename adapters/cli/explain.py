@@ -14,7 +14,7 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine, gang_fields
 from adapters.dialects.adoption import FINISHED
-from adapters.dialects.matching import NO_AMOUNTS
+from adapters.dialects.matching import NO_AMOUNTS, amounts_of
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.visible import visible
 from core.feasibility.inventory import NodeNames
@@ -114,7 +114,7 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
     request = answer.request
     if pod.spec.node_name or request is None or answer.fitting:
         return found
-    amounts = NO_AMOUNTS if answer.devices is None else answer.devices.amounts
+    amounts = amounts_of(pod, request)
     causes = dict(
         zip(
             answer.excluded.names,
@@ -197,9 +197,12 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
 def _request(found: PodExplanation) -> str | None:
     """Return what the pod asks for; None where Dragoman counts none of it."""
     answer = found.answer
-    if answer.devices is not None:
-        return devices_text(answer.devices.amounts)
-    return None if answer.request is None else request_text(answer.request)
+    if answer.request is None:
+        return None
+    amounts = amounts_of(found.pod, answer.request)
+    if amounts and (answer.devices is not None or not answer.candidates.names):
+        return devices_text(amounts)
+    return request_text(answer.request)
 
 
 def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:

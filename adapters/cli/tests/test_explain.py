@@ -142,6 +142,39 @@ def test_nodes_that_the_pod_may_not_use_are_named_with_the_cause() -> None:
     assert "  let it run on node-a: unschedulable" in shown
 
 
+def plugin_node(name: str, allocatable: dict[str, int], *, tainted: bool = True) -> Plain:
+    """A node of NVIDIA's device plugin, or of none, that is for other pods."""
+    taints = [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}] if tainted else []
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name},
+        "spec": {"taints": taints},
+        "status": {"allocatable": allocatable},
+    }
+
+
+@pytest.mark.parametrize("resource", ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb", "amd.com/gpu"])
+def test_only_nodes_with_free_devices_are_advised_where_every_node_is_excluded(
+    resource: str,
+) -> None:
+    """Device plugin issues 421 and 68: a taint keeps the pod off, and cpu nodes were advised."""
+    holder = pod("holder", {resource: 1}, spec={"nodeName": "full"}, status={"phase": "Running"})
+    things = [
+        plugin_node("cpu", {}),
+        plugin_node("free", {resource: 1}),
+        plugin_node("full", {resource: 1}),
+        plugin_node("other", {"example.com/nic": 4}),
+        holder,
+    ]
+
+    shown = lines("p", things=[*things, pod("p", {resource: 1})])
+
+    advice = [line for line in shown if "let it run on" in line]
+    assert advice == ["  let it run on free: untolerated taint sku=gpu:NoSchedule"]
+    assert f"Request: 1 {resource}" in shown
+
+
 @pytest.mark.parametrize(
     ("limits", "line"),
     [
