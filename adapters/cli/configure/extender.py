@@ -8,7 +8,7 @@ pkg/scheduler/apis/config/validation/validation.go validateExtenders (one extend
 resource under one extender only).
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -24,7 +24,6 @@ from adapters.cli.configure.options import (
     PLAIN,
     SHARES,
     ConfigureOptions,
-    ManagedResource,
     base64_text,
     service_url,
 )
@@ -95,68 +94,58 @@ def managed(extender: Body) -> set[str]:
     return {str(row.get("name")) for row in _rows(extender)}
 
 
-def _share_entry(
-    url: str, resources: Iterable[ManagedResource], *, counts: bool, binds: bool
-) -> Body:
-    """Return the entry for shares, without which no pod with such a share is bound.
+def _entries(url: str, left_out: str, *, asks: bool, counts: bool, binds: bool) -> dict[Role, Body]:
+    """Return the entries that a configuration must have.
+
+    The one for shares: no pod with a share is bound without Dragoman. The one that asks nothing:
+    the scheduler does not look on nodes for its resources, which its own plugin counts. Source:
+    k8s.io/kubernetes 1.37 pkg/scheduler/scheduler.go buildExtenders (NodeResourcesFit ignores the
+    resource), pkg/scheduler/extender.go (an extender without a verb is not called). The one for
+    resources of device plugins, which the scheduler can do without. It does not bind: a scheduler
+    takes one extender that does, and the webhook for Bindings commits these pods.
 
     Args:
         url: with the path.
-        resources: that it manages.
+        left_out: the family of resources that the scheduler's own plugin serves; empty for none.
+        asks: whether the scheduler asks Dragoman about any pod.
         counts: whether the scheduler counts what nodes state, and so asks for victims.
         binds: whether it has Dragoman bind.
     """
-    return _loaded(
-        f"urlPrefix: {url}\n"
-        + _ASKS
-        + ("bindVerb: bind # the Binding writes the cards too, in one step\n" if binds else "")
-        + _LIMITS
-        + "ignorable: false # the scheduler binds no pod with a share without Dragoman\n"
-        "managedResources:"
-        + (" # the scheduler adds them up, unless ignored\n" if counts else "\n")
-        + "".join(
+    own = [each for each in SHARES if left_out and each.is_of(left_out)]
+    uncounted = [each for each in own if not each.countable]
+    texts: dict[Role, str] = {}
+    if asks:
+        binding = "bindVerb: bind # the Binding writes the cards too, in one step\n"
+        texts[Role.SHARES] = (
+            f"{_ASKS}{binding if binds else ''}{_LIMITS}"
+            "ignorable: false # the scheduler binds no pod with a share without Dragoman\n"
+            "managedResources:"
+            f"{' # the scheduler adds them up, unless ignored' if counts else ''}\n"
+        ) + "".join(
             f"  - {{name: {each.name}"
-            + ("" if counts and each.countable else ", ignoredByScheduler: true")
-            + "}\n"
-            for each in resources
+            f"{'' if counts and each.countable else ', ignoredByScheduler: true'}}}\n"
+            for each in SHARES
+            if each not in own
         )
-    )
-
-
-def _plain_entry(url: str) -> Body:
-    """Return the entry for the resources of device plugins, which the scheduler can do without.
-
-    It does not bind: a scheduler takes one extender that does, and the webhook for Bindings
-    commits these pods.
-
-    Args:
-        url: with the path.
-    """
-    return _loaded(
-        f"urlPrefix: {url}\n"
-        + _ASKS
-        + _LIMITS
-        + "ignorable: true # while Dragoman is away these pods are scheduled without it\n"
-        "managedResources: # the scheduler adds them up, because nodes state them\n"
-        + "".join(f"  - {{name: {each.name}}}\n" for each in PLAIN)
-    )
-
-
-def _uncounted_entry(url: str, resources: Iterable[ManagedResource]) -> Body:
-    """Return the entry that asks nothing: the scheduler does not look for its resources on nodes.
-
-    Source: k8s.io/kubernetes 1.37 pkg/scheduler/scheduler.go buildExtenders (NodeResourcesFit
-    ignores the resource), pkg/scheduler/extender.go (an extender without a verb is not called).
-
-    Args:
-        url: with the path.
-        resources: that no component states by default.
-    """
-    return _loaded(
-        f"urlPrefix: {url} # not called, since it has no verb\n"
-        "managedResources: # the scheduler's own plugin counts them, and no node states them\n"
-        + "".join(f"  - {{name: {each.name}, ignoredByScheduler: true}}\n" for each in resources)
-    )
+    if uncounted:
+        texts[Role.UNCOUNTED] = (
+            "managedResources: # the scheduler's own plugin counts them, and no node states them\n"
+            + "".join(
+                f"  - {{name: {each.name}, ignoredByScheduler: true}}\n" for each in uncounted
+            )
+        )
+    if asks:
+        texts[Role.PLAIN] = (
+            f"{_ASKS}{_LIMITS}"
+            "ignorable: true # while Dragoman is away these pods are scheduled without it\n"
+            "managedResources: # the scheduler adds them up, because nodes state them\n"
+        ) + "".join(f"  - {{name: {each.name}}}\n" for each in PLAIN)
+    wanted: dict[Role, Body] = {}
+    for role, text in texts.items():
+        remark = " # not called, since it has no verb" if role is Role.UNCOUNTED else ""
+        made, _ = load(f"urlPrefix: {url}{remark}\n{text}", str)
+        wanted[role] = cast("Body", made)
+    return wanted
 
 
 def _set_authority(made: Body, options: ConfigureOptions) -> None:
@@ -181,11 +170,6 @@ def _rows(extender: Body) -> list[Body]:
     """Return the managed resources of an extender; what is no mapping is left to the scheduler."""
     rows = extender.get("managedResources")
     return [row for row in (rows if isinstance(rows, list) else ()) if isinstance(row, Body)]
-
-
-def _loaded(text: str) -> Body:
-    made, _ = load(text, str)
-    return cast("Body", made)
 
 
 GROUP = "kubescheduler.config.k8s.io/"
@@ -341,15 +325,7 @@ def set_extenders(
     counts_shares = options.preemption
     if counts_shares is None:
         counts_shares = asks_for_victims(found)
-    asked = [each for each in SHARES if not left_out or not each.is_of(left_out)]
-    unstated = [each for each in SHARES if each not in asked and not each.countable]
-    wanted: dict[Role, Body] = {}
-    if asks:
-        wanted[Role.SHARES] = _share_entry(url, asked, counts=counts_shares, binds=binds)
-    if unstated:
-        wanted[Role.UNCOUNTED] = _uncounted_entry(url, unstated)
-    if asks:
-        wanted[Role.PLAIN] = _plain_entry(url)
+    wanted = _entries(url, left_out, asks=asks, counts=counts_shares, binds=binds)
     for each, made in wanted.items():
         present = own.get(each)
         chosen = present

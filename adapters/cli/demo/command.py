@@ -32,7 +32,7 @@ from adapters.cli.input.source import InputError
 from adapters.cli.output.report import CardLine, Sharer
 from adapters.cli.output.table import WIDE, color, write_cards
 from adapters.cli.output.terminal import message, terminal_page
-from adapters.wire.kube import Metadata, Pod
+from adapters.wire.kube import Amount, Metadata, Pod, Resources
 from adapters.wire.visible import visible, visible_lines
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
@@ -160,8 +160,16 @@ class _Demonstration:
         return True
 
     def _preempt(self, pods: Sequence[Pod]) -> None:
-        urgent = _urgent(next(pod for pod in pods if pod.metadata.name == "volcano-notebook"))
-        pod = self.client.create(urgent)
+        """Create a copy of a Volcano pod that requests one whole card, of a higher priority."""
+        replace = msgspec.structs.replace
+        model = next(pod for pod in pods if pod.metadata.name == "volcano-notebook")
+        limits: dict[str, Amount] = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100}
+        container = replace(model.spec.containers[0], resources=Resources(limits))
+        spec = replace(
+            model.spec, containers=(container,), priority=PRIORITY, scheduler_name="kube-scheduler"
+        )
+        meta = Metadata(name="volcano-urgent", namespace=model.metadata.namespace)
+        pod = self.client.create(replace(model, metadata=meta, spec=spec))
         names = finished(self.nodes.steps(pod)).selection.names
         if self._place(self.client, pod):
             return
@@ -175,8 +183,24 @@ class _Demonstration:
 
     def _show(self) -> None:
         self._print("")
-        cards = [_card(one) for one in self._get("/api/cards")]
-        write_cards(cards, terminal_page(self.console))
+        lines: list[CardLine] = []
+        for one in self._get("/api/cards"):
+            card = Card(
+                uuid=one["uuid"],
+                node=one["node"],
+                index=one["index"],
+                vendor=one["vendor"],
+                model=one["model"],
+                memory=one["memoryMiB"] * MIB,
+                slots=one["slots"],
+                dialects=frozenset(one["dialects"]),
+            )
+            sharers = tuple(
+                Sharer(s["pod"], s["dialect"], s["memoryMiB"] * MIB, s["compute"], s["blocking"])
+                for s in one["sharers"]
+            )
+            lines.append(CardLine(card, one["usedMemoryMiB"] * MIB, one["usedCompute"], sharers))
+        write_cards(lines, terminal_page(self.console))
 
     def _get(self, path: str) -> Json:
         return self.client.call("GET", path)
@@ -192,40 +216,3 @@ class _Demonstration:
 
     def _print(self, text: str, style: str = "") -> None:
         self.console.print(Text(text, style=style))
-
-
-def _urgent(pod: Pod) -> Pod:
-    """Return a copy of a Volcano pod that requests one whole card, with a higher priority."""
-    container = msgspec.structs.replace(
-        pod.spec.containers[0],
-        resources=msgspec.structs.replace(
-            pod.spec.containers[0].resources,
-            limits={"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100},
-            requests=None,
-        ),
-    )
-    return msgspec.structs.replace(
-        pod,
-        metadata=Metadata(name="volcano-urgent", namespace=pod.metadata.namespace),
-        spec=msgspec.structs.replace(
-            pod.spec, containers=(container,), priority=PRIORITY, scheduler_name="kube-scheduler"
-        ),
-    )
-
-
-def _card(one: Json) -> CardLine:
-    card = Card(
-        uuid=one["uuid"],
-        node=one["node"],
-        index=one["index"],
-        vendor=one["vendor"],
-        model=one["model"],
-        memory=one["memoryMiB"] * MIB,
-        slots=one["slots"],
-        dialects=frozenset(one["dialects"]),
-    )
-    sharers = tuple(
-        Sharer(s["pod"], s["dialect"], s["memoryMiB"] * MIB, s["compute"], s["blocking"])
-        for s in one["sharers"]
-    )
-    return CardLine(card, one["usedMemoryMiB"] * MIB, one["usedCompute"], sharers)

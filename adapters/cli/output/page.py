@@ -147,22 +147,20 @@ def fold(spans: Spans, width: int | None) -> list[Spans]:
     text = "".join([part for part, _ in spans])
     if "\n" not in text and (width is None or len(text) <= width):
         return [spans]
-    return [_between(spans, start, end) for start, end in _stretches(text, width)]
-
-
-def _stretches(text: str, width: int | None) -> Iterator[tuple[int, int]]:
+    folded: list[Spans] = []
     start = 0
     for line in text.split("\n"):
         end = start + len(line)
         while width is not None and end - start > width:
             blank = text.rfind(" ", start + 1, start + width + 1)
             cut = start + width if blank < 0 else blank
-            yield start, cut
+            folded.append(_between(spans, start, cut))
             start = cut
             while start < end and text[start] == " ":
                 start += 1
-        yield start, end
+        folded.append(_between(spans, start, end))
         start = end + 1
+    return folded
 
 
 def _between(spans: Spans, start: int, end: int) -> Spans:

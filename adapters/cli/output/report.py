@@ -231,6 +231,17 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         pod: the pod.
         nodes: by name, why it does not fit. They come last.
     """
+
+    def share_fields(share: ShareLine) -> dict[str, object]:
+        part = share.slice
+        return {
+            "uuid": share.uuid,
+            "index": share.index,
+            "memoryMiB": share.memory // MIB,
+            "compute": share.compute,
+            "mig": None if part is None else {"profile": part.profile, "start": part.start},
+        }
+
     return {
         "namespace": pod.namespace,
         "name": pod.name,
@@ -241,7 +252,7 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
         "node": pod.node,
         "containers": {
-            name: [_share(share) for share in shares] for name, shares in pod.containers.items()
+            name: [*map(share_fields, shares)] for name, shares in pod.containers.items()
         },
         "annotations": dict(pod.annotations),
         "labels": dict(pod.labels),
@@ -268,17 +279,6 @@ def card_fields(line: CardLine) -> dict[str, object]:
         "usedMemoryMiB": line.memory // MIB,
         "usedCompute": line.compute,
         "sharers": [sharer.pod for sharer in line.sharers],
-    }
-
-
-def _share(share: ShareLine) -> dict[str, object]:
-    part = share.slice
-    return {
-        "uuid": share.uuid,
-        "index": share.index,
-        "memoryMiB": share.memory // MIB,
-        "compute": share.compute,
-        "mig": None if part is None else {"profile": part.profile, "start": part.start},
     }
 
 

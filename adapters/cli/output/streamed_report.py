@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 
-from adapters.cli.output.report import HEAD, CardLine, NodeTexts, PodLine, card_fields, pod_fields
+from adapters.cli.output.report import HEAD, CardLine, PodLine, card_fields, pod_fields
 from adapters.cli.output.rows import as_yaml, encoded
 
 _NO_NODES = b"{}\n      }\n    }"
@@ -26,33 +26,29 @@ def json_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[
     """
     yield encoded(HEAD).removesuffix(b"\n}")
     yield b',\n  "pods": '
-    yield from _json_list(map(_JsonPods().pod, pods))
+    yield from _json_list(_json_pods(pods))
     yield b',\n  "cards": '
     yield from _json_list(_item(card_fields(card)) for card in cards)
     yield b"\n}\n"
 
 
-class _JsonPods:
-    """Encodes the names of the nodes once for all pods that have the same nodes."""
-
-    def __init__(self) -> None:
-        self._names: Sequence[str] = ()
-        self._keys: list[bytes] = []
-
-    def pod(self, line: PodLine) -> bytes:
-        item = _item(pod_fields(line, {}))
-        if not line.reasons:
-            return item
-        texts = line.reasons
-        if texts.names != self._names:
-            self._names = texts.names
-            self._keys = [b"          %b: " % encoded(name) for name in texts.names]
+def _json_pods(lines: Iterable[PodLine]) -> Iterator[bytes]:
+    """Encode the names of the nodes once for all pods that have the same nodes."""
+    names: Sequence[str] = ()
+    keys: list[bytes] = []
+    for line in lines:
+        item, texts = _item(pod_fields(line, {})), line.reasons
+        if not texts:
+            yield item
+            continue
+        if texts.names != names:
+            names = texts.names
+            keys = [b"          %b: " % encoded(name) for name in names]
         ends = [encoded(text) + b",\n" for text in texts.texts]
-        pairs = zip(self._keys, map(ends.__getitem__, texts.ids), strict=True)
-        lines = b"".join(chain.from_iterable(pairs))[:-2]
-        return b"".join(
-            (item.removesuffix(_NO_NODES), b"{\n", lines, b"\n        }\n      }\n    }")
-        )
+        pairs = zip(keys, map(ends.__getitem__, texts.ids), strict=True)
+        nodes = b"".join(chain.from_iterable(pairs))[:-2]
+        end = b"\n        }\n      }\n    }"
+        yield b"".join((item.removesuffix(_NO_NODES), b"{\n", nodes, end))
 
 
 def _json_list(items: Iterable[bytes]) -> Iterator[bytes]:
@@ -77,42 +73,34 @@ def yaml_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[
         cards: read after the pods.
     """
     yield _dump(HEAD)
-    yield from _yaml_list("pods", map(_YamlPods().pod, pods))
+    yield from _yaml_list("pods", _yaml_pods(pods))
     yield from _yaml_list("cards", (_dump([card_fields(card)]) for card in cards))
 
 
-class _YamlPods:
-    """Encodes the names of the nodes once for all pods that have the same nodes."""
+def _yaml_pods(lines: Iterable[PodLine]) -> Iterator[bytes]:
+    """Encode the names of the nodes once for all pods that have the same nodes.
 
-    def __init__(self) -> None:
-        self._names: Sequence[str] = ()
-        self._keys: list[bytes] = []
-        self._are_simple = False
-
-    def pod(self, line: PodLine) -> bytes:
-        lines = self._lines(line.reasons) if line.reasons else b""
-        if not lines:
-            return _dump([pod_fields(line, dict(line.reasons.items()))])
-        item = _dump([pod_fields(line, {})])
-        return b"".join((item.removesuffix(_NO_NODES_IN_YAML), b"\n", lines))
-
-    def _lines(self, texts: NodeTexts) -> bytes:
-        """Return a line for each node; empty where a name or a text needs more than one."""
-        if texts.names != self._names:
-            self._names = texts.names
-            self._are_simple = all(map(_SIMPLE, texts.names))
-            self._keys = (
-                [b"      " + _dump({name: 0}).removesuffix(b"0\n") for name in texts.names]
-                if self._are_simple
-                else []
-            )
-        if not self._are_simple or not all(
-            text.isascii() and text.isprintable() for text in texts.texts
-        ):
-            return b""
+    A name or a text of which YAML would make more than one line is left to the library.
+    """
+    names: Sequence[str] = ()
+    keys: list[bytes] = []
+    are_simple = False
+    for line in lines:
+        texts = line.reasons
+        if texts and texts.names != names:
+            names, are_simple = texts.names, all(map(_SIMPLE, texts.names))
+            keys = [
+                b"      " + _dump({name: 0}).removesuffix(b"0\n")
+                for name in (names if are_simple else ())
+            ]
+        plain = all(text.isascii() and text.isprintable() for text in texts.texts)
+        if not texts or not are_simple or not plain:
+            yield _dump([pod_fields(line, dict(texts.items()))])
+            continue
         ends = [_dump({0: text}).removeprefix(b"0: ") for text in texts.texts]
-        pairs = zip(self._keys, map(ends.__getitem__, texts.ids), strict=True)
-        return b"".join(chain.from_iterable(pairs))
+        pairs = zip(keys, map(ends.__getitem__, texts.ids), strict=True)
+        item = _dump([pod_fields(line, {})]).removesuffix(_NO_NODES_IN_YAML)
+        yield b"".join((item, b"\n", *chain.from_iterable(pairs)))
 
 
 def _yaml_list(name: str, items: Iterable[bytes]) -> Iterator[bytes]:

@@ -107,8 +107,14 @@ def write_report(
     for text in sentences:
         page.line(span(text), indent=2)
     page.part()
-    complete = not (over_allocated or any(counts[each] for each in NOT_PLACED))
-    page.line(_sum(counts, complete=complete))
+    placed, refused = counts[PodResult.PLACED], sum(counts[each] for each in NOT_PLACED)
+    parts = [f"{placed} of {placed + refused} pods placed"]
+    if counts[PodResult.BOUND]:
+        parts.append(f"{counts[PodResult.BOUND]} already bound")
+    if counts[PodResult.SKIPPED]:
+        parts.append(f"{counts[PodResult.SKIPPED]} skipped")
+    style = "yellow" if over_allocated or refused else "green"
+    page.line(((", ".join(parts), style), ("; -o yaml shows their annotations", "grey50")))
 
 
 def _title(text: str, page: TextPage) -> None:
@@ -161,17 +167,6 @@ def _shares(pod: PodLine) -> tuple[str, ...]:
     return tuple(texts or [pod.summary])
 
 
-def _sum(counts: Counter[PodResult], *, complete: bool) -> Spans:
-    requesting = counts[PodResult.PLACED] + counts[PodResult.REJECTED] + counts[PodResult.INVALID]
-    parts = [f"{counts[PodResult.PLACED]} of {requesting} pods placed"]
-    if counts[PodResult.BOUND]:
-        parts.append(f"{counts[PodResult.BOUND]} already bound")
-    if counts[PodResult.SKIPPED]:
-        parts.append(f"{counts[PodResult.SKIPPED]} skipped")
-    style = "green" if complete else "yellow"
-    return (", ".join(parts), style), ("; -o yaml shows their annotations", "grey50")
-
-
 def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
     """Write the nodes with a card in use, the names of the others, and the meaning of the bars.
 
@@ -190,8 +185,15 @@ def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
             idle.append(node)
     if idle:
         page.line(span(f"Idle: {named(idle)}", "grey50"))
-    if dialects:
-        page.line(_legend(dialects, page))
+    if not dialects:
+        return
+    spans: list[tuple[str, str]] = []
+    names = [name for name in registry.names() if name in dialects]
+    for dialect in (*names, *sorted(dialects.difference(names))):
+        mark = fill(dialect, colored=page.colored, ascii_only=page.ascii_only)
+        spans += (mark * 2, color(dialect)), (f" {dialect}  ", "")
+    free = "." if page.ascii_only else "░"
+    page.line((*spans, (free * 2, "grey50"), (" free", "")))
 
 
 def _write_node(lines: Sequence[CardLine], page: TextPage) -> None:
@@ -233,21 +235,8 @@ def _sharers(line: CardLine) -> Spans:
     return tuple(spans)
 
 
-def _legend(dialects: set[str], page: TextPage) -> Spans:
-    spans: list[tuple[str, str]] = []
-    names = registry.names()
-    for dialect in (
-        *(name for name in names if name in dialects),
-        *sorted(dialects.difference(names)),
-    ):
-        mark = fill(dialect, colored=page.colored, ascii_only=page.ascii_only)
-        spans += (mark * 2, color(dialect)), (f" {dialect}  ", "")
-    free = "." if page.ascii_only else "░"
-    return (*spans, (free * 2, "grey50"), (" free", ""))
-
-
 def color(dialect: str | None) -> str:
-    """Return the terminal color of a dialect; ``UNREAD`` where no dialect has this name."""
+    """Return the terminal color of a dialect; that of ``_UNREAD`` where none has this name."""
     return _style(dialect).terminal_color
 
 

@@ -68,12 +68,6 @@ def standard_output() -> tuple[TextPage, bool]:
 
 def terminal_page(console: "Console") -> TextPage:
     """Return a page of the width and the colors of a console."""
-    colored = console.color_system is not None and not console.no_color
-    paint = _painter(console) if colored else unpainted
-    return TextPage(console.file.write, console.width, paint, ascii_only=console.options.ascii_only)
-
-
-def _painter(console: "Console") -> Callable[[str, str], str]:
     from rich.text import Text
 
     @cache
@@ -89,7 +83,11 @@ def _painter(console: "Console") -> Callable[[str, str], str]:
         before, after = codes(style)
         return f"{before}{text}{after}"
 
-    return paint
+    colored = console.color_system is not None and not console.no_color
+    ascii_only = console.options.ascii_only
+    return TextPage(
+        console.file.write, console.width, paint if colored else unpainted, ascii_only=ascii_only
+    )
 
 
 @contextmanager

@@ -1,17 +1,22 @@
-"""The documents of a text: parsed, and written back where they changed.
+"""The documents of a text: parsed, their pods found, and written back where they changed.
 
-Documents without a resource of a dialect are not parsed and stay as they are, byte by byte.
+Documents without a resource of a dialect are not parsed and stay as they are, byte by byte; of a
+changed one, all but the requests stays.
 """
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
+
+import msgspec
 
 from adapters.cli.input.document import check_json, check_yaml
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.cli.input.yaml_text import dump, load, split
+from adapters.cli.input.yaml_text import Body, dump, load, plain, split
 from adapters.dialects import registry
+from adapters.wire.kube import Pod
 
 Check = Callable[[Any], None]
 """Checks a changed document, as it reads from its text."""
@@ -19,7 +24,7 @@ Check = Callable[[Any], None]
 Rewrite = Callable[[Any, str], Check | None]
 """Changes the content of a document at a place, which errors name; None where it stays as it is."""
 
-_SPACE = re.compile(r"\s*")
+_TEXT = re.compile(r"\S|\Z")
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
@@ -31,8 +36,7 @@ def changed(source: Source, rewrite: Rewrite) -> str:
             limit; or ``rewrite`` raises it.
     """
     try:
-        parts = _json(source.text, rewrite, source.name) or _yaml(source, rewrite)
-        text = "".join(parts)
+        text = "".join(_json(source, rewrite) or _yaml(source, rewrite))
         text.encode()
     except RecursionError:
         check_yaml(source.text, lambda line: InputLocation(source.name, line))
@@ -47,33 +51,31 @@ def _yaml(source: Source, rewrite: Rewrite) -> Iterator[str]:
     end = 0
     for before, text, _ in split(source.text):
         yield source.text[end : len(before)]
-        yield _yaml_document(text, source.name, before.count("\n"), rewrite)
         end = len(before) + len(text)
+        if _concerned(text):
+            location = partial(_line, source.name, before.count("\n"))
+            content, layout = load(text, location)
+            check = rewrite(content, str(location(1)))
+            if check is not None:
+                written = dump(content, layout)
+                check(load(written, location)[0])
+                yield written
+                continue
+        yield text
 
 
-def _yaml_document(text: str, name: str, line: int, rewrite: Rewrite) -> str:
-    if not _concerned(text):
-        return text
-
-    def location(row: int) -> InputLocation:
-        return InputLocation(name, line + row)
-
-    content, layout = load(text, location)
-    check = rewrite(content, str(location(1)))
-    if check is None:
-        return text
-    after = dump(content, layout)
-    check(load(after, location)[0])
-    return after
+def _line(name: str, above: int, row: int) -> InputLocation:
+    return InputLocation(name, above + row)
 
 
-def _json(text: str, rewrite: Rewrite, name: str) -> list[str]:
+def _json(source: Source, rewrite: Rewrite) -> list[str]:
     """Return the parts of a stream of JSON objects; none where the text is no such stream."""
+    text, name = source.text, source.name
     if not text.lstrip().startswith("{"):
         return []
     documents, place, decoder = list[tuple[str, Any, int]](), 0, json.JSONDecoder()
     while True:
-        start = _after_space(text, place)
+        start = next(_TEXT.finditer(text, place)).start()
         if start == len(text):
             break
         try:
@@ -89,27 +91,125 @@ def _json(text: str, rewrite: Rewrite, name: str) -> list[str]:
     ends = [*(start - len(space) for space, _, start in documents[1:]), place]
     for (space, content, start), end in zip(documents, ends, strict=True):
         original = text[start:end]
-        location = InputLocation(name, text.count("\n", 0, start) + 1)
         if _concerned(original):
+            location = InputLocation(name, text.count("\n", 0, start) + 1)
             check_json(original.encode(errors="surrogatepass"), location)
             check = rewrite(content, str(location))
             if check is not None:
                 check(content)
-                original = _json_text(content, original)
+                found = _INDENT.match(original)
+                indent = len(found[1]) if found else None
+                original = json.dumps(content, indent=indent, ensure_ascii=False)
         parts += [space, original]
     return [*parts, text[place:]]
 
 
-def _json_text(content: object, original: str) -> str:
-    found = _INDENT.match(original)
-    indent = len(found[1]) if found else None
-    return json.dumps(content, indent=indent, ensure_ascii=False)
-
-
-def _after_space(text: str, start: int) -> int:
-    found = _SPACE.match(text, start)
-    return start if found is None else found.end()
-
-
 def _concerned(text: str) -> bool:
     return any(word in text for word in registry.resources())
+
+
+def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield every mapping with ``spec.containers``, as pods and templates have, with its path.
+
+    The path of a pod that is the document itself is empty.
+    """
+    if isinstance(content, dict):
+        spec = content.get("spec")
+        if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+            yield path, content
+            return
+        for key, value in content.items():
+            yield from pods_in(value, f"{path}.{key}" if path else str(key))
+    elif isinstance(content, list):
+        for index, value in enumerate(content):
+            yield from pods_in(value, f"{path}[{index}]")
+
+
+def as_pod(content: dict[str, Any], place: str) -> Pod:
+    """Return the pod that a mapping describes.
+
+    Raises:
+        InputError: a field has another type than in Kubernetes, or two containers have one name.
+    """
+    try:
+        pod = msgspec.convert(
+            plain(
+                {key: content[key] for key in ("metadata", "spec") if content.get(key) is not None}
+            ),
+            Pod,
+        )
+    except msgspec.ValidationError as error:
+        raise InputError(place, str(error)) from error
+    names = [each.name for each in (*(pod.spec.init_containers or ()), *pod.spec.containers)]
+    if len(set(names)) < len(names):
+        raise InputError(place, f"spec.containers: {', '.join(names)}: names must be unique")
+    return pod
+
+
+def rewrite_resources(
+    pod: dict[str, Any],
+    gone: Collection[str],
+    wanted: Mapping[str, Mapping[str, int | str]],
+) -> None:
+    """Replace resources of containers, in limits and in requests, where they are.
+
+    Args:
+        pod: or a template.
+        gone: resources to remove.
+        wanted: resources to write, by name of the container.
+    """
+    spec = pod["spec"]
+    for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
+        resources = container.get("resources") or {}
+        for section in ("limits", "requests"):
+            amounts = resources.get(section)
+            if amounts and not amounts.keys().isdisjoint(gone):
+                _replace(amounts, gone, wanted.get(str(container.get("name")), {}))
+                if not amounts:
+                    del resources[section]
+
+
+def rewrite_texts(pod: dict[str, Any], gone: Collection[str], wanted: Mapping[str, str]) -> None:
+    """Remove annotations and labels, and write annotations.
+
+    Args:
+        pod: or a template.
+        gone: annotations and labels to remove.
+        wanted: annotations to write.
+    """
+    metadata = pod.get("metadata")
+    if metadata is None:
+        if not wanted:
+            return
+        pod["metadata"] = metadata = Body()
+    for section, texts in (("annotations", wanted), ("labels", {})):
+        found = metadata.get(section)
+        if found is None:
+            if not texts:
+                continue
+            metadata[section] = found = Body()
+        _replace(found, {*gone, *texts}, texts)
+        if not found:
+            del metadata[section]
+
+
+def _replace(
+    mapping: dict[str, Any], gone: Collection[str], wanted: Mapping[str, int | str]
+) -> None:
+    """Put entries in the place of others; comments move along."""
+    old = [key for key in mapping if key in gone]
+    place = list(mapping).index(old[0]) if old else len(mapping)
+    if not isinstance(mapping, Body):
+        items = [(key, value) for key, value in mapping.items() if key not in gone]
+        items[place:place] = wanted.items()
+        mapping.clear()
+        mapping.update(items)
+        return
+    comments = [mapping.ca.items.get(key) for key in old]
+    for key in old:
+        del mapping[key]
+    for offset, (key, value) in enumerate(wanted.items()):
+        mapping.insert(place + offset, key, value)
+    for key, comment in zip(reversed(list(wanted)), reversed(comments), strict=False):
+        if comment is not None:
+            mapping.ca.items[key] = comment

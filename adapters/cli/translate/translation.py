@@ -7,10 +7,10 @@ from typing import Any
 
 from adapters.cli.input.source import InputError, Source
 from adapters.cli.output.rows import Column, Row, as_json, table
-from adapters.cli.translate.manifest import Check, changed
-from adapters.cli.translate.rewrite import (
+from adapters.cli.translate.manifest import (
+    Check,
     as_pod,
-    objects,
+    changed,
     pods_in,
     rewrite_resources,
     rewrite_texts,
@@ -90,123 +90,112 @@ def translate(source: Source, target: str, cards: CardFacts) -> Translation:
     """
     if not _HAS_CONTENT.search(source.text):
         raise InputError(source.name, "contains no manifest")
-    translator = _Translator(target, cards)
+    translator = _Translator(_info(target), cards)
     text = changed(source, translator.rewrite)
     return Translation(text, target, tuple(translator.pods))
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """A pod before its translation.
+    """A pod that was translated, as it was before.
 
     Attributes:
-        content: of the document, which changes.
         number: of the pod in the document.
         path: in the document.
         place: for errors.
-        pod: as it was.
+        pod: with its request.
         dialect: of the pod.
         request: what it requests.
+        gone: annotations and labels that it lost.
     """
 
-    content: dict[str, Any]
     number: int
     path: str
     place: str
     pod: Pod
     dialect: Dialect
     request: Request
+    gone: frozenset[str]
 
 
 @dataclass(slots=True)
 class _Translator:
-    target: str
+    target: DialectInfo
     cards: CardFacts
     pods: list[TranslatedPod] = field(default_factory=list[TranslatedPod])
     dialects: Sequence[Dialect] = field(default_factory=lambda: registry.dialects({}, Defaults()))
 
     def rewrite(self, content: Any, place: str) -> Check | None:
         """Translate the pods of a document; None where it has none to translate."""
-        found = [
-            each
-            for number, (path, pod) in enumerate(_pods(content))
-            if (
-                each := self._found(
-                    pod, number, path, f"{place}: {f'{_document(content)} {path}'.rstrip()}"
-                )
-            )
-        ]
+        found = list[_Found]()
+        for number, (path, pod) in enumerate(_pods(content)):
+            where = f"{place}: {f'{_document(content)} {path}'.rstrip()}"
+            each = self._translated(pod, number, path, where)
+            if each is not None:
+                found.append(each)
         if not found:
             return None
-        rewritten = [(each, self._rewrite(each)) for each in found]
+        known = (self.target.scheduler, DEFAULT_SCHEDULER)
+        target = next(each for each in self.dialects if each.name == self.target.name)
 
         def check(content: Any) -> None:
             """Read the translated pods as they were written."""
             name = _document(content)
             written = [pod for _, pod in _pods(content)]
-            for each, gone in rewritten:
-                lost = self._losses(each, written[each.number], gone)
-                scheduler = each.pod.spec.scheduler_name
-                foreign = scheduler and is_foreign_scheduler(scheduler, self.target)
-                kept, source = scheduler if foreign else None, each.request.dialect
+            for each in found:
+                try:
+                    pod = as_pod(written[each.number], each.place)
+                    dialect_of(pod, self.dialects)  # also has no words of its former dialect
+                    after = registry.with_vendor(target.read_request(pod))
+                    lost = (
+                        *losses(each.request, after, self.cards),
+                        *unread_amounts(each.pod, _writer(_info(each.dialect.name))),
+                        *removed(each.pod, each.gone, each.dialect, each.request, after),
+                    )
+                except DialectError as error:
+                    problem = f"cannot be written for {target.name}: {error}"
+                    raise InputError(each.place, problem) from error
+                scheduler = each.pod.spec.scheduler_name or None
+                kept = None if scheduler in known else scheduler
+                source = each.request.dialect
                 self.pods.append(TranslatedPod(name, each.path, source, lost, kept))
 
         return check
 
-    def _found(self, content: dict[str, Any], number: int, path: str, place: str) -> _Found | None:
-        pod = as_pod(content, place)
+    def _translated(
+        self, content: dict[str, Any], number: int, path: str, place: str
+    ) -> _Found | None:
+        """Write the request of a pod in the target's words; None for one that stays as it is."""
+        pod, target = as_pod(content, place), self.target
+        writer = _writer(target)
         try:
             dialect = dialect_of(pod, self.dialects)
-            if dialect is None or dialect.name == self.target:
+            if dialect is None or dialect.name == target.name:
                 return None
             request = registry.with_vendor(dialect.read_request(pod))
+            if target.vendor and request.vendor and target.vendor != request.vendor:
+                problem = f"{target.name} has those of {target.vendor} only"
+                raise InputError(place, f"requests cards of {request.vendor}; {problem}")
+            written = writer.write(request, self.cards.memory)
         except DialectError as error:
             raise InputError(place, str(error)) from error
-        vendor = vendor_of(self.target)
-        if vendor and request.vendor and vendor != request.vendor:
-            problem = f"requests cards of {request.vendor}; {self.target} has those of {vendor}"
-            raise InputError(place, f"{problem} only")
-        return _Found(content, number, path, place, pod, dialect, request)
-
-    def _rewrite(self, found: _Found) -> frozenset[str]:
-        """Write the request of a pod in the target's words; the keys that the pod loses."""
-        source, target = writer_of(found.dialect.name), writer_of(self.target)
-        gone = texts_of(found.dialect.name) | texts_of(self.target)
-        try:
-            written = target.write(found.request, self.cards.memory)
-        except DialectError as error:
-            raise InputError(found.place, str(error)) from error
-        names = (container.name for container in found.request.containers)
+        former = _info(dialect.name)
+        source = _writer(former)
+        gone = former.texts(source) | target.texts(writer)
+        names = (container.name for container in request.containers)
         resources = dict(zip(names, written.containers, strict=True))
-        rewrite_resources(found.content, source.resources | target.resources, resources)
-        rewrite_texts(found.content, gone, written.annotations)
-        return gone - written.annotations.keys()
-
-    def _losses(
-        self, found: _Found, content: dict[str, Any], gone: frozenset[str]
-    ) -> tuple[Loss, ...]:
-        before = found.request
-        try:
-            written = as_pod(content, found.place)
-            dialect_of(written, self.dialects)  # also has no words of its former dialect
-            target = next(each for each in self.dialects if each.name == self.target)
-            after = registry.with_vendor(target.read_request(written))
-            lost = [*losses(before, after, self.cards)]
-            lost += unread_amounts(found.pod, writer_of(found.dialect.name))
-            lost += removed(found.pod, gone, found.dialect, before, after)
-        except DialectError as error:
-            problem = f"cannot be written for {self.target}: {error}"
-            raise InputError(found.place, problem) from error
-        return tuple(lost)
+        rewrite_resources(content, source.resources | writer.resources, resources)
+        rewrite_texts(content, gone, written.annotations)
+        lost = gone - written.annotations.keys()
+        return _Found(number, path, place, pod, dialect, request, lost)
 
 
 def _pods(content: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return the pods of a document: path, and pod."""
-    return [
-        (".".join(each for each in (prefix, path) if each), pod)
-        for prefix, owner in objects(content)
-        for path, pod in pods_in(owner)
-    ]
+    """Return the pods of a document, of each item of a list: path, and pod."""
+    items = content.get("items") if isinstance(content, dict) else None
+    if not isinstance(items, list) or not str(content.get("kind")).endswith("List"):
+        return [*pods_in(content)]
+    return [found for at, item in enumerate(items) for found in pods_in(item, f"items[{at}]")]
 
 
 def _document(content: Any) -> str:
@@ -226,35 +215,20 @@ def targets() -> list[str]:
     return [info.name for info in registry.DIALECTS if info.writer is not None]
 
 
-def writer_of(name: str) -> RequestWriter:
+def _info(name: str) -> DialectInfo:
+    return next(info for info in registry.DIALECTS if info.name == name)
+
+
+def _writer(info: DialectInfo) -> RequestWriter:
     """Return what writes a request in a dialect.
 
     Raises:
         InputError: nothing does.
     """
-    writer = _info(name).load_writer()
+    writer = info.load_writer()
     if writer is None:
-        raise InputError(name, f"cannot be translated; must be one of {', '.join(targets())}")
+        raise InputError(info.name, f"cannot be translated; must be one of {', '.join(targets())}")
     return writer
-
-
-def texts_of(name: str) -> frozenset[str]:
-    """Return the annotations and labels that state a request or a result of a dialect."""
-    return _info(name).texts(writer_of(name))
-
-
-def vendor_of(name: str) -> str | None:
-    """Return the vendor of the only cards that a dialect can describe; None for several."""
-    return _info(name).vendor
-
-
-def is_foreign_scheduler(name: str, target: str) -> bool:
-    """Return whether a ``spec.schedulerName`` is not of those that the target's users run."""
-    return name not in (_info(target).scheduler, DEFAULT_SCHEDULER)
-
-
-def _info(name: str) -> DialectInfo:
-    return next(info for info in registry.DIALECTS if info.name == name)
 
 
 _COLUMNS = tuple(
