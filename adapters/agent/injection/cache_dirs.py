@@ -28,7 +28,7 @@ STEPS, PAUSE = 256, 0.02
 INTERVAL = 5.0
 """Seconds between two looks while there is nothing to delete."""
 
-_FOR_ALL = 0o777
+_FOR_ALL, _SHARED = 0o777, 0o1777
 
 
 def create_empty(folder: str) -> None:
@@ -40,23 +40,39 @@ def create_empty(folder: str) -> None:
         OSError: it cannot be created.
     """
     try:
-        make(folder)
+        os.mkdir(folder)  # noqa: PTH102  # half of pathlib's time, and a container waits
     except FileExistsError:
         put_aside(folder)
-        make(folder)
-
-
-def make(folder: str) -> None:
-    """Create a folder that every user may write to, with its parents.
-
-    Raises:
-        OSError: it cannot be created, or exists.
-    """
-    try:
-        os.mkdir(folder)  # noqa: PTH102  # half of pathlib's time, and a container waits
+        os.mkdir(folder)  # noqa: PTH102
     except FileNotFoundError:
         os.makedirs(folder)  # noqa: PTH103
     os.chmod(folder, _FOR_ALL)  # noqa: PTH101  # containers run as any user
+
+
+def share(folder: str) -> None:
+    """Let every user create files in a folder, and delete only their own; create it if necessary.
+
+    The kubelet creates the folder of a volume for root alone, and HAMi-core in a container of
+    another user then sleeps for 100 s at each start, or hangs (src/utils.c, try_lock_unified_lock).
+
+    Raises:
+        OSError: it is a link or no folder, cannot be created, or is not for all and not ours.
+    """
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+    try:
+        opened = os.open(folder, flags)
+    except FileNotFoundError:
+        os.makedirs(folder, exist_ok=True)  # noqa: PTH103
+        opened = os.open(folder, flags)
+    try:
+        mode = stat.S_IMODE(os.fstat(opened).st_mode)
+        if mode != _SHARED:
+            os.fchmod(opened, _SHARED)
+    except PermissionError:
+        if mode & _FOR_ALL != _FOR_ALL:
+            raise
+    finally:
+        os.close(opened)
 
 
 def put_aside(folder: str) -> None:

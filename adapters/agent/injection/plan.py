@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec import Struct, field
 
-from adapters.agent.injection.cache_dirs import create_empty, make
+from adapters.agent.injection.cache_dirs import create_empty, share
 from adapters.agent.nri.model import Adjustment, LinuxDevice, Mount, NriContainer
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,7 +42,7 @@ class AdjustmentPlan(Struct, frozen=True):
         devices: paths of device nodes that must exist.
         optional_devices: paths of device nodes that may exist.
         cdi: fully qualified names of CDI devices.
-        shared_dirs: folders that the agent creates where they do not exist, writable for all.
+        shared_dirs: folders for the containers of every user, which may exist.
         scratch_dir: the container's own folder, which is new for each creation; None for none.
     """
 
@@ -137,8 +137,7 @@ def realize(plan: AdjustmentPlan) -> Adjustment:
             raise HostError(f"the value of {name} {problem}")
     for folder in plan.shared_dirs:
         try:
-            if not os.path.isdir(folder):  # noqa: PTH112
-                make(folder)
+            share(folder)
         except OSError as error:
             raise HostError(f"{folder}: {error.strerror}") from error
     if plan.scratch_dir is not None:

@@ -1,4 +1,6 @@
+import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -52,6 +54,45 @@ def test_a_containers_folder_is_created_writable_with_its_parents(tmp_path: Path
     realize(AdjustmentPlan(scratch_dir=str(own), mounts=(Mount("/tmp/vgpu", "bind", str(own)),)))
 
     assert stat.S_IMODE(own.stat().st_mode) == 0o777
+
+
+@pytest.mark.parametrize("before", [None, 0o755, 0o700, 0o777, 0o1777])
+def test_the_shared_folder_is_for_all_users_also_where_it_exists(
+    tmp_path: Path, before: int | None
+) -> None:
+    lock = tmp_path / "vgpulock"
+    if before is not None:
+        lock.mkdir()
+        lock.chmod(before)
+
+    realize(AdjustmentPlan(shared_dirs=(str(lock),)))
+
+    assert stat.S_IMODE(lock.stat().st_mode) == 0o1777
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.parametrize("user", [1000, 65534])
+def test_a_container_of_any_user_writes_where_hami_core_does(tmp_path: Path, user: int) -> None:
+    """HAMi-core sleeps for up to 100 s, or hangs, where it cannot create its lock."""
+    lock, own = tmp_path / "vgpulock", tmp_path / "caches" / "uid-1_main"
+    lock.mkdir(mode=0o755)
+
+    realize(AdjustmentPlan(shared_dirs=(str(lock),), scratch_dir=str(own)))
+
+    for folder in (lock, own):
+        subprocess.run(["/bin/sh", "-c", "echo x > lock"], cwd=folder, user=user, check=True)
+        assert (folder / "lock").stat().st_uid == user
+
+
+def test_a_link_in_place_of_the_shared_folder_is_rejected(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir(mode=0o700)
+    (tmp_path / "vgpulock").symlink_to(secret)
+
+    with pytest.raises(HostError):
+        realize(AdjustmentPlan(shared_dirs=(str(tmp_path / "vgpulock"),)))
+
+    assert stat.S_IMODE(secret.stat().st_mode) == 0o700
 
 
 def test_a_mount_without_its_source_is_rejected(tmp_path: Path) -> None:
