@@ -60,38 +60,6 @@ def card_model(card: Card) -> Hashable:
     )
 
 
-def _card_states(node: Node) -> Hashable:
-    """Return what of a node is neither its allocations nor in its hardware class."""
-    scopes: dict[Scope, int] = {}
-    return (
-        (node.partitions, node.partitions_bind, node.losses, node.gains, node.scores),
-        *(
-            (
-                (card.index, card.numa, card.healthy, card.problem),
-                tuple((scope.level, scopes.setdefault(scope, len(scopes))) for scope in card.links),
-            )
-            for card in node.cards
-        ),
-    )
-
-
-def _shares(use: CardUsage) -> tuple[Hashable, ...]:
-    return tuple(
-        (
-            share.memory,
-            share.compute,
-            share.slots,
-            share.exclusive,
-            share.blocked,
-            share.by_kubelet,
-            share.terms.of_any_member,
-            share.slices,
-            share.unreadable_slices,
-        )
-        for share in use.shares
-    )
-
-
 class NodeClassIds:
     """Class ids: equal for two nodes that differ only in names and uuids.
 
@@ -113,7 +81,23 @@ class NodeClassIds:
         """Return the class id of a node in the state of its ledger."""
         if len(self._ids) > self._limit:
             self._ids.clear()
-        shares = tuple(map(_shares, ledger.usages))
+        shares = tuple(
+            tuple(
+                (
+                    share.memory,
+                    share.compute,
+                    share.slots,
+                    share.exclusive,
+                    share.blocked,
+                    share.by_kubelet,
+                    share.terms.of_any_member,
+                    share.slices,
+                    share.unreadable_slices,
+                )
+                for share in use.shares
+            )
+            for use in ledger.usages
+        )
         key = (self.of_node(ledger.node), shares, has_undescribed_cards(ledger))
         return self._ids.setdefault(key, next(self._next))
 
@@ -129,7 +113,20 @@ class NodeClassIds:
             self._idle_id_of.clear()
         if len(self._idle_ids) > self._limit:
             self._idle_ids.clear()
-        key = (hardware_class(node), _card_states(node))
+        scopes: dict[Scope, int] = {}  # those of two nodes are equal in all but their names
+        states = (
+            (node.partitions, node.partitions_bind, node.losses, node.gains, node.scores),
+            *(
+                (
+                    (card.index, card.numa, card.healthy, card.problem),
+                    tuple(
+                        (each.level, scopes.setdefault(each, len(scopes))) for each in card.links
+                    ),
+                )
+                for card in node.cards
+            ),
+        )
+        key = (hardware_class(node), states)
         number = self._idle_ids.setdefault(key, next(self._next))
         self._idle_id_of[node.name] = (node, number)
         return number

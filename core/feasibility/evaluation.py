@@ -250,7 +250,15 @@ class NodeEvaluation:
         """
         rows = self._rows(selection)
         for group in self.inventory.ranked(self.request, rows[self._possible[rows]]):
-            name = self._best_of(group)
+            # The nodes of a group are equal by the criterion that the columns decide.
+            if self._ranks_cards:
+                result_ids = self._result_ids(group, self._possible[group])
+                ranks = _dense(self._table.worth()[result_ids], self._table.fits()[result_ids])
+                name = self.inventory.name(int(group[ranks.argmax()])) if ranks.any() else None
+            else:
+                rows_left = group[: 1 if self._is_exact else None].tolist()
+                names = map(self.inventory.name, rows_left)
+                name = next(filter(self._fits_exactly, names), None)
             if name is not None:
                 placement = fit(self.request, self.inventory.ledger(name))
                 return placement if isinstance(placement, Placement) else None
@@ -267,8 +275,11 @@ class NodeEvaluation:
         alone = self._are_alone(rows)
         ids = self._result_ids(rows, ~alone)
         for at in np.flatnonzero(alone).tolist():
-            reason = self._own_reason(names[at])
-            ids[at] = NO_RESULT if reason is None else self._table.result_id(reason)
+            result: NodeResult = ()
+            if not self.is_untouched(names[at]):
+                is_known = self.inventory.get(names[at]) is not None
+                result = self._result(names[at]) if is_known else self._unknown(names[at])
+            ids[at] = self._table.result_id(result) if isinstance(result, Reason) else NO_RESULT
         rejected = (ids != NO_RESULT) & ~self._table.fits()[ids]
         found = ids[rejected]
         used = np.flatnonzero(np.bincount(found))
@@ -413,15 +424,6 @@ class NodeEvaluation:
         """Return whether the request fits a node that the columns do not exclude."""
         return self._is_exact or not isinstance(self._result(name), Reason)
 
-    def _own_reason(self, name: str) -> Reason | None:
-        """Return why the request does not fit a node that is like no other; None where it fits."""
-        if self.is_untouched(name):
-            return None
-        if self.inventory.get(name) is None:
-            return self._unknown(name)
-        result = self._result(name)
-        return result if isinstance(result, Reason) else None
-
     def _unknown(self, name: str) -> Reason:
         """Return why nothing fits a node that the inventory does not know."""
         cause = Cause.BLOCKED if name in self._unreadable else Cause.NO_CARDS
@@ -433,18 +435,6 @@ class NodeEvaluation:
 
     def _rows(self, selection: NodeNames | None) -> Rows:
         return self.inventory.rows() if selection is None else selection.rows(self.inventory)
-
-    def _best_of(self, group: Rows) -> str | None:
-        """Return the best of the nodes that are equal by the criterion that the columns decide."""
-        if self._ranks_cards:
-            result_ids = self._result_ids(group, self._possible[group])
-            fitting = np.flatnonzero(self._table.fits()[result_ids])
-            if not fitting.size:
-                return None
-            worth = self._table.worth()[result_ids[fitting]]
-            return self.inventory.name(int(group[fitting[worth.argmax()]]))
-        rows = group.tolist() if not self._is_exact else group[:1].tolist()
-        return next(filter(self._fits_exactly, map(self.inventory.name, rows)), None)
 
     def is_unresolvable(self, name: str) -> bool:
         """Return whether the request would not fit either if the node were empty."""

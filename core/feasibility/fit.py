@@ -6,7 +6,7 @@ for each container in turn, and others only where that one fails.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import combinations, product
 
 from core.feasibility.suitability import (
@@ -93,7 +93,14 @@ class _Search:
         self.never = [unsuitable(request, card) for card in ledger.node.cards]
         self.own: list[tuple[Grant, ...]] = [()] * len(ledger.usages)
         self.last = len(request.containers) - 1
-        self.models = self._models() if self.last else []
+        self.models: list[Hashable] = []
+        if self.last:
+            self.models = [
+                position
+                if use.shares or card.mode is Mode.MIG or self.node.partitions or self.node.scores
+                else (card.memory, card.compute, card.slots, card.links)
+                for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
+            ]
         self.failed: set[Hashable] = set()
         self.tries = 0
         self.failure: Reason | None = None
@@ -103,38 +110,20 @@ class _Search:
         # A container that does not fit on its own gives a better reason than the search.
         several = range(len(self.request.containers)) if self.last else ()
         if all(next(self._choices(turn), None) for turn in several):
-            grants = self._assign(0)
+            grants = next(self.all(), None)
             if grants is not None:
                 return Placement(self.node.name, grants)
         return self.failure or Reason(self.node.name, len(self.node.cards), cause=Cause.TOGETHER)
-
-    def _assign(self, turn: int) -> tuple[Grant, ...] | None:
-        """Grants for this container and all later ones; None where there is no assignment."""
-        if turn > self.last:
-            return ()
-        state = (turn, self._state()) if turn else None
-        if state in self.failed:
-            return None
-        for chosen in self._choices(turn):
-            self.tries += 1
-            if self.tries > TRIES:
-                return None
-            before = {position: self.own[position] for position, _ in chosen}
-            for position, grant in chosen:
-                self.own[position] = (*self.own[position], grant)
-            rest = self._assign(turn + 1)
-            if rest is not None:
-                return (*(grant for _, grant in chosen), *rest)
-            for position, grants in before.items():
-                self.own[position] = grants
-        self.failed.add(state)
-        return None
 
     def all(self, turn: int = 0) -> Iterator[tuple[Grant, ...]]:
         """Return every assignment of cards to this container and all later ones."""
         if turn > self.last:
             yield ()
             return
+        state = (turn, frozenset(Counter(self._labels()).items())) if turn else None
+        if state in self.failed:
+            return
+        empty = True
         for chosen in self._choices(turn):
             self.tries += 1
             if self.tries > TRIES:
@@ -143,68 +132,63 @@ class _Search:
             for position, grant in chosen:
                 self.own[position] = (*self.own[position], grant)
             for rest in self.all(turn + 1):
+                empty = False
                 yield (*(grant for _, grant in chosen), *rest)
             for position, grants in before.items():
                 self.own[position] = grants
+        if empty:
+            self.failed.add(state)
 
     def _choices(self, turn: int) -> Iterator[ContainerGrants]:
         """Return what one container can get now, best first; notes the first failure."""
         container = self.request.containers[turn]
-        offers, obstacles = self._offers(container)
+        offers: dict[int, tuple[Grant, ...]] = {}
+        obstacles: list[Obstacle] = []
+        idle_shares: dict[tuple[int, bool], CardShare] = {}
+        for position, never in enumerate(self.never):
+            offer = (
+                obstacle_of(never, self.node.cards[position])
+                if never
+                else self._offer(container, position, idle_shares)
+            )
+            if isinstance(offer, Obstacle):
+                obstacles.append(offer)
+            else:
+                offers[position] = offer
         partitioned = [p for p in offers if self.node.cards[p].mode is Mode.MIG]
-        if self.request.several_slices and partitioned:
-            yield from self._with_several_slices(turn, offers, obstacles, partitioned)
-            return
-        if len(offers) < container.count:
+        stacks = self.request.several_slices and bool(partitioned)
+        if not stacks and len(offers) < container.count:
             self._fail(container, None, obstacles)
             return
         empty = True
-        for positions in self._positions(turn, offers):
-            for grants in product(*(offers[position] for position in positions)):
-                empty = False
-                yield tuple(zip(positions, grants, strict=True))
-        if empty:
+        for chosen in (
+            self._stacked(container, offers)
+            if stacks
+            else _with_grants(self._positions(turn, offers), offers)
+        ):
+            empty = False
+            yield chosen
+        if empty and stacks:  # each card in MIG mode gives as many slices as it can
+            self._fail(container, None, obstacles + [Obstacle(Cause.NO_SLICE) for _ in partitioned])
+        elif empty:
             scoped = self.request.topology.required is not None
             self._fail(container, Cause.NO_SCOPE if scoped else Cause.NO_PARTITION, obstacles)
 
-    def _with_several_slices(
-        self,
-        turn: int,
-        offers: dict[int, tuple[Grant, ...]],
-        obstacles: list[Obstacle],
-        partitioned: list[int],
-    ) -> Iterator[ContainerGrants]:
-        """Return the choices where a card in MIG mode gives as many slices as it can."""
-        container = self.request.containers[turn]
-        candidates = self._candidates(container)
-        order = order_cards(self.request, container, candidates, tuple(offers))
-        empty = True
-        for chosen in self._stacked(container, offers, order):
-            empty = False
-            yield chosen
-        if empty:
-            self._fail(container, None, obstacles + [Obstacle(Cause.NO_SLICE) for _ in partitioned])
-
     def _stacked(
-        self,
-        container: ContainerRequest,
-        offers: dict[int, tuple[Grant, ...]],
-        order: tuple[int, ...],
+        self, container: ContainerRequest, offers: dict[int, tuple[Grant, ...]]
     ) -> Iterator[ContainerGrants]:
         """Return all choices of a container's cards and slices, card by card.
 
         The slices of one card come in the order of its offer, so that no set of them comes twice.
         Linked cards come first as a group of different ones, then each scope that is required.
         """
+        candidates = self._candidates(container)
+        order = order_cards(self.request, container, candidates, tuple(offers))
         pools: Sequence[tuple[int, ...]] = [order]
         if container.linked:
             if len(offers) >= container.count:
-                groups = linked_groups(
-                    self._link_query(container, self._candidates(container), order)
-                )
-                for positions in groups:
-                    for grants in product(*(offers[position] for position in positions)):
-                        yield tuple(zip(positions, grants, strict=True))
+                groups = linked_groups(self._link_query(container, candidates, order))
+                yield from _with_grants(groups, offers)
             pools = scoped_pools(self.node, order, self.request.topology.required)
         for pool in pools:
             parts = [(position, grant) for position in pool for grant in offers[position]]
@@ -221,20 +205,16 @@ class _Search:
             self.tries += 1
             if self.tries > TRIES:
                 return
-            if self._is_beside(position, grant, taken):
-                yield from self._stacks(parts[number + 1 :], left - 1, (*taken, (position, grant)))
-
-    def _is_beside(self, position: int, grant: Grant, taken: ContainerGrants) -> bool:
-        """Return whether a card can give one more part to a container that has some."""
-        same = [earlier for at, earlier in taken if at == position]
-        if not same:
-            return True
-        card, own = self.node.cards[position], self.own[position]
-        share = shares_by_card(self.request, (*own, *same, grant))
-        return first_conflict(card, self.uses[position], share) is None and not any(
-            earlier.slice and grant.slice and earlier.slice.overlaps(grant.slice)
-            for earlier in same
-        )
+            same = [earlier for at, earlier in taken if at == position]
+            if same:
+                card, own = self.node.cards[position], self.own[position]
+                share = shares_by_card(self.request, (*own, *same, grant))
+                if first_conflict(card, self.uses[position], share) is not None or any(
+                    earlier.slice and grant.slice and earlier.slice.overlaps(grant.slice)
+                    for earlier in same
+                ):
+                    continue
+            yield from self._stacks(parts[number + 1 :], left - 1, (*taken, (position, grant)))
 
     def _fail(
         self, container: ContainerRequest, cause: Cause | None, obstacles: list[Obstacle]
@@ -250,24 +230,6 @@ class _Search:
                 cause,
                 count_causes(obstacles),
             )
-
-    def _offers(
-        self, container: ContainerRequest
-    ) -> tuple[dict[int, tuple[Grant, ...]], list[Obstacle]]:
-        offers: dict[int, tuple[Grant, ...]] = {}
-        obstacles: list[Obstacle] = []
-        idle_shares: dict[tuple[int, bool], CardShare] = {}
-        for position, never in enumerate(self.never):
-            offer = (
-                obstacle_of(never, self.node.cards[position])
-                if never
-                else self._offer(container, position, idle_shares)
-            )
-            if isinstance(offer, Obstacle):
-                obstacles.append(offer)
-            else:
-                offers[position] = offer
-        return offers, obstacles
 
     def _offer(
         self,
@@ -304,51 +266,26 @@ class _Search:
     def _grants(
         self, container: ContainerRequest, position: int, concurrent: list[Grant]
     ) -> tuple[Grant, ...] | Obstacle:
-        card = self.node.cards[position]
-        memory = required_memory(self.request, container, card)
-        if card.mode is not Mode.MIG:
-            return (
-                Grant(
-                    container.name,
-                    card.uuid,
-                    memory,
-                    container.compute,
-                    container.exclusive_on(card),
-                    container.phase,
-                ),
-            )
-        slots = self._slices(container, position, concurrent)
-        if not slots:
-            return slice_obstacle(card, memory, container.compute)
-        return tuple(
-            Grant(
-                container.name,
-                card.uuid,
-                slot.memory,
-                slot.compute,
-                container.exclusive_on(card),
-                container.phase,
-                slot,
-            )
-            for slot in slots
-        )
-
-    def _slices(
-        self, container: ContainerRequest, position: int, concurrent: list[Grant]
-    ) -> list[mig.Slice]:
-        """Free slices, first those that an earlier container leaves: the pod has them anyway."""
         card, own = self.node.cards[position], self.own[position]
-        memory = required_memory(self.request, container, card)
+        memory, compute = required_memory(self.request, container, card), container.compute
+        exclusive, phase = container.exclusive_on(card), container.phase
+        if card.mode is not Mode.MIG:
+            return (Grant(container.name, card.uuid, memory, compute, exclusive, phase),)
+        # First the slices that an earlier container leaves: the pod has them anyway.
         mine = dict.fromkeys(grant.slice for grant in own if grant.slice is not None)
         in_use = {grant.slice for grant in concurrent}
         reusable = [
             slot
             for slot in mine
-            if slot not in in_use and slot.memory >= memory and slot.compute >= container.compute
+            if slot not in in_use and slot.memory >= memory and slot.compute >= compute
         ]
         reusable.sort(key=lambda slot: (slot.size, slot.memory))
         held = (*self.uses[position].slices(), *mine)
-        return reusable + mig.free_slices(card.geometry, held, memory, container.compute)
+        slots = reusable + mig.free_slices(card.geometry, held, memory, compute)
+        return tuple(
+            Grant(container.name, card.uuid, slot.memory, slot.compute, exclusive, phase, slot)
+            for slot in slots
+        ) or slice_obstacle(card, memory, compute)
 
     def _positions(
         self, turn: int, offers: dict[int, tuple[Grant, ...]]
@@ -391,15 +328,6 @@ class _Search:
             ),
         )
 
-    def _models(self) -> list[Hashable]:
-        """Return a value per card, equal for idle cards that suit wherever the other does."""
-        return [
-            position
-            if use.shares or card.mode is Mode.MIG or self.node.partitions or self.node.scores
-            else (card.memory, card.compute, card.slots, card.links)
-            for position, (card, use) in enumerate(zip(self.node.cards, self.uses, strict=True))
-        ]
-
     def _labels(self) -> list[Hashable]:
         """Return the models, with what the pod got of each card so far."""
         return [
@@ -407,8 +335,14 @@ class _Search:
             for model, never, own in zip(self.models, self.never, self.own, strict=True)
         ]
 
-    def _state(self) -> Hashable:
-        return frozenset(Counter(self._labels()).items())
+
+def _with_grants(
+    groups: Iterable[tuple[int, ...]], offers: dict[int, tuple[Grant, ...]]
+) -> Iterator[ContainerGrants]:
+    """Return every choice of one grant of each card, group by group."""
+    for positions in groups:
+        for grants in product(*(offers[position] for position in positions)):
+            yield tuple(zip(positions, grants, strict=True))
 
 
 def distinct_choices(

@@ -43,8 +43,33 @@ class FreeShares:
 
 def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
     """Return what is left of a node, by model in the order of its cards."""
-    models = dict.fromkeys(card.model for card in ledger.node.cards)
-    return tuple(_of_model(model, ledger) for model in models)
+    by_model: dict[str, list[tuple[Card, CardUsage]]] = {}
+    for card, use in zip(ledger.node.cards, ledger.usages, strict=True):
+        by_model.setdefault(card.model, []).append((card, use))
+    found: list[FreeShares] = []
+    for model, members in by_model.items():
+        free = [max(card.memory - use.memory, 0) for card, use in members]
+        usable = [_largest_share(card, use, ledger) for card, use in members]
+        found.append(
+            FreeShares(
+                model=model,
+                cards=len(members),
+                idle=sum(card.healthy and not use.shares for card, use in members),
+                free=sum(free),
+                largest=max(usable),
+                stranded=sum(  # several slices are each usable
+                    0 if share and card.mode is Mode.MIG else left - share
+                    for left, share, (card, _) in zip(free, usable, members, strict=True)
+                ),
+                stranded_compute=sum(
+                    max(card.compute - use.compute, 0)
+                    for (card, use), share in zip(members, usable, strict=True)
+                    if not share
+                ),
+                fragmentation=_fragmentation(members),
+            )
+        )
+    return tuple(found)
 
 
 def fragmentation(ledgers: Iterable[NodeLedger]) -> int:
@@ -65,38 +90,6 @@ def _fragmentation(cards: Iterable[tuple[Card, CardUsage]]) -> int:
         free += left
         lost += left * (card.memory - left) // card.memory
     return percent(lost, free)
-
-
-def _of_model(model: str, ledger: NodeLedger) -> FreeShares:
-    pairs = zip(ledger.node.cards, ledger.usages, strict=True)
-    members = [(card, use) for card, use in pairs if card.model == model]
-    free = [max(card.memory - use.memory, 0) for card, use in members]
-    usable = [_largest_share(card, use, ledger) for card, use in members]
-    return FreeShares(
-        model=model,
-        cards=len(members),
-        idle=sum(card.healthy and not use.shares for card, use in members),
-        free=sum(free),
-        largest=max(usable),
-        stranded=sum(_stranded(free, usable, members)),
-        stranded_compute=sum(
-            max(card.compute - use.compute, 0)
-            for (card, use), share in zip(members, usable, strict=True)
-            if not share
-        ),
-        fragmentation=_fragmentation(members),
-    )
-
-
-def _stranded(
-    free: Iterable[int], usable: Iterable[int], members: Iterable[tuple[Card, CardUsage]]
-) -> Iterable[int]:
-    """Return the free bytes of each card that no request can use.
-
-    Several slices are each usable.
-    """
-    for left, share, (card, _) in zip(free, usable, members, strict=True):
-        yield 0 if share and card.mode is Mode.MIG else left - share
 
 
 def _largest_share(card: Card, use: CardUsage, ledger: NodeLedger) -> int:

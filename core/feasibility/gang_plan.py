@@ -1,6 +1,6 @@
 """Places several pods at once: each on the cards that the ones before it leave."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, filterfalse
 
@@ -57,14 +57,20 @@ def place_together(candidates: Sequence[Candidate]) -> GangPlan:
     Args:
         candidates: no pod twice, and none that has cards already.
     """
-    largest_first = sorted(candidates, key=lambda each: (_size(each.request), each.request.uid))
+
+    def size(one: Candidate) -> tuple[int, int, int, str]:
+        totals = one.request.totals()
+        return -totals.cards, -totals.memory, -totals.memory_percent, one.request.uid
+
+    largest_first = sorted(candidates, key=size)
     plan = _in_order(largest_first)
     if not plan.short:
         return plan
-    counts = {
-        _kind(each): _nodes(each) for each in {_kind(one): one for one in candidates}.values()
-    }
-    other = _in_order(sorted(largest_first, key=lambda each: counts[_kind(each)]))
+    nodes: dict[Hashable, int] = {}
+    for kind, each in {_kind(one): one for one in candidates}.items():
+        rows = each.names.rows(each.evaluation.inventory)
+        nodes[kind] = int(each.evaluation.fitting(rows).sum())
+    other = _in_order(sorted(largest_first, key=lambda each: nodes[_kind(each)]))
     return other if len(other.placed) > len(plan.placed) else plan
 
 
@@ -106,9 +112,19 @@ class _Plan:
         key = _kind(candidate)
         alike = self._alike.get(key)
         if alike is None:
-            alike = self._alike[key] = _Alike([*_best_first(candidate)])
+            ranks = candidate.evaluation.ranks(candidate.names.rows(inventory))
+            best_first = (-ranks).argsort(kind="stable")[: (ranks > 0).sum()]
+            names = [candidate.names.name(position) for position in best_first.tolist()]
+            alike = self._alike[key] = _Alike(names)
         full = set[str]()
-        for node in self._in_turn(request, alike.left):
+        in_turn: Iterable[str] = alike.left
+        keys = request.ranking.nodes
+        if keys and keys[0] not in _PACKING:
+            # Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids
+            # these nodes.
+            is_changed = self._changed.__contains__
+            in_turn = chain(filterfalse(is_changed, alike.left), filter(is_changed, alike.left))
+        for node in in_turn:
             ledger = self._changed.get(node) or inventory.ledger(node)
             ledger = ledger.release(request.uid)  # an attempt to bind it may have begun just now
             answer = fit(request, ledger)
@@ -127,39 +143,7 @@ class _Plan:
         rejected = candidate.evaluation.explain(candidate.names)
         return group_summary(grouped(rejected.counted()))
 
-    def _in_turn(self, request: Request, left: Sequence[str]) -> Iterable[str]:
-        """Return the nodes with room, the best one first.
-
-        Of what pods of this plan took there the ranks say nothing: a pod that spreads avoids these.
-        """
-        keys = request.ranking.nodes
-        if not keys or keys[0] in _PACKING:
-            return left
-        is_changed = self._changed.__contains__
-        return chain(filterfalse(is_changed, left), filter(is_changed, left))
-
-
-def _best_first(candidate: Candidate) -> Iterator[str]:
-    """Return the nodes that fit as they are now, the best one first."""
-    ranks = candidate.evaluation.ranks(candidate.names.rows(candidate.evaluation.inventory))
-    for position in (-ranks).argsort(kind="stable"):
-        if not ranks[position]:
-            break
-        yield candidate.names.name(int(position))
-
-
-def _size(request: Request) -> tuple[int, int, int]:
-    """Sorts the pods that take most first."""
-    totals = request.totals()
-    return -totals.cards, -totals.memory, -totals.memory_percent
-
 
 def _kind(candidate: Candidate) -> Hashable:
     """Return what is equal for pods that request alike and may go to the same nodes."""
     return id(candidate.evaluation), id(candidate.names)
-
-
-def _nodes(candidate: Candidate) -> int:
-    """Sorts the pods with the fewest nodes first."""
-    evaluation = candidate.evaluation
-    return int(evaluation.fitting(candidate.names.rows(evaluation.inventory)).sum())

@@ -112,7 +112,19 @@ class Inventory:
                 self.membership_version += 1
             else:
                 self._leave(name)
-            self._enter(name, ledger)
+            hardware = hardware_class(ledger.node)
+            known = self._tables.get(hardware)
+            table = self._tables[hardware] = CapacityTable(ledger.node) if known is None else known
+            if earlier is None:
+                self._row_of[name] = len(self._names)
+                self._names.append(name)
+            row = self._row_of[name]
+            if row + 1 == self._class_of.size:
+                self._class_of = np.append(self._class_of, np.full(row + 1, NO_CLASS))
+            column = table.add(name, row)
+            self._column_of[name] = (table, column)
+            table.write(column, ledger)
+            self._index_cards(ledger.node)
         self._ledgers[name] = ledger
         self._undescribed.discard(name)
         if has_undescribed_cards(ledger):
@@ -174,7 +186,11 @@ class Inventory:
         for name in self._of_pod.get(request.uid, ()):
             mask[self._row_of[name]] = True
         if request.allow_uuids is not None:
-            mask &= self._with_cards(request.allow_uuids)
+            having = np.zeros(len(self._names) + 1, np.bool_)
+            for uuid in request.allow_uuids:
+                for name in self._of_card.get(uuid, ()):
+                    having[self._row_of[name]] = True
+            mask &= having
         return mask
 
     def not_ours(self) -> Mask:
@@ -244,21 +260,6 @@ class Inventory:
         """Return the arrays, to be measured: the three that ``mask`` reads come first."""
         return (table.columns() for table in self._tables.values())
 
-    def _enter(self, name: str, ledger: NodeLedger) -> None:
-        hardware = hardware_class(ledger.node)
-        table = self._tables.get(hardware)
-        if table is None:
-            table = self._tables[hardware] = CapacityTable(ledger.node)
-        if name not in self._row_of:
-            self._row_of[name] = len(self._names)
-            self._names.append(name)
-        row = self._row_of[name]
-        if row + 1 == self._class_of.size:
-            self._class_of = np.append(self._class_of, np.full(row + 1, NO_CLASS))
-        self._column_of[name] = (table, table.add(name, row))
-        table.write(self._column_of[name][1], ledger)
-        self._index_cards(ledger.node)
-
     def _put_groups(self, node: str, groups: frozenset[str]) -> None:
         for group in groups ^ self._groups.pop(node, frozenset()):
             _toggle(self._of_group, group, node)
@@ -278,13 +279,6 @@ class Inventory:
     def _index_cards(self, node: Node) -> None:
         for uuid in dict.fromkeys(card.uuid for card in node.cards):
             _toggle(self._of_card, uuid, node.name)
-
-    def _with_cards(self, uuids: Iterable[str]) -> Mask:
-        mask = np.zeros(len(self._names) + 1, np.bool_)
-        for uuid in uuids:
-            for name in self._of_card.get(uuid, ()):
-                mask[self._row_of[name]] = True
-        return mask
 
 
 def _toggle(index: dict[str, tuple[str, ...]], key: str, name: str) -> None:

@@ -64,36 +64,7 @@ def victims(
     """
     if isinstance(fit(request, ledger), Placement):
         return ()
-    search = _Search(request, ledger, _pool(request, ledger, candidates, protected, groups))
-    answer = fit(request, search.without(search.pool))
-    return answer if isinstance(answer, Reason) else search.run()
-
-
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    """Allocations that go together.
-
-    Attributes:
-        allocations: one or more, the younger ones first.
-        priority: of the unit.
-        pods: that are evicted with it, on all nodes.
-        protected: whether one of them is.
-    """
-
-    allocations: tuple[Allocation, ...]
-    priority: int
-    pods: int
-    protected: bool
-
-
-def _pool(
-    request: Request,
-    ledger: NodeLedger,
-    candidates: Collection[str] | None,
-    protected: Collection[str],
-    groups: Sequence[EvictedTogether],
-) -> tuple[_Unit, ...]:
-    """Units that may go and hold a card that suits: lower priority first, then younger."""
+    # Units that may go and hold a card that suits: lower priority first, then younger.
     suitable = {card.uuid for card in ledger.node.cards if unsuitable(request, card) is None}
     group_of = {uid: group for group in groups for uid in group.uids}
     youngest_first = [*ledger.allocations.values()][::-1]
@@ -116,7 +87,26 @@ def _pool(
         cards |= {grant.card for one in members for grant in one.grants}
         if may_go and unit.priority < request.priority and not suitable.isdisjoint(cards):
             units.append(unit)
-    return tuple(sorted(units, key=lambda unit: (unit.priority, unit.pods)))
+    search = _Search(request, ledger, sorted(units, key=lambda unit: (unit.priority, unit.pods)))
+    answer = fit(request, search.without(search.pool))
+    return answer if isinstance(answer, Reason) else search.run()
+
+
+@dataclass(frozen=True, slots=True)
+class _Unit:
+    """Allocations that go together.
+
+    Attributes:
+        allocations: one or more, the younger ones first.
+        priority: of the unit.
+        pods: that are evicted with it, on all nodes.
+        protected: whether one of them is.
+    """
+
+    allocations: tuple[Allocation, ...]
+    priority: int
+    pods: int
+    protected: bool
 
 
 class _Search:
@@ -132,7 +122,15 @@ class _Search:
         # Every set of victims has these: without one, all others do not suffice.
         needed = [one for one in self.pool if not self._fits([o for o in self.pool if o != one])]
         optional = [one for one in self.pool if one not in needed]
-        evicted = self._reprieve() if len(optional) > EXACT else self._least(needed, optional)
+        if len(optional) <= EXACT:
+            evicted = self._least(needed, optional)
+        else:
+            evicted = self.pool
+            last_first = self.pool[::-1]
+            for one in sorted(last_first, key=lambda one: (not one.protected, -one.priority)):
+                rest = tuple(other for other in evicted if other != one)
+                if self._fits(rest):
+                    evicted = rest
         return tuple(
             allocation for one in self.pool if one in evicted for allocation in one.allocations
         )
@@ -152,25 +150,14 @@ class _Search:
             for highest in highest_ones:
                 low = [one for one in optional if one.priority <= highest]
                 unprotected = [one for one in low if not one.protected]
-                helpful = self._protected_sets(needed, low, unprotected, count)
+                helpful = [
+                    some
+                    for some in combinations([one for one in low if one.protected], count)
+                    if self._fits([*needed, *unprotected, *some])
+                ]
                 if helpful:
                     return [*needed, *self._smallest(needed, helpful, unprotected)]
         return needed
-
-    def _protected_sets(
-        self,
-        needed: Sequence[_Unit],
-        low: Sequence[_Unit],
-        unprotected: Sequence[_Unit],
-        count: int,
-    ) -> list[tuple[_Unit, ...]]:
-        """Return sets of ``count`` protected units that, with all unprotected ones, make room."""
-        protected = [one for one in low if one.protected]
-        return [
-            some
-            for some in combinations(protected, count)
-            if self._fits([*needed, *unprotected, *some])
-        ]
 
     def _smallest(
         self,
@@ -183,7 +170,10 @@ class _Search:
         Of sets of as many pods, the one whose units are earliest in the pool.
         """
         position_of = {one.allocations[0].uid: at for at, one in enumerate(self.pool)}
-        sizes = sorted({_pods(some) + more for some in helpful for more in _sums(unprotected)})
+        sums = {0}
+        for unit in unprotected:
+            sums |= {size + unit.pods for size in sums}
+        sizes = sorted({_pods(some) + more for some in helpful for more in sums})
         by_size = (
             sorted(
                 (
@@ -199,26 +189,9 @@ class _Search:
             [*victims] for sets in by_size for victims in sets if self._fits([*needed, *victims])
         )
 
-    def _reprieve(self) -> Sequence[_Unit]:
-        evicted = list(self.pool)
-        last_first = self.pool[::-1]
-        for one in sorted(last_first, key=lambda one: (not one.protected, -one.priority)):
-            rest = [other for other in evicted if other != one]
-            if self._fits(rest):
-                evicted = rest
-        return evicted
-
 
 def _pods(units: Sequence[_Unit]) -> int:
     return sum(unit.pods for unit in units)
-
-
-def _sums(units: Sequence[_Unit]) -> set[int]:
-    """Return how many pods sets of some units have."""
-    sums = {0}
-    for unit in units:
-        sums |= {size + unit.pods for size in sums}
-    return sums
 
 
 def _sets(units: Sequence[_Unit], pods: int) -> Iterator[tuple[_Unit, ...]]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
-from functools import partial
 
 from core.hardware.quantity import MIB
 from core.requests.request import ContainerRequest, Request, TopologyConstraint
@@ -56,22 +55,29 @@ def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
     """
     for position, container in enumerate(request.containers):
         for kind, most, lowered in _lowered(container):
-            amount = _largest(most, partial(_fits_lowered, request, position, lowered, fits))
-            if amount:
-                yield RequestChange(kind, container.name, _with(request, position, lowered(amount)))
-    for kind, free in _unconstrained(request):
+            low, high = 0, most
+            while low < high:  # the largest amount that fits; 0 where none does
+                middle = (low + high + 1) // 2
+                if fits(_with(request, position, lowered(middle))):
+                    low = middle
+                else:
+                    high = middle - 1
+            if low:
+                yield RequestChange(kind, container.name, _with(request, position, lowered(low)))
+    apart = tuple(replace(container, linked=False) for container in request.containers)
+    for kind, free in (
+        (ChangeKind.TYPES, replace(request, allow_types=None, deny_types=())),
+        (ChangeKind.UUIDS, replace(request, allow_uuids=None, deny_uuids=frozenset())),
+        (ChangeKind.ISOLATION, replace(request, isolation=None)),
+        (ChangeKind.QOS, replace(request, terms=replace(request.terms, qos=None))),
+        (ChangeKind.SHARING, replace(request, terms=request.terms.without_rules)),
+        (
+            ChangeKind.TOPOLOGY,
+            replace(request, topology=TopologyConstraint(), containers=apart),
+        ),
+    ):
         if free != request and fits(free):
             yield RequestChange(kind, "", free)
-
-
-def _fits_lowered(
-    request: Request,
-    position: int,
-    lowered: Callable[[int], ContainerRequest],
-    fits: Fits,
-    left: int,
-) -> bool:
-    return fits(_with(request, position, lowered(left)))
 
 
 def _lowered(
@@ -88,34 +94,6 @@ def _lowered(
     yield ChangeKind.COUNT, container.count - 1, lambda n: replace(container, count=n)
     if container.exclusive:
         yield ChangeKind.EXCLUSIVE, 1, lambda _: replace(container, exclusive=False)
-
-
-def _largest(most: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest number from 1 to ``most`` that fits, by bisection; 0 where none does."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _unconstrained(request: Request) -> Iterator[tuple[ChangeKind, Request]]:
-    yield ChangeKind.TYPES, replace(request, allow_types=None, deny_types=())
-    yield ChangeKind.UUIDS, replace(request, allow_uuids=None, deny_uuids=frozenset())
-    yield ChangeKind.ISOLATION, replace(request, isolation=None)
-    yield ChangeKind.QOS, replace(request, terms=replace(request.terms, qos=None))
-    yield ChangeKind.SHARING, replace(request, terms=request.terms.without_rules)
-    yield (
-        ChangeKind.TOPOLOGY,
-        replace(
-            request,
-            topology=TopologyConstraint(),
-            containers=tuple(replace(container, linked=False) for container in request.containers),
-        ),
-    )
 
 
 def _with(request: Request, position: int, container: ContainerRequest) -> Request:

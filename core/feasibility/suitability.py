@@ -6,6 +6,8 @@ describes cards, the ledger chooses them as for any other request; elsewhere the
 that every card that it may choose must be free.
 """
 
+from collections.abc import Iterable
+
 from core.hardware import mig
 from core.hardware.card import Card, Mode
 from core.hardware.node import Node
@@ -29,21 +31,15 @@ def node_rejection(request: Request, node: Node) -> Reason | None:
         return Reason(node.name, total, cause=Cause.NO_DIALECT, detail=next(left, ""))
     if request.isolation is not None and request.isolation != node.isolation:
         return Reason(node.name, total, cause=Cause.ISOLATION)
-    if _stacks(request, node):
-        return None
     for container in request.containers:
-        if container.count > total:
+        # One card in MIG mode can be several of the cards that a container asks for.
+        if container.count > total and not (
+            request.several_slices
+            and Mode.MIG in request.modes
+            and any(card.mode is Mode.MIG for card in node.cards)
+        ):
             return Reason(node.name, total, container.count, container.name, Cause.TOO_FEW)
     return None
-
-
-def _stacks(request: Request, node: Node) -> bool:
-    """Return whether one card of a node can be several of the cards that a container asks for."""
-    return (
-        request.several_slices
-        and Mode.MIG in request.modes
-        and any(card.mode is Mode.MIG for card in node.cards)
-    )
 
 
 def unsuitable(request: Request, card: Card) -> Cause | None:
@@ -60,7 +56,15 @@ def unsuitable(request: Request, card: Card) -> Cause | None:
         return Cause.UUID
     if request.allow_uuids is not None and card.uuid not in request.allow_uuids:
         return Cause.UUID
-    return None if _type_allowed(request, card) else Cause.TYPE
+    if request.allow_types is None and not request.deny_types:
+        return None
+    names = [name.lower() for name in (*card.names, card.model)]
+
+    def is_listed(types: Iterable[str]) -> bool:
+        return any(each.lower() in name for each in types for name in names)
+
+    is_allowed = request.allow_types is None or is_listed(request.allow_types)
+    return None if is_allowed and not is_listed(request.deny_types) else Cause.TYPE
 
 
 def obstacle_of(cause: Cause, card: Card) -> Obstacle:
@@ -80,17 +84,6 @@ def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
         return Obstacle(Cause.NO_PROFILE)
     most = max(slot.compute for slot in large_enough)
     return Obstacle(Cause.NO_SLICE) if most >= compute else Obstacle(Cause.COMPUTE, compute - most)
-
-
-def _type_allowed(request: Request, card: Card) -> bool:
-    if request.allow_types is None and not request.deny_types:
-        return True
-    names = [name.lower() for name in (*card.names, card.model)]
-    if request.allow_types is not None and not any(
-        allowed.lower() in name for allowed in request.allow_types for name in names
-    ):
-        return False
-    return not any(denied.lower() in name for denied in request.deny_types for name in names)
 
 
 def kubelet_chooses(request: Request, cards: tuple[Card, ...]) -> bool:

@@ -216,7 +216,10 @@ class _Members:
                 return (
                     f"{self._asked()} devices of the plugin requested, node has {self._has()} free"
                 )
-            case _ if any(_has_detail(reason) for reason, _ in self.reasons):
+            case _ if any(
+                reason.detail or any(count.detail for count in reason.counts)
+                for reason, _ in self.reasons
+            ):
                 texts = Counter[str]()
                 for reason, nodes in self.reasons:
                     texts[reason.text()] += nodes
@@ -233,10 +236,6 @@ class _Members:
     def _has(self) -> str:
         has = [reason.cards for reason, _ in self.reasons]
         return _range(min(has), max(has))
-
-
-def _has_detail(reason: Reason) -> bool:
-    return bool(reason.detail) or any(count.detail for count in reason.counts)
 
 
 def _read_alike(left: Reason, right: Reason) -> bool:
