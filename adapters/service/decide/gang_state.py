@@ -5,7 +5,7 @@
 
 import asyncio
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import GangMembers, named
 from adapters.repairs.repairs import RELEASED, RELEASED_LABEL
-from adapters.wire.kube import Pod, annotations, labels
+from adapters.wire.kube import annotations, labels
 from core.durations import SECOND
 from core.requests.gang import GangRef
 
@@ -157,8 +157,17 @@ def marked_until(gang: Gang, wall: int) -> float:
         gang: with all its pods.
         wall: nanoseconds since 1970.
     """
-    marks = (at for pod in gang.pods for at in _released(pod) if at <= wall / SECOND)
-    return max(marks, default=-REST) + REST
+    marks = [float(-REST)]  # when the leader released cards of a pod that were not used
+    for pod in gang.pods:
+        text, label = annotations(pod).get(RELEASED), labels(pod).get(RELEASED)
+        with suppress(ValueError):
+            if text is not None:
+                marks.append(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+        with suppress(ValueError):
+            if label is not None:
+                at = datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC)
+                marks.append(at.timestamp())
+    return max(at for at in marks if at <= wall / SECOND) + REST
 
 
 def rest(
@@ -217,14 +226,3 @@ def full(gang: Gang, most: int) -> GangRefusal:
         f"{named(gang)}: at most {most} pods of namespace {gang.ref.namespace} hold cards"
         " before they are bound"
     )
-
-
-def _released(pod: Pod) -> Iterator[float]:
-    """Return when the leader released cards of a pod that were not used: seconds since 1970."""
-    text, label = annotations(pod).get(RELEASED), labels(pod).get(RELEASED)
-    with suppress(ValueError):
-        if text is not None:
-            yield datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp()
-    with suppress(ValueError):
-        if label is not None:
-            yield datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC).timestamp()

@@ -6,6 +6,7 @@ built on what is here.
 
 from asyncio import gather
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -282,7 +283,10 @@ class Service:
             LedgerContended: the ledger could not be written.
             OSError: the store did not answer.
         """
-        pod_request = await self._with_record(pod_request)
+        if not registry.resources_beside().isdisjoint(resource_names(pod_request.pod)):
+            # koord-scheduler states other devices on the pod before the Binding, in the record in
+            # which the dialect writes the cards; the watch may not have reported that yet.
+            pod_request = replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
         for _ in range(CHANGED_PODS):
             try:
                 return await self._bind(pod_request, node)
@@ -323,7 +327,10 @@ class Service:
             raise
         finally:
             self._binding.pop(uid, None)
-        await self._release_elsewhere(uid, node)
+        for other, _ in [*self.ledgers.committed(uid)]:  # by earlier attempts
+            if other != node:
+                with suppress(LedgerContended, OSError):  # the reconciler will
+                    await self.committer.release(uid, other)
         return committed
 
     async def bind_without_share(self, pod: Pod, node: str) -> None:
@@ -384,16 +391,6 @@ class Service:
         self.expected_pods.discard(uid)
         self.pod_requests.forget(uid)
 
-    async def _with_record(self, pod_request: PodRequest) -> PodRequest:
-        """Return the pod as it is now, where its scheduler has just stated other devices on it.
-
-        koord-scheduler writes them on the pod before the Binding, in the record in which the
-        dialect writes the cards; the watch may not have reported that yet.
-        """
-        if registry.resources_beside().isdisjoint(resource_names(pod_request.pod)):
-            return pod_request
-        return replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
-
     def check_age(self, began: int) -> None:
         """Check that a commit is used soon after it; this process may have been stopped.
 
@@ -421,15 +418,6 @@ class Service:
         except (LedgerContended, OSError) as error:
             text = f"cards of {node} stay allocated until the next reconciliation: {error}"
             self.ports.events.emit(pod_request.pod, "ReleaseFailed", text, warning=True)
-
-    async def _release_elsewhere(self, uid: str, node: str) -> None:
-        """Release what earlier attempts allocated on other nodes to a pod that is bound here."""
-        for other, _ in [*self.ledgers.committed(uid)]:
-            if other != node:
-                try:
-                    await self.committer.release(uid, other)
-                except (LedgerContended, OSError):
-                    continue  # the reconciler will
 
 
 async def send_binding(

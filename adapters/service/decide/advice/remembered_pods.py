@@ -75,7 +75,10 @@ class RejectedPods:
         uid = pod.request.uid
         known = self._by_uid.get(uid) or RejectedPod(pod, now, now)
         self._by_uid[uid] = known
-        known.pod, known.nodes, known.asked = pod, self._some(nodes), now
+        if len(nodes) > NODES:  # others at each call
+            self._offset = (self._offset + NODES) % len(nodes)
+            nodes = (*nodes[self._offset :], *nodes[: self._offset])[:NODES]
+        known.pod, known.nodes, known.asked = pod, tuple(nodes), now
         if len(self._by_uid) > KEPT:
             last = max(reversed(self._by_uid.values()), key=_place)
             del self._by_uid[last.pod.request.uid]
@@ -99,13 +102,6 @@ class RejectedPods:
     def all(self) -> list[RejectedPod]:
         """Return all: the highest priority first, and of equal ones the oldest rejection."""
         return sorted(self._by_uid.values(), key=_place)
-
-    def _some(self, nodes: Sequence[str]) -> tuple[str, ...]:
-        """Return some of many nodes, others at each call."""
-        if len(nodes) <= NODES:
-            return tuple(nodes)
-        self._offset = (self._offset + NODES) % len(nodes)
-        return tuple((*nodes[self._offset :], *nodes[: self._offset])[:NODES])
 
 
 def _place(one: RejectedPod) -> tuple[int, int]:
@@ -223,7 +219,12 @@ class ExpectedPods:
         """
         request = pod_request.request
         self.discard(request.uid)
-        self._expire()
+        now = self._clock.now()
+        while self._by_uid:  # in order of time: forget those whose binds did not arrive in time
+            oldest = next(iter(self._by_uid.values()))
+            if oldest.expires is None or oldest.expires > now:
+                break
+            self.discard(oldest.uid)
         if not ranks.any():
             return ranks
         ranks = ranks.copy()
@@ -249,8 +250,11 @@ class ExpectedPods:
 
     def _has_room(self, request: Request, node: str) -> bool:
         """Expect a pod on a node if the others that are expected there leave room for it."""
-        outlook, signature = self._outlook(node), request_signature(request)
-        is_current = outlook.base is self._ledgers.ledger(node)
+        signature, base = request_signature(request), self._ledgers.ledger(node)
+        outlook = self._outlooks.get(node)
+        if outlook is None or (outlook.base is not base and outlook.until <= self._clock.now()):
+            outlook = self._newest(node)
+        is_current = outlook.base is base
         if is_current and signature in outlook.full_for:
             return False
         placement = fit(request, outlook.ledger)
@@ -272,13 +276,6 @@ class ExpectedPods:
         self._outlooks[node] = replace(outlook, ledger=_with(outlook.ledger, expected))
         return True
 
-    def _outlook(self, node: str) -> _Outlook:
-        known = self._outlooks.get(node)
-        if known is None:
-            return self._newest(node)
-        is_valid = known.base is self._ledgers.ledger(node) or known.until > self._clock.now()
-        return known if is_valid else self._newest(node)
-
     def _newest(self, node: str) -> _Outlook:
         base = ledger = self._ledgers.inventory.ledger(node)
         there = self._by_node.get(node, {})
@@ -288,15 +285,6 @@ class ExpectedPods:
         if there:
             self._outlooks[node] = outlook
         return outlook
-
-    def _expire(self) -> None:
-        """Forget the pods whose binds have not arrived in time; they are in order of time."""
-        now = self._clock.now()
-        while self._by_uid:
-            oldest = next(iter(self._by_uid.values()))
-            if oldest.expires is None or oldest.expires > now:
-                break
-            self.discard(oldest.uid)
 
 
 def _with(ledger: NodeLedger, expected: Allocation) -> NodeLedger:

@@ -16,9 +16,9 @@ process, a hold of quota behind a fence (``fence``), an allocation by the reconc
 is added here needs the same: who counts it, and what releases it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 from adapters.accounting.pod_requests import PodRequest
 from adapters.repairs.repairs import LOST_LEDGER
@@ -95,8 +95,24 @@ class Committer:
         """
         attempt = PodAttempt(pod_request, node, tuple(choice))
         planned = self._plan(attempt)
-        with self._reserved(attempt, planned):
+        # The cards are reserved from now on, not only from when the allocation is written; a place
+        # that is kept for the pod is reserved already.
+        uid, allocation = attempt.holder.uid, None if planned is None else planned.allocation
+        if planned and isinstance(planned.answer, Committed) and planned.answer.hold is not None:
+            allocation = None
+        earlier, place = self._ledgers.reservation(uid), attrgetter("node", "grants")
+        if allocation and earlier and place(earlier) == place(allocation):
+            allocation = None
+        if allocation is not None:
+            self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
+        try:
             decided = await self._write(attempt, planned)
+        except BaseException:
+            if allocation is not None:
+                self._ledgers.unreserve(uid, node)
+            raise  # reservations that were there before stay
+        # The store has the allocation, or the node was rejected.
+        self._ledgers.unreserve(uid)
         if isinstance(decided, Decided):
             return decided.answer
         if decided is not None:
@@ -160,40 +176,6 @@ class Committer:
         if stored is None:
             return None
         return attempt.decide(self._view(attempt.holder.uid, stored.ledger))
-
-    @contextmanager
-    def _reserved(
-        self, attempt: PodAttempt, planned: Decided[Committed | Reason] | None
-    ) -> Iterator[None]:
-        """Reserve a pod's cards from now on, not only from when the allocation is written.
-
-        A place that is kept for it is reserved already.
-
-        After the write the store has the allocation, or the node was rejected: the pod needs no
-        reservation any more. After an error, reservations that were there before stay.
-        """
-        uid = attempt.holder.uid
-        allocation = None if planned is None else planned.allocation
-        earlier = self._ledgers.reservation(uid)
-        answer = None if planned is None else planned.answer
-        is_kept = isinstance(answer, Committed) and answer.hold is not None
-        is_new = (
-            allocation is not None
-            and not is_kept
-            and (
-                earlier is None
-                or (earlier.node, earlier.grants) != (allocation.node, allocation.grants)
-            )
-        )
-        if allocation is not None and is_new:
-            self._ledgers.reserve(allocation, self._clock.now() + RESERVED_NS)
-        try:
-            yield
-        except BaseException:
-            if is_new:
-                self._ledgers.unreserve(uid, attempt.node)
-            raise
-        self._ledgers.unreserve(uid)
 
     async def _write(
         self, attempt: Attempt[AnswerT], planned: Decided[AnswerT] | None
@@ -293,8 +275,9 @@ class Committer:
         """
 
         def fenced(ledger: NodeLedger) -> tuple[NodeLedger, frozenset[str]]:
+            held = {uid: amounts_of(each, ledger.node) for uid, each in ledger.allocations.items()}
             confirmed = frozenset(
-                uid for uid, amounts in expected.items() if _held(ledger, uid) == amounts
+                uid for uid, amounts in expected.items() if held.get(uid, NOTHING) == amounts
             )
             return (ledger.fenced(namespace, number) if confirmed else ledger), confirmed
 
@@ -408,8 +391,3 @@ def _needed(allocation: Allocation, ledger: NodeLedger) -> QuotaHoldNeeded:
     """Return the hold of quota that a new allocation needs."""
     fence = ledger.fence(allocation.pod_ref.namespace)
     return QuotaHoldNeeded(amounts_of(allocation, ledger.node), fence)
-
-
-def _held(ledger: NodeLedger, uid: str) -> QuotaAmounts:
-    allocation = ledger.allocations.get(uid)
-    return NOTHING if allocation is None else amounts_of(allocation, ledger.node)

@@ -83,38 +83,31 @@ class LedgerWriter:
         batch: list[_PendingChange[Any]] = []
         try:
             while self._pending[node]:
-                await self._wait_for_turn(node)
+                now = self._clock.now()
+                self._next_write = {each: at for each, at in self._next_write.items() if at > now}
+                at = self._next_write.get(node, now)
+                self._next_write[node] = at + WRITE_INTERVAL_NS
+                early = at - now - (BURST - 1) * WRITE_INTERVAL_NS
+                if early > 0:
+                    await self._clock.sleep(early)
                 batch, self._pending[node] = self._pending[node], []
-                await self._write_batch(node, [one for one in batch if not one.result.done()])
+                awaited = [change for change in batch if not change.result.done()]
+                try:
+                    if awaited:
+                        await self._compare_and_swap(node, awaited)
+                except Exception as error:  # every caller gets it
+                    for change in awaited:
+                        change.fail(error)
+                else:
+                    for change in awaited:
+                        change.succeed()
         finally:
             del self._tasks[node]
             for change in (*batch, *self._pending.pop(node)):
                 change.result.cancel()  # no effect unless this task was cancelled
 
-    async def _wait_for_turn(self, node: str) -> None:
-        """Wait until the node's ledger may be written again."""
-        now = self._clock.now()
-        self._next_write = {name: at for name, at in self._next_write.items() if at > now}
-        at = self._next_write.get(node, now)
-        self._next_write[node] = at + WRITE_INTERVAL_NS
-        early = at - now - (BURST - 1) * WRITE_INTERVAL_NS
-        if early > 0:
-            await self._clock.sleep(early)
-
-    async def _write_batch(self, node: str, batch: "Sequence[_PendingChange[Any]]") -> None:
-        """Make some changes with one write, and resolve each."""
-        if not batch:
-            return
-        try:
-            await self._compare_and_swap(node, batch)
-        except Exception as error:  # every caller gets it
-            for change in batch:
-                change.fail(error)
-        else:
-            for change in batch:
-                change.succeed()
-
     async def _compare_and_swap(self, node: str, batch: "Sequence[_PendingChange[Any]]") -> None:
+        """Make some changes with one write."""
         is_newest = False
         for attempt in range(ATTEMPTS):
             stored = self._ledgers.stored(node)

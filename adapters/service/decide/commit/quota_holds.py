@@ -121,10 +121,13 @@ class QuotaHolds:
         if isinstance(changed, Shortage):
             refused = Reason(asked.node, 0, cause=Cause.QUOTA, detail=changed.text())
             return refused if newest else None
-        known = stored.quota.holds.get(asked.key)
+        known, own = stored.quota.holds.get(asked.key), None
+        if earlier is not None and earlier.own:
+            own = earlier.hold
+        is_own = known is None or (own is not None and own.number == known.number)
         version = await self._store.write(changed, stored.version)
         self._quotas.put(StoredQuota(changed, version, stored.uid))
-        return AcquiredHold(changed.holds[asked.key], known is None or _is_same(earlier, known))
+        return AcquiredHold(changed.holds[asked.key], is_own)
 
     async def drop(self, held: AcquiredHold) -> None:
         """Drop the hold of a commit that certainly wrote nothing.
@@ -139,24 +142,19 @@ class QuotaHolds:
         for attempt in range(ATTEMPTS):
             try:
                 async with self._locks[namespace]:
-                    await self._drop(hold, namespace, newest=attempt > 0)
+                    stored = None if attempt else self._quotas.get(namespace)
+                    stored = stored or await self._refresh(namespace)
+                    changed = None if stored is None else stored.quota.settle(hold, NOTHING)
+                    # Unless it is another attempt's now.
+                    if stored is not None and changed is not None and changed is not stored.quota:
+                        version = await self._store.write(changed, stored.version)
+                        self._quotas.put(StoredQuota(changed, version, stored.uid))
             except Conflict:
                 await self._clock.pause(attempt)
                 continue
             except (LedgerContended, OSError):
                 pass  # the leader will
             return
-
-    async def _drop(self, hold: QuotaHold, namespace: str, *, newest: bool) -> None:
-        """Drop a hold once, unless it is another attempt's now."""
-        stored = None if newest else self._quotas.get(namespace)
-        stored = stored or await self._refresh(namespace)
-        if stored is None:
-            return
-        changed = stored.quota.settle(hold, NOTHING)
-        if changed is not stored.quota:
-            version = await self._store.write(changed, stored.version)
-            self._quotas.put(StoredQuota(changed, version, stored.uid))
 
     async def _refresh(self, namespace: str) -> StoredQuota | None:
         try:
@@ -168,13 +166,3 @@ class QuotaHolds:
             self._quotas.drop(namespace)
             return None
         return self._quotas.put(stored)
-
-
-def _is_same(earlier: AcquiredHold | None, known: QuotaHold) -> bool:
-    """Return whether a known hold is that of this commit, and no other attempt has renewed it."""
-    return (
-        earlier is not None
-        and earlier.own
-        and earlier.hold is not None
-        and earlier.hold.number == known.number
-    )

@@ -10,12 +10,12 @@ from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.kube import Pod, full_name
 from core.feasibility.fit import fit
 from core.feasibility.suitability import unsuitable
-from core.hardware.card import Card, Mode
+from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.ledger.node_ledger import Hold, LedgerError, NodeLedger
 from core.requests.grant import Allocation, Grant, Placement
 from core.requests.reason import Cause, Reason
-from core.requests.request import ContainerRequest, Request, required_memory
+from core.requests.request import Request, required_memory
 
 
 def is_valid(request: Request, grants: Sequence[Grant], ledger: NodeLedger) -> bool:
@@ -51,10 +51,17 @@ def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     containers = {container.name: container for container in request.containers}
     if request.isolation not in (None, node.isolation):
         return False
-    return stated == tuple(grants) and all(
-        _may_hold(request, containers[grant.container], grant, cards[grant.card])
-        for grant in grants
-    )
+    if stated != tuple(grants):
+        return False
+    for grant in grants:
+        card, container = cards[grant.card], containers[grant.container]
+        is_large_enough = card.mode is not Mode.MIG or (
+            grant.memory >= required_memory(request, container, card)
+            and grant.compute >= container.compute
+        )
+        if unsuitable(request, card) is not None or not is_large_enough:
+            return False
+    return True
 
 
 def are_linked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
@@ -121,16 +128,6 @@ def _part(grant: Grant) -> tuple[str, str, str, int]:
     """Return what of which card a container has: by it one of its grants is known."""
     slot = grant.slice
     return grant.container, grant.card, slot.profile if slot else "", slot.start if slot else 0
-
-
-def _may_hold(request: Request, container: ContainerRequest, grant: Grant, card: Card) -> bool:
-    """Return whether the card is suitable, and its slice, if it has one, large enough."""
-    if unsuitable(request, card) is not None:
-        return False
-    return card.mode is not Mode.MIG or (
-        grant.memory >= required_memory(request, container, card)
-        and grant.compute >= container.compute
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,7 +67,10 @@ class LedgerCache:
 
     def put(self, change: Change) -> None:
         """Replace the record of a node, whatever the cache had before."""
-        if change.stored is None and change.problem is None and self._had_cards(change.node):
+        known = self._stored.get(change.node)
+        # One that cannot be read may have cards.
+        had_cards = change.node in self._problems if known is None else known.ledger.node.cards
+        if change.stored is None and change.problem is None and had_cards:
             self.lose(change.node)
         if change.problem is None:
             self._problems.pop(change.node, None)
@@ -79,7 +82,13 @@ class LedgerCache:
             self._holding.pop(change.node, None)
             self.inventory.remove(change.node)
         else:
-            self._stored[change.node] = self._same_node(change.stored)
+            stored = change.stored
+            in_use = self.inventory.get(change.node)
+            if in_use is None or in_use.node != stored.ledger.node:
+                self._note_cards(stored.ledger.node.cards)
+            elif in_use.node is not stored.ledger.node:  # identity compares fast
+                stored = replace(stored, ledger=replace(stored.ledger, node=in_use.node))
+            self._stored[change.node] = stored
             self._holding.pop(change.node, None)
             if change.stored.ledger.holds:
                 self._holding[change.node] = _recipients(change.stored)
@@ -244,21 +253,8 @@ class LedgerCache:
             del self._reservations[node]
         return ledger
 
-    def _had_cards(self, node: str) -> bool:
-        """Return whether a node's record may have cards, as one that cannot be read."""
-        known = self._stored.get(node)
-        return node in self._problems if known is None else bool(known.ledger.node.cards)
-
     def _note_cards(self, cards: Iterable[Card]) -> None:
         self.cards.update({(card.memory, card.mode, card.geometry): card for card in cards})
-
-    def _same_node(self, stored: Stored) -> Stored:
-        """Return the record with the cached node if both are equal: identity compares fast."""
-        known = self.inventory.get(stored.ledger.node.name)
-        if known is None or known.node is stored.ledger.node or known.node != stored.ledger.node:
-            self._note_cards(stored.ledger.node.cards)
-            return stored
-        return replace(stored, ledger=replace(stored.ledger, node=known.node))
 
 
 def _recipients(stored: Stored) -> frozenset[str]:

@@ -167,7 +167,14 @@ class Quotas:
             return not_counted(holder.namespace) if new else None
         holds = {key: hold for key, hold in stored.quota.holds.items() if hold.uid not in leaving}
         staying = replace(stored.quota, holds=holds)
-        short = staying.shortage(holder.uid, amounts, self._reserved(stored, holder.uid))
+        # What this process reserved for others of the namespace without a hold yet.
+        reserved, held = NOTHING, {hold.uid for hold in stored.quota.holds.values()}
+        for each in self._ledgers.reservations():
+            pod = each.pod_ref
+            if pod.namespace == holder.namespace and pod.uid not in held | {holder.uid}:
+                node = self._ledgers.inventory.ledger(each.node).node
+                reserved = reserved.plus(amounts_of(each, node))
+        short = staying.shortage(holder.uid, amounts, reserved)
         return None if short is None else short.text()
 
     def _restricted(self, stored: StoredQuota) -> StoredQuota:
@@ -176,17 +183,6 @@ class Quotas:
         if quota.host_limits == host:
             return stored
         return replace(stored, quota=replace(quota, host_limits=host))
-
-    def _reserved(self, stored: StoredQuota, uid: str) -> QuotaAmounts:
-        """Return what this process reserved for others of the namespace without a hold yet."""
-        held = {hold.uid for hold in stored.quota.holds.values()}
-        reserved = NOTHING
-        for allocation in self._ledgers.reservations():
-            pod = allocation.pod_ref
-            if pod.namespace == stored.quota.namespace and pod.uid not in held | {uid}:
-                node = self._ledgers.inventory.ledger(allocation.node).node
-                reserved = reserved.plus(amounts_of(allocation, node))
-        return reserved
 
 
 def not_counted(namespace: str) -> str:
