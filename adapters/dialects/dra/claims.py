@@ -17,7 +17,6 @@ from adapters.wire.dra import (
 from adapters.wire.kube import (
     Container,
     Metadata,
-    NodeSelectorTerm,
     Pod,
     RequiredNodeSelector,
     Resources,
@@ -208,15 +207,14 @@ def _nodes(selector: RequiredNodeSelector | None) -> frozenset[str] | None:
     """Return the nodes that a selector names; None where it does not name them."""
     if selector is None or not selector.node_selector_terms:
         return None
-    named = [frozenset(_named(term)) for term in selector.node_selector_terms]
+    # The label with a node's host name need not be the node's name, and says nothing here.
+    named = [
+        {
+            name
+            for each in term.match_fields or ()
+            if each.key == NAME_FIELD and each.operator == "In"
+            for name in each.values or ()
+        }
+        for term in selector.node_selector_terms
+    ]
     return frozenset[str]().union(*named) if all(named) else None
-
-
-def _named(term: NodeSelectorTerm) -> Iterator[str]:
-    """Yield the names of nodes that a term selects by name.
-
-    The label with a node's host name need not be the node's name, and says nothing here.
-    """
-    for each in term.match_fields or ():
-        if each.key == NAME_FIELD and each.operator == "In":
-            yield from each.values or ()

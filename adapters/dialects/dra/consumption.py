@@ -155,7 +155,10 @@ def _amount(name: str, requested: Amount | None, capacity: DeviceCapacity) -> st
     Raises:
         ConsumptionError: it is more than the device has, or than its policy allows.
     """
-    policy = _policy(capacity.request_policy)
+    try:
+        policy = convert(capacity.request_policy or {}, RequestPolicy)
+    except UnreadableError as error:
+        raise ConsumptionError(f"its requestPolicy cannot be read: {error}") from error
     if requested is None:
         return str(capacity.value if policy.default is None else policy.default)
     amount = _rounded(parse(str(requested)), policy)
@@ -169,13 +172,6 @@ def _amount(name: str, requested: Amount | None, capacity: DeviceCapacity) -> st
             f"a request of {requested} of {name} is more than a claim can have, {_text(most)}"
         )
     return _text(amount)
-
-
-def _policy(stated: Mapping[str, object] | None) -> RequestPolicy:
-    try:
-        return RequestPolicy() if stated is None else convert(stated, RequestPolicy)
-    except UnreadableError as error:
-        raise ConsumptionError(f"its requestPolicy cannot be read: {error}") from error
 
 
 def _rounded(amount: Fraction, policy: RequestPolicy) -> Fraction:

@@ -8,12 +8,12 @@ cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUU
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 
 from adapters.dialects.dialect import NodeDescription
-from adapters.wire.dra import Attribute, ResourceSlice, SliceDevice
+from adapters.wire.dra import Attribute, ResourceSlice, SliceDevice, SliceSpec
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Card
 
@@ -97,7 +97,10 @@ class Devices:
         self._read: dict[int, tuple[ResourceSlice, tuple[PublishedDevice, ...]]] = {}
         known = {} if earlier is None else earlier._read
         for each in sorted(slices, key=lambda one: one.spec.pool.generation):
-            read = known.get(id(each)) or (each, tuple(_published(each)))
+            read = known.get(id(each)) or (
+                each,
+                tuple(_read_device(each.spec, device) for device in each.spec.devices or ()),
+            )
             self._read[id(each)] = read
             for device in read[1]:
                 if device.node:
@@ -151,35 +154,43 @@ class Devices:
         return self._nodes.get((driver, pool), frozenset[str]())
 
 
-def _published(item: ResourceSlice) -> Iterator[PublishedDevice]:
-    """Yield the devices of a slice."""
-    spec = item.spec
-    for device in spec.devices or ():
-        key = (spec.driver, spec.pool.name, device.name)
-        yield published(key, spec.node_name or device.node_name or "", device)
-
-
-def published(key: DeviceKey, node: str, device: SliceDevice) -> PublishedDevice:
+def _read_device(spec: SliceSpec, device: SliceDevice) -> PublishedDevice:
     """Read one device.
 
     Where a driver states an attribute with its domain and without, and the values differ, nothing
-    says which card the device is.
+    says which card the device is. Of such capacities the smaller counts.
     """
-    driver = key[0]
+    driver = spec.driver
     attributes: dict[str, Attribute] = {}
     is_clear = True
     for name, each in (device.attributes or {}).items():
         is_clear &= attributes.setdefault(own_name(name, driver), each) == each
     texts = {name: each.string for name, each in attributes.items() if each.string is not None}
     numbers = {name: each.int_ for name, each in attributes.items() if each.int_ is not None}
+    amounts: dict[str, Fraction] = {}
+    capacities: dict[str, tuple[str, ...]] = {}
+    parts = [own_name(name, driver) for name in device.capacity or {}]
+    for name, capacity in (device.capacity or {}).items():
+        try:
+            amount = parse(str(capacity.value))
+        except QuantityError:
+            continue
+        own = own_name(name, driver)
+        amounts[own] = min(amount, amounts.get(own, amount))
+        capacities[own] = (*capacities.get(own, ()), name)
+    for consumption in device.consumes_counters or ():
+        parts += consumption.counters or {}
+    slices = [int(match[1]) for part in parts if (match := _MEMORY_SLICE.fullmatch(part))]
     profile = texts.get("profile", "")
-    amounts, capacities = _amounts(device, driver)
+    start = numbers.get("start", min(slices, default=None))
     return PublishedDevice(
-        *key,
-        node,
+        driver,
+        spec.pool.name,
+        device.name,
+        spec.node_name or device.node_name or "",
         (texts.get("parentUUID") or texts.get("uuid", "")) if is_clear else "",
         profile,
-        _start(device, attributes, driver) if profile else None,
+        start if profile else None,
         texts,
         numbers,
         amounts,
@@ -205,34 +216,6 @@ def own_name(name: str, driver: str) -> str:
 def means_cards(driver: str) -> bool:
     """Return whether a driver's devices are cards by its name, such as ``gpu.nvidia.com``."""
     return "gpu" in driver.partition(".")[0]
-
-
-def _start(device: SliceDevice, attributes: Mapping[str, Attribute], driver: str) -> int | None:
-    stated = attributes.get("start")
-    if stated is not None and stated.int_ is not None:
-        return stated.int_
-    names = [own_name(name, driver) for name in device.capacity or {}]
-    for consumption in device.consumes_counters or ():
-        names += consumption.counters or {}
-    found = [match for name in names if (match := _MEMORY_SLICE.fullmatch(name))]
-    return min((int(match[1]) for match in found), default=None)
-
-
-def _amounts(
-    device: SliceDevice, driver: str
-) -> tuple[dict[str, Fraction], dict[str, tuple[str, ...]]]:
-    """Return the smaller amount of each name, and the names as they are published."""
-    amounts: dict[str, Fraction] = {}
-    capacities: dict[str, tuple[str, ...]] = {}
-    for name, capacity in (device.capacity or {}).items():
-        try:
-            amount = parse(str(capacity.value))
-        except QuantityError:
-            continue
-        own = own_name(name, driver)
-        amounts[own] = min(amount, amounts.get(own, amount))
-        capacities[own] = (*capacities.get(own, ()), name)
-    return amounts, capacities
 
 
 SLOTS = 10
@@ -261,48 +244,36 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
         is_whole = device.card and not device.profile and MEMORY in device.amounts
         if is_whole and means_cards(device.driver):
             drivers.setdefault(device.driver, []).append(device)
-    return tuple(_description(node, driver, drivers[driver]) for driver in sorted(drivers))
-
-
-def _description(node: str, driver: str, devices: list[PublishedDevice]) -> NodeDescription:
-    cards = {
-        device.card: Card(
-            uuid=device.card,
-            node=node,
-            index=_index(device, position),
-            vendor=_vendor(device),
-            model=device.texts.get("productName", driver),
-            memory=int(device.amounts[MEMORY]),
-            slots=int(device.amounts.get(SHARERS, SLOTS)),
-            numa=_numa(device),
+    found: list[NodeDescription] = []
+    for driver, published in sorted(drivers.items()):
+        cards: dict[str, Card] = {}
+        for position, device in enumerate(sorted(published, key=lambda each: each.name)):
+            numbers = (device.numbers.get(name, -1) for name in INDEX)
+            # Drivers write -1 where the NUMA node is not known.
+            numa = next((device.numbers[name] for name in NUMA if name in device.numbers), -1)
+            cards[device.card] = Card(
+                uuid=device.card,
+                node=node,
+                index=next((number for number in numbers if number >= 0), position),
+                vendor=_vendor(device),
+                model=device.texts.get("productName", driver),
+                memory=int(device.amounts[MEMORY]),
+                slots=int(device.amounts.get(SHARERS, SLOTS)),
+                numa=numa if numa >= 0 else None,
+            )
+        found.append(
+            NodeDescription(
+                tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid))),
+                slots_stated=False,
+                compute_stated=False,
+                source=f"ResourceSlices of {driver}",
+            )
         )
-        for position, device in enumerate(sorted(devices, key=lambda each: each.name))
-    }
-    ordered = tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid)))
-    return NodeDescription(
-        ordered,
-        slots_stated=False,
-        compute_stated=False,
-        source=f"ResourceSlices of {driver}",
-    )
-
-
-def _index(device: PublishedDevice, position: int) -> int:
-    numbers = (device.numbers.get(name) for name in INDEX)
-    return next((number for number in numbers if number is not None and number >= 0), position)
-
-
-def _numa(device: PublishedDevice) -> int | None:
-    """Return the NUMA node; drivers write -1 where it is not known."""
-    stated = next((device.numbers[name] for name in NUMA if name in device.numbers), -1)
-    return stated if stated >= 0 else None
+    return tuple(found)
 
 
 def _vendor(device: PublishedDevice) -> str:
-    """Return the vendor that the device states.
-
-    Else the domain of the driver, such as ``nvidia``.
-    """
+    """Return the vendor that the device states, else the domain of the driver, as ``nvidia``."""
     stated = device.texts.get("vendor") or device.texts.get("productName", "").partition(" ")[0]
     if stated.lower() in {"nvidia", "metax", "amd", "intel"}:
         return stated.lower()

@@ -102,50 +102,31 @@ def _place(grant: Grant) -> tuple[str, Slice | None]:
 
 
 def _by_slices(claim: Claim, node: Node, devices: Devices) -> Allocation | None:
-    cards = {card.uuid: card for card in node.cards}
-    if claim.unread is not None:
-        if claim.nodes is not None and node.name not in claim.nodes:
-            return None
-        return _unclear(claim, node, claim.unread, cards)
     grants: list[Grant] = []
     problems: list[str] = []
     blocked: set[str] = set()
-    for result in claim.results:
-        try:
-            grant = _grant(claim, result, node, devices)
-        except _UnclearResultError as error:
-            problems.append(str(error))
-            blocked |= error.cards
-        else:
-            grants += () if grant is None else (grant,)
-    if blocked:
-        return _unclear(claim, node, "; ".join(problems), blocked | {g.card for g in grants})
-    if not grants:
+    if claim.unread is None:
+        for result in claim.results:
+            try:
+                grant = _grant(claim, result, node, devices)
+                grants += () if grant is None else (grant,)
+            except _UnclearResultError as error:
+                problems.append(str(error))
+                blocked |= error.cards
+    elif claim.nodes is None or node.name in claim.nodes:
+        problems.append(claim.unread)
+        blocked |= {card.uuid for card in node.cards}
+    if not grants and not blocked:
         return None
     return Allocation(
         claim.uid,
         claim.name,
         DRA,
         node.name,
-        tuple(grants),
+        () if blocked else tuple(grants),
         priority=PRIORITY,
-        devices=claim.devices,
-    )
-
-
-def _unclear(claim: Claim, node: Node, why: str, cards: Iterable[str]) -> Allocation | None:
-    blocked = frozenset(cards)
-    if not blocked:
-        return None
-    return Allocation(
-        claim.uid,
-        claim.name,
-        DRA,
-        node.name,
-        (),
-        priority=PRIORITY,
-        unread=why,
-        blocked=blocked,
+        unread="; ".join(problems) if blocked else None,
+        blocked=frozenset(blocked | {grant.card for grant in grants}) if blocked else frozenset(),
         devices=claim.devices,
     )
 
@@ -171,7 +152,13 @@ def _grant(claim: Claim, result: DeviceResult, node: Node, devices: Devices) -> 
             )
         return None
     if device.profile:
-        return _of_slice(result, device, card)
+        wanted = (device.profile.lower(), device.start)
+        layouts = card.geometry.layouts if card.mode is Mode.MIG else ()
+        for slot in (slot for layout in layouts for slot in layout.slices):
+            if (slot.profile.lower(), slot.start) == wanted:
+                return Grant("", card.uuid, slot.memory, slot.compute, slice=slot)
+        text = f"no layout of card {card.uuid} has the {device.profile} of {_name(result)}"
+        raise _UnclearResultError(text, (card.uuid,))
     if result.share_id is None:
         return Grant("", card.uuid, card.memory, FULL, exclusive=True)
     return _of_share(result, device, card)
@@ -190,42 +177,25 @@ def _may_be_here(claim: Claim, result: DeviceResult, node: Node, devices: Device
     return not publishing or node.name in publishing
 
 
-def _of_slice(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
-    """Return the slice of a MIG device.
-
-    Raises:
-        _UnclearResultError: its start is not known, or the card has no such slice.
-    """
-    slot = _slot(device, card)
-    if slot is None:
-        text = f"no layout of card {card.uuid} has the {device.profile} of {_name(result)}"
-        raise _UnclearResultError(text, (card.uuid,))
-    return Grant("", card.uuid, slot.memory, slot.compute, slice=slot)
-
-
-def _slot(device: PublishedDevice, card: Card) -> Slice | None:
-    if card.mode is not Mode.MIG or device.start is None:
-        return None
-    return next(
-        (
-            slot
-            for layout in card.geometry.layouts
-            for slot in layout.slices
-            if (slot.profile.lower(), slot.start) == (device.profile.lower(), device.start)
-        ),
-        None,
-    )
-
-
 def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Grant:
     """Return the share that a result consumes.
 
-    A capacity that it does not state is consumed as a whole.
+    A capacity that it does not state is consumed as a whole. Of two amounts for one, the larger
+    counts.
 
     Raises:
         _UnclearResultError: an amount cannot be parsed, or no card has as much.
     """
-    consumed = _consumed(result, card)
+    consumed: dict[str, Fraction] = {}
+    for name, stated in (result.consumed_capacity or {}).items():
+        own = own_name(name, result.driver)
+        if own in (MEMORY, COMPUTE):
+            try:
+                amount = parse(str(stated))
+            except QuantityError as error:
+                problem = f"consumedCapacity of {_name(result)}: {error}"
+                raise _UnclearResultError(problem, (card.uuid,)) from error
+            consumed[own] = max(amount, consumed.get(own, amount))
     memory, total = consumed.get(MEMORY), device.amounts.get(MEMORY)
     if memory is None or (total is not None and memory >= total):
         memory = Fraction(card.memory)
@@ -241,29 +211,6 @@ def _of_share(result: DeviceResult, device: PublishedDevice, card: Card) -> Gran
                 f"consumedCapacity of {_name(result)}: {float(amount):g}: {limits}", (card.uuid,)
             )
     return Grant("", card.uuid, ceil(memory), ceil(compute))
-
-
-def _consumed(result: DeviceResult, card: Card) -> dict[str, Fraction]:
-    """Return what a result consumes of the capacities that count.
-
-    Of two amounts for one, the larger.
-
-    Raises:
-        _UnclearResultError: an amount cannot be parsed.
-    """
-    found: dict[str, Fraction] = {}
-    for name, amount in (result.consumed_capacity or {}).items():
-        own = own_name(name, result.driver)
-        if own not in (MEMORY, COMPUTE):
-            continue
-        try:
-            parsed = parse(str(amount))
-        except QuantityError as error:
-            raise _UnclearResultError(
-                f"consumedCapacity of {_name(result)}: {error}", (card.uuid,)
-            ) from error
-        found[own] = max(parsed, found.get(own, parsed))
-    return found
 
 
 def _name(result: DeviceResult) -> str:

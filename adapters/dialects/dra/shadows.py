@@ -90,8 +90,12 @@ def shadows(
         for each in members:
             own = _with_any(has, {each.key})
             others = _without(use, known | own)
-            shadow = _of_device(card, others, each) if others.shares else None
-            found += () if shadow is None else (shadow,)
+            if not others.shares:
+                continue
+            if not each.profile:
+                found.append(_of_whole(card, others, each))
+            elif _is_overlapped(card, others, each):
+                found.append(ShadowDevice(each.key))
     return tuple(sorted(found, key=lambda each: each.key))
 
 
@@ -106,13 +110,6 @@ def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:
     for uid in uids:
         use = use.minus(uid)
     return use
-
-
-def _of_device(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice | None:
-    """Return what others have of a device whose pool has no counters; None where it is free."""
-    if device.profile:
-        return ShadowDevice(device.key) if _is_overlapped(card, others, device) else None
-    return _of_whole(card, others, device)
 
 
 def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice:
@@ -224,10 +221,7 @@ class ShadowClaim:
 
 
 def shadow_claims(namespace: str, node: str, devices: Sequence[ShadowDevice]) -> list[ShadowClaim]:
-    """Return the claims of a node.
-
-    One, or several where it has more devices than a claim can have.
-    """
+    """Return the claims of a node, several where it has more devices than one can have."""
     starts = range(0, len(devices), RESULTS)
     return [_claim(namespace, node, devices[start : start + RESULTS]) for start in starts]
 
