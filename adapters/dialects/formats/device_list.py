@@ -11,7 +11,7 @@ pkg/util/util.go); volcano-sh/volcano pkg/scheduler/api/devices/nvidia/vgpu/util
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from adapters.dialects.containers import PodContainer
@@ -59,10 +59,21 @@ def read_device_lists(field: str, text: str) -> DeviceLists:
     lists = text.split(";")
     if not lists[-1].strip():
         lists.pop()
-    return tuple(
-        tuple(_listed(field, text, device) for device in devices.split(":") if device.strip())
-        for devices in lists
-    )
+    found: list[tuple[ListedDevice, ...]] = []
+    for devices in lists:
+        listed: list[ListedDevice] = []
+        for device in filter(str.strip, devices.split(":")):
+            fields = device.strip().split(",")
+            match, numbers = _ID.fullmatch(fields[0]), fields[2:4]
+            if match is None or len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers)):
+                raise DialectError(field, text, "every device must read uuid,type,memory,cores")
+            memory, compute = map(int, numbers)
+            if compute > FULL:
+                problem = f"card {match['uuid']} has less than this record states"
+                raise DialectError(field, text, problem)
+            listed.append(ListedDevice(match["uuid"], match["slice"], memory, compute))
+        found.append(tuple(listed))
+    return tuple(found)
 
 
 def list_owners(lists: DeviceLists, *candidates: Iterable[PodContainer]) -> list[tuple[str, Phase]]:
@@ -106,15 +117,3 @@ def listed_grant(
     container, phase = owner
     exclusive = listed.compute == FULL and (card is None or card.compute <= FULL)
     return Grant(container, listed.uuid, memory, listed.compute, exclusive, phase)
-
-
-def _listed(field: str, text: str, device: str) -> ListedDevice:
-    fields: Sequence[str] = device.strip().split(",")
-    match = _ID.fullmatch(fields[0])
-    numbers = fields[2:4]
-    if match is None or len(numbers) < 2 or not all(map(_NUMBER.fullmatch, numbers)):
-        raise DialectError(field, text, "every device must read uuid,type,memory,cores")
-    memory, compute = map(int, numbers)
-    if compute > FULL:
-        raise DialectError(field, text, f"card {match['uuid']} has less than this record states")
-    return ListedDevice(match["uuid"], match["slice"], memory, compute)

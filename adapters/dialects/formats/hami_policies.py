@@ -12,7 +12,6 @@ annotation of its node.
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -86,31 +85,21 @@ class Policies:
             links: links count in the choice of the node.
             whole: for whole cards.
         """
-        return Ranking(
-            tuple(dict.fromkeys(self._card_keys(online=online))),
-            tuple(self._node_keys(online=online, links=links, whole=whole)),
-            self.weights,
-        )
-
-    def _card_keys(self, *, online: bool) -> Iterator[CardKey]:
-        if online:
-            yield CardKey.ONLINE
-        if self.numa_first:
-            yield CardKey.HIGH_NUMA
-        yield from (_CARD_KEYS[name] for name in self.cards)
-        if len(self.cards) == 1:
-            yield CardKey.HIGH_NUMA
-        yield CardKey.HIGH_INDEX
-
-    def _node_keys(self, *, online: bool, links: bool, whole: bool) -> Iterator[NodeKey]:
         spread = self.node == SPREAD
-        if online:
-            yield NodeKey.ONLINE
-        if links:
-            yield NodeKey.LINKS
-        if whole:
-            yield NodeKey.MOST_GAIN if spread else NodeKey.LEAST_LOSS
-        yield NodeKey.EMPTIEST if spread else NodeKey.FULLEST
+        card_keys = [
+            *([CardKey.ONLINE] if online else []),
+            *([CardKey.HIGH_NUMA] if self.numa_first else []),
+            *(_CARD_KEYS[name] for name in self.cards),
+            *([CardKey.HIGH_NUMA] if len(self.cards) == 1 else []),
+            CardKey.HIGH_INDEX,
+        ]
+        node_keys = [
+            *([NodeKey.ONLINE] if online else []),
+            *([NodeKey.LINKS] if links else []),
+            *([NodeKey.MOST_GAIN if spread else NodeKey.LEAST_LOSS] if whole else []),
+            NodeKey.EMPTIEST if spread else NodeKey.FULLEST,
+        ]
+        return Ranking(tuple(dict.fromkeys(card_keys)), tuple(node_keys), self.weights)
 
 
 def read_policies(annotations: Text, defaults: Defaults) -> Policies:
@@ -130,12 +119,11 @@ def read_policies(annotations: Text, defaults: Defaults) -> Policies:
         cards=tuple(name for name in requested if name != TOPOLOGY) or (default,),
         numa_first=boolean(annotations, NUMA_BIND) or False,
         linked=TOPOLOGY in requested,
-        weights=_weights(annotations),
+        weights=_weights(annotations.get(WEIGHTS)),
     )
 
 
-def _weights(annotations: Text) -> Weights:
-    value = annotations.get(WEIGHTS)
+def _weights(value: str | None) -> Weights:
     if value is None:
         return Weights()
     items = [_WEIGHT.fullmatch(item) for item in value.split(",")]

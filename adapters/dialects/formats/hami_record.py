@@ -216,27 +216,20 @@ def decode_devices(
     *segments, end = text.split(";")
     if end:
         raise DialectError(field, text, "must end with ';'")
-    containers = [list(_segment(kind, field, text, segment)) for segment in segments]
+    containers: list[list[HamiShare]] = []
+    for segment in segments:
+        *devices, end = segment.split(":")
+        if end:
+            raise DialectError(field, text, "every device must end with ':'")
+        shares: list[HamiShare] = []
+        for device in devices:
+            fields = device.split(",")
+            if len(fields) != 4 or fields[1] != kind or not all(map(_NUMBER.fullmatch, fields[2:])):
+                shape = f"'UUID,{kind},MEMORY,COMPUTE'"
+                raise DialectError(field, text, f"every device must read {shape}, in MiB and %")
+            shares.append(HamiShare(fields[0], int(fields[2]) * MIB, int(fields[3])))
+        containers.append(shares)
     return _checked(field, text, containers, several_slices=several_slices)
-
-
-def _segment(kind: str, field: str, text: str, segment: str) -> list[HamiShare]:
-    *devices, end = segment.split(":")
-    if end:
-        raise DialectError(field, text, "every device must end with ':'")
-    return [_device(kind, field, text, device) for device in devices]
-
-
-def _device(kind: str, field: str, text: str, device: str) -> HamiShare:
-    match device.split(","):
-        case [uuid, found, memory, compute] if (
-            found == kind and _NUMBER.fullmatch(memory) and _NUMBER.fullmatch(compute)
-        ):
-            return HamiShare(uuid, int(memory) * MIB, int(compute))
-        case _:
-            raise DialectError(
-                field, text, f"every device must read 'UUID,{kind},MEMORY,COMPUTE', in MiB and %"
-            )
 
 
 def _checked(

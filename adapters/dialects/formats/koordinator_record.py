@@ -68,9 +68,14 @@ def encode_allocated(
         entries: in the order in which the containers see the cards.
         beside: as ``read_beside`` returns it.
     """
-    devices = tuple(
-        _AllocatedDevice(entry.minor, _resources(entry), entry.uuid) for entry in entries
-    )
+    devices: list[_AllocatedDevice] = []
+    for entry in entries:
+        resources: dict[str, Amount] = {}
+        if entry.compute:
+            resources[words.CORE] = format_decimal(entry.compute)
+        resources[words.MEMORY] = format_binary(entry.memory)
+        resources[words.RATIO] = format_decimal(entry.ratio)
+        devices.append(_AllocatedDevice(entry.minor, resources, entry.uuid))
     kinds = {_GPU: devices, **(beside or {})}
     return msgspec.json.encode(dict(sorted(kinds.items()))).decode()
 
@@ -112,19 +117,13 @@ def read_allocated(annotations: Text, node: Node) -> tuple[AllocatedCard, ...]:
     return entries
 
 
-def _resources(entry: AllocatedCard) -> dict[str, Amount]:
-    compute: dict[str, Amount] = (
-        {words.CORE: format_decimal(entry.compute)} if entry.compute else {}
-    )
-    return {
-        **compute,
-        words.MEMORY: format_binary(entry.memory),
-        words.RATIO: format_decimal(entry.ratio),
-    }
-
-
 def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
-    card = _card(device, cards)
+    """Return the share of a device; a device without an id is the card with its number."""
+    identity, minor = device.id, device.minor
+    named = (c for c in cards if (c.uuid == identity if identity else c.index == minor))
+    card = next(named, None)
+    if card is None and not identity:
+        _reject("gpu[].minor", device.minor, "is not a card of this node")
     compute = _amount(device, words.CORE, FULL)
     memory = _amount(device, words.MEMORY, None)
     ratio = _amount(device, words.RATIO, FULL)
@@ -136,16 +135,6 @@ def _entry(device: _AllocatedDevice, cards: Sequence[Card]) -> AllocatedCard:
         ratio = FULL if card is None else min(percent(memory, card.memory), FULL)
     uuid = device.id if card is None else card.uuid
     return AllocatedCard(device.minor, uuid, memory, ratio, compute or 0)
-
-
-def _card(device: _AllocatedDevice, cards: Sequence[Card]) -> Card | None:
-    """Return the card of a device; None where the node has no card with its id."""
-    for card in cards:
-        if card.uuid == device.id or (not device.id and card.index == device.minor):
-            return card
-    if not device.id:
-        _reject("gpu[].minor", device.minor, "is not a card of this node")
-    return None
 
 
 def _check_minors(text: str, devices: Sequence[_AllocatedDevice], cards: Sequence[Card]) -> None:
@@ -195,8 +184,8 @@ def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -
     """Return the annotations of a placement.
 
     If several containers request cards, Dragoman's own record distinguishes them, and
-    ``device-allocated`` states the pod's peak use of each card. What koord-scheduler stated there
-    of other devices stays.
+    ``device-allocated`` states the pod's peak use of each card. A share requested in percent keeps
+    its percentage. What koord-scheduler stated there of other devices stays.
 
     Args:
         pod: the pod.
@@ -205,10 +194,18 @@ def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -
         node: the node of the placement.
     """
     cards = {card.uuid: card for card in node.cards}
-    entries = [
-        _allocated_card(request, cards[uuid], here)
-        for uuid, here in _by_card(placement.grants).items()
-    ]
+    percents = {wanted.name: wanted.memory_percent for wanted in request.containers}
+    entries: list[AllocatedCard] = []
+    for uuid, here in _by_card(placement.grants).items():
+        card, share = cards[uuid], shares_by_card(request, here)
+        ratio = percent(share.memory, card.memory)
+        stated = [(g, percents.get(g.container)) for g in here]
+        in_percent = [replace(g, memory=part) for g, part in stated if part is not None]
+        if len(in_percent) == len(here):
+            ratio = shares_by_card(request, in_percent).memory
+        entries.append(
+            AllocatedCard(card.index, uuid, share.memory, min(ratio, FULL), share.compute)
+        )
     written = {words.ALLOCATED: encode_allocated(entries, read_beside(annotations(pod)))}
     if len(request.containers) > 1:
         written[allocation_record.KEY] = allocation_record.encode(placement.grants)
@@ -298,21 +295,6 @@ def read_koordinator(pod: Pod, node: Node, requesting: Sequence[PodContainer]) -
         Grant(name, e.uuid, e.memory, e.compute, FULL in (e.ratio, e.compute), phase)
         for e in read_allocated(annotations(pod), node)
     )
-
-
-def _allocated_card(request: Request, card: Card, grants: Sequence[Grant]) -> AllocatedCard:
-    """Return the entry of a card; a share requested in percent keeps its percentage."""
-    by_container = {wanted.name: wanted for wanted in request.containers}
-    share = shares_by_card(request, grants)
-    ratio = percent(share.memory, card.memory)
-    percents = [
-        by_container[g.container].memory_percent for g in grants if g.container in by_container
-    ]
-    stated = [value for value in percents if value is not None]
-    if len(stated) == len(grants):
-        shares = [replace(g, memory=p) for g, p in zip(grants, stated, strict=True)]
-        ratio = shares_by_card(request, shares).memory
-    return AllocatedCard(card.index, card.uuid, share.memory, min(ratio, FULL), share.compute)
 
 
 def _by_card(grants: Sequence[Grant]) -> dict[str, list[Grant]]:

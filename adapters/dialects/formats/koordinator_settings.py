@@ -133,20 +133,17 @@ def ranking(scheduling: KoordinatorScheduling, defaults: Defaults) -> Ranking:
 def _scheduling(arguments: _Arguments) -> KoordinatorScheduling:
     strategy = arguments.scoring_strategy or _Strategy()
     most = strategy.type == "MostAllocated"
+    resources = strategy.resources or ()
+    compute = sum(one.weight for one in resources if one.name == CORE)
+    memory = sum(one.weight for one in resources if one.name in (MEMORY, RATIO))
     return KoordinatorScheduling(
         policy=SchedulingPolicy.BINPACK if most else SchedulingPolicy.SPREAD,
-        weights=_weights(strategy.resources or ()),
+        # Where no GPU resource has a weight, memory counts, or all would be equal.
+        weights=Weights(slots=0, compute=compute, memory=memory if compute else memory or 1),
         unshareable=frozenset(
             (one.vendor.lower(), one.model) for one in arguments.gpu_share_unsupported_models or ()
         ),
     )
-
-
-def _weights(resources: tuple[_Resource, ...]) -> Weights:
-    """Return the weights; where no GPU resource has one, memory counts, or all would be equal."""
-    compute = sum(one.weight for one in resources if one.name == CORE)
-    memory = sum(one.weight for one in resources if one.name in (MEMORY, RATIO))
-    return Weights(slots=0, compute=compute, memory=memory if compute else memory or 1)
 
 
 def _convert(path: str, value: object, to: type[_Shape]) -> _Shape:
