@@ -2,11 +2,10 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypedDict, Unpack
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
-from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, standing
+from adapters.answer.answer import GangAnswer, PodAnswer, standing
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
@@ -152,7 +151,7 @@ class Run:
         if state is None:
             text = f"already bound to {name}, which is not among the input"
             self.warnings.bound.append(f"pod {full_name(pod)}: {text}")
-            return _line(pod, PodResult.BOUND, text, node=name)
+            return PodLine(pod_ref(pod), PodResult.BOUND, text, node=name)
         adopted = state.ledger.allocations.get(pod.metadata.uid)
         if adopted is None:
             try:
@@ -160,13 +159,13 @@ class Run:
             except DialectError:
                 amounts = NO_AMOUNTS
             if not amounts:
-                return _line(pod, PodResult.SKIPPED, NO_REQUEST, node=name)
+                return PodLine(pod_ref(pod), PodResult.SKIPPED, NO_REQUEST, node=name)
             text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
             dialect = dialect_name(pod, self.fleet.dialects)
-            return _line(pod, PodResult.BOUND, text, dialect=dialect, node=name)
+            return PodLine(pod_ref(pod), PodResult.BOUND, text, dialect=dialect, node=name)
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"
-        return _line(
-            pod,
+        return PodLine(
+            pod_ref(pod),
             PodResult.BOUND,
             text,
             dialect=None if adopted.dialect == UNKNOWN else adopted.dialect,
@@ -179,7 +178,7 @@ class Run:
         if pod.status.phase in FINISHED:
             return _ended(pod)
         if pod.metadata.deletion_timestamp is not None:
-            return _line(pod, PodResult.SKIPPED, "is being deleted")
+            return PodLine(pod_ref(pod), PodResult.SKIPPED, "is being deleted")
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
@@ -189,9 +188,9 @@ class Run:
         answer = self._judge.alone(pod, explain=self.options.explain or refused)
         self.warnings.pending.extend(f"pod {full_name(pod)}: {note}" for note in answer.notes)
         if answer.problem is not None:
-            return _line(pod, PodResult.INVALID, answer.problem, dialect=answer.dialect)
+            return PodLine(pod_ref(pod), PodResult.INVALID, answer.problem, dialect=answer.dialect)
         if answer.found is None:
-            return _line(pod, PodResult.SKIPPED, NO_REQUEST)
+            return PodLine(pod_ref(pod), PodResult.SKIPPED, NO_REQUEST)
         if whole is not None and whole.refusal:
             return replace(self._rejected(replace(answer, gang=whole)), groups=())
         if whole is not None and pod.metadata.uid in whole.placed:
@@ -207,7 +206,7 @@ class Run:
         ledger = self.inventory.ledger(answer.best)
         refusal = self._facts.quotas.take(allocation, ledger.node)
         if refusal is not None:
-            return _line(pod, PodResult.REJECTED, refusal, dialect=answer.dialect)
+            return PodLine(pod_ref(pod), PodResult.REJECTED, refusal, dialect=answer.dialect)
         self.inventory.put(ledger.allocate(allocation))
         return self._placed(answer, answer.found, answer.placement)
 
@@ -231,8 +230,8 @@ class Run:
 
     def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
         allocation = state.ledger.allocations[pod.metadata.uid]
-        return _line(
-            pod,
+        return PodLine(
+            pod_ref(pod),
             PodResult.BOUND,
             standing(self._facts, pod, ""),
             dialect=allocation.dialect,
@@ -241,8 +240,8 @@ class Run:
         )
 
     def _rejected(self, answer: PodAnswer) -> PodLine:
-        return _line(
-            answer.pod,
+        return PodLine(
+            pod_ref(answer.pod),
             PodResult.REJECTED,
             answer.summary(),
             dialect=answer.dialect,
@@ -254,8 +253,8 @@ class Run:
         """Return the line of a pod whose allocation is committed."""
         pod, node = found.pod, self.fleet.nodes[placement.node].node
         result = found.dialect.write_result(pod, found.request, placement, node, self.options.now)
-        return _line(
-            pod,
+        return PodLine(
+            pod_ref(pod),
             PodResult.PLACED,
             f"placed on {node.name}",
             dialect=answer.dialect,
@@ -280,28 +279,10 @@ class Run:
                 yield CardLine(card, use.memory, use.compute, sharers)
 
 
-class _More(TypedDict, total=False):
-    """Fields of a ``PodLine`` that only some pods have."""
-
-    dialect: str | None
-    node: str | None
-    containers: Mapping[str, tuple[ShareLine, ...]]
-    annotations: Mapping[str, str]
-    labels: Mapping[str, str]
-    reasons: NodeTexts
-    groups: tuple[NodeGroup, ...]
-
-
-def _line(pod: Pod, result: PodResult, summary: str, **more: Unpack[_More]) -> PodLine:
-    ref = pod_ref(pod)
-    more.setdefault("dialect", None)
-    return PodLine(ref.namespace, ref.name, ref.uid, result=result, summary=summary, **more)
-
-
 def _served(answer: PodAnswer, node: str) -> PodLine:
     """Return the line of a pod that gets devices of a plugin."""
     text = f"{devices_text(_amounts(answer))} of the device plugin, no card of the ledger"
-    return _line(answer.pod, PodResult.PLACED, text, dialect=answer.dialect, node=node)
+    return PodLine(pod_ref(answer.pod), PodResult.PLACED, text, dialect=answer.dialect, node=node)
 
 
 def _amounts(answer: PodAnswer) -> Mapping[str, int]:
@@ -309,7 +290,7 @@ def _amounts(answer: PodAnswer) -> Mapping[str, int]:
 
 
 def _ended(pod: Pod, node: str | None = None) -> PodLine:
-    return _line(pod, PodResult.SKIPPED, f"has ended ({pod.status.phase})", node=node)
+    return PodLine(pod_ref(pod), PodResult.SKIPPED, f"has ended ({pod.status.phase})", node=node)
 
 
 def _texts(answer: PodAnswer) -> NodeTexts:

@@ -171,23 +171,23 @@ class Comparison:
 
     def listing(self) -> Listing:
         """Return one row for each pod that has to be placed in the changed cluster."""
-        before = {line.full_name: line for line in self.now}
+        before = {str(line.pod): line for line in self.now}
         rows: list[Row] = []
         for after in self.then:
             if after.result in (PodResult.BOUND, PodResult.SKIPPED):
                 continue
-            earlier = before.get(after.full_name)
+            earlier = before.get(str(after.pod))
             now, then = "new" if earlier is None else _where(earlier), _where(after)
             reason = after.summary if after.result in NOT_PLACED else ""
-            if after.full_name in self.moved and not reason:
+            if str(after.pod) in self.moved and not reason:
                 reason = "moves"
-            cells = (after.namespace, after.name, after.dialect or "", now, then, reason)
+            cells = (after.pod.namespace, after.pod.name, after.dialect or "", now, then, reason)
             fields = {
-                "namespace": after.namespace, "pod": after.name, "dialect": after.dialect,
+                "namespace": after.pod.namespace, "pod": after.pod.name, "dialect": after.dialect,
                 "now": now, "then": then, "placed": after.node is not None, "reason": reason,
                 "gang": None if after.gang is None else after.gang.name,
             }  # fmt: skip
-            rows.append(Row(f"pod/{after.name}", cells, fields))
+            rows.append(Row(f"pod/{after.pod.name}", cells, fields))
         return Listing("WhatIfList", _COLUMNS, tuple(rows), _KEYS)
 
     def summary(self) -> str:

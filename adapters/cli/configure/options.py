@@ -95,21 +95,14 @@ NAMES = tuple(each.name for each in RESOURCES)
 
 @dataclass(frozen=True, slots=True)
 class ConfigureOptions:
-    """Everything that None leaves as the file has it, or as is usual.
+    """The options of the command; None leaves what the file has, or what is usual.
 
     Attributes:
-        url: the service's, without a path; None for what the file has.
-        namespace: the service's, for the address where the file has none.
+        url: the service's, without a path.
         ca_file: path on the scheduler's machine of the authorities that sign the service's
-            certificate.
-        ca_data: the same authorities, PEM, written into the configuration.
-        kubeconfig: path on the scheduler's machine.
-        scheduler_name: the name of the only profile.
+            certificate; ``ca_data`` are the same, PEM, written into the configuration.
         preemption: whether the scheduler counts resources itself, and so asks for victims.
-        mode: of a scheduler that has a device plugin of its own.
-        keep_deviceshare: the same of koord-scheduler by an older name: true for native mode.
-        plain_pods: whether vc-scheduler asks about pods with only a device plugin's resources.
-        ask: about which pods a scheduler in native mode asks.
+        keep_deviceshare: koord-scheduler's mode by an older name: true for native.
         version: major and minor of kube-scheduler: from 1.38 on it asks for victims also where it
             has found none.
     """

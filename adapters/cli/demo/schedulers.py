@@ -87,10 +87,7 @@ class SchedulerClient:
 
 
 def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
-    """Schedule a pod as kube-scheduler and koord-scheduler do: filter, prioritize, bind.
-
-    Returns:
-        the node.
+    """Return the node of a pod by kube-scheduler's and koord-scheduler's calls, bind included.
 
     Raises:
         RejectionError: no node fits, or the service rejects the bind.
@@ -106,12 +103,8 @@ def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> s
     scores = client.call("POST", "/extender/prioritize", {**args, "NodeNames": fitting})
     best = _best({one["Host"]: one["Score"] for one in scores})
     meta = pod.metadata
-    binding = {
-        "PodName": meta.name,
-        "PodNamespace": meta.namespace,
-        "PodUID": meta.uid,
-        "Node": best,
-    }
+    names = {"PodName": meta.name, "PodNamespace": meta.namespace, "PodUID": meta.uid}
+    binding = {**names, "Node": best}
     error = client.call("POST", "/extender/bind", binding)["Error"]
     if error:
         raise RejectionError(error)

@@ -11,6 +11,7 @@ from adapters.cli.output.rows import Row
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.quantity import MIB
+from core.requests.request import PodRef
 
 EVERY = "*"
 """Replaces the container's name where a record has a share for all containers of the pod."""
@@ -62,13 +63,7 @@ class ShareLine:
 
 @dataclass(frozen=True, slots=True)
 class GangLine:
-    """The gang of a pod.
-
-    Attributes:
-        name: ``namespace/name``.
-        api: whose words name it, as people read it.
-        minimum: pods that are bound together.
-    """
+    """The gang of a pod: ``namespace/name``, whose words name it, and pods bound together."""
 
     name: str
     api: str
@@ -118,12 +113,8 @@ class PodLine:
     """One pod.
 
     Attributes:
-        namespace: of the pod.
-        name: of the pod.
-        uid: of the manifest, or one derived from namespace and name.
+        pod: with the uid of the manifest, or one derived from namespace and name.
         dialect: of the request; None where it requests no share, or uses several dialects.
-        result: the outcome.
-        node: of the pod; None where it has none.
         containers: shares by container; without containers that get none.
         annotations: those that a binding would add.
         labels: those that a binding would add.
@@ -133,12 +124,10 @@ class PodLine:
         gang: the pods with which it is bound together; None where it is bound alone.
     """
 
-    namespace: str
-    name: str
-    uid: str
-    dialect: str | None
+    pod: PodRef
     result: PodResult
     summary: str
+    dialect: str | None = None
     node: str | None = None
     containers: Mapping[str, tuple[ShareLine, ...]] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -147,21 +136,13 @@ class PodLine:
     groups: tuple[NodeGroup, ...] = ()
     gang: GangLine | None = None
 
-    @property
-    def full_name(self) -> str:
-        """``namespace/name``."""
-        return f"{self.namespace}/{self.name}"
-
 
 @dataclass(frozen=True, slots=True)
 class Sharer:
-    """The part of one card that one pod has.
+    """The part of one card that one pod has; memory in bytes, compute in percent.
 
     Attributes:
         pod: ``namespace/name``.
-        dialect: of its request.
-        memory: bytes.
-        compute: percent.
         blocking: the whole card counts as in use, because the pod's record could not be parsed.
     """
 
@@ -174,14 +155,7 @@ class Sharer:
 
 @dataclass(frozen=True, slots=True)
 class CardLine:
-    """One card and the pods that share it.
-
-    Attributes:
-        card: the card.
-        memory: bytes in use.
-        compute: percent in use.
-        sharers: in order of allocation.
-    """
+    """One card, what is in use of it in bytes and percent, and its pods in order of allocation."""
 
     card: Card
     memory: int
@@ -207,9 +181,9 @@ class ReportPart:
     cards: bool = True
     namespace: str | None = None
 
-    def shows(self, pod: PodLine) -> bool:
+    def shows(self, line: PodLine) -> bool:
         """Return whether a pod is shown."""
-        return pod.result in self.results and self.namespace in (None, pod.namespace)
+        return line.result in self.results and self.namespace in (None, line.pod.namespace)
 
 
 EVERYTHING = ReportPart()
@@ -243,9 +217,9 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         }
 
     return {
-        "namespace": pod.namespace,
-        "name": pod.name,
-        "uid": pod.uid,
+        "namespace": pod.pod.namespace,
+        "name": pod.pod.name,
+        "uid": pod.pod.uid,
         "dialect": pod.dialect,
         "gang": gang_fields(pod.gang),
         "placed": pod.node is not None,
@@ -286,8 +260,8 @@ def pod_row(pod: PodLine) -> Row:
     """Return the row of a pod; its amounts are those of all its shares together."""
     shares = [share for shares in pod.containers.values() for share in shares]
     fields: dict[str, object] = {
-        "namespace": pod.namespace,
-        "name": pod.name,
+        "namespace": pod.pod.namespace,
+        "name": pod.pod.name,
         "result": pod.result.value,
         "dialect": pod.dialect,
         "node": pod.node,
@@ -297,7 +271,7 @@ def pod_row(pod: PodLine) -> Row:
         "summary": pod.summary,
         "gang": None if pod.gang is None else pod.gang.name,
     }
-    return Row(f"pod/{pod.name}", (), fields)
+    return Row(f"pod/{pod.pod.name}", (), fields)
 
 
 def short(full_name: str) -> str:

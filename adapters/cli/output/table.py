@@ -89,7 +89,7 @@ def write_report(
             if len(pod.groups) > MAX_REASONS:
                 more = len(pod.groups) - MAX_REASONS
                 reasons.append(f"and {more} more reasons; -o json has all")
-            not_placed.append((short(pod.full_name), reasons or [pod.summary]))
+            not_placed.append((short(str(pod.pod)), reasons or [pod.summary]))
     if rows:
         page.table(_COLUMNS, rows)
     if not_placed:
@@ -131,7 +131,7 @@ class _PodRows(Iterable[Row]):
 
     def add(self, pod: PodLine) -> None:
         """Append a row."""
-        name = short(pod.full_name)
+        name = short(str(pod.pod))
         self._texts.append((pod.result, name, pod.dialect, pod.node, _shares(pod)))
 
     def __len__(self) -> int:

@@ -241,7 +241,7 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
     explained = explain(fleet, waiting)
     shown = as_plain(explained)
     rows = [row.fields for row in pending(fleet, None).rows]
-    (line,) = (e for e in Run(fleet, RunOptions(Defaults(), 0)).place_all() if e.name == NAME)
+    (line,) = (e for e in Run(fleet, RunOptions(Defaults(), 0)).place_all() if e.pod.name == NAME)
     service = asyncio.run(of_service(found))
 
     summary = shown["summary"]

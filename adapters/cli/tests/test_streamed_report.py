@@ -10,6 +10,7 @@ import yaml
 from adapters.cli.output.report import HEAD, NodeTexts, PodLine, PodResult, pod_fields
 from adapters.cli.output.streamed_report import json_report, yaml_report
 from adapters.cli.tests.builders import node, pod, run, stream, volcano
+from core.requests.request import PodRef
 
 NAMES = ("n1", "node-b.example.com", "123", "true", "null", "a: b", "- c", "ö", "x" * 200, "q\"'")
 TEXTS = ("no cards", "8 of 8 cards: memory 2 GiB short", "tab\there", "line\nbreak", "ü", "", "# x")
@@ -27,7 +28,7 @@ def lines(count: int) -> list[PodLine]:
     odd = texts({name: TEXTS[at % len(TEXTS)] for at, name in enumerate(NAMES)})
     reasons = [same, NodeTexts(same.names, same.ids, ("other: 'text'",)), odd, NodeTexts()]
     return [
-        PodLine("ml", f"p{at}", f"uid-{at}", None, PodResult.REJECTED, "none", reasons=each)
+        PodLine(PodRef("ml", f"p{at}", f"uid-{at}"), PodResult.REJECTED, "none", reasons=each)
         for at, each in enumerate(reasons[:count])
     ]
 
