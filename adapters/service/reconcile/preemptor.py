@@ -21,11 +21,10 @@ pod, its bind finds it, and the leader releases it if no bind comes.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -71,10 +70,8 @@ REFUSED = 60 * SECOND
 """Nanoseconds after a refused eviction until the next attempt for the pod."""
 
 AGAIN, LONGEST = 5 * SECOND, 80 * SECOND
-"""Nanoseconds after a look for victims until the next one: doubled by each look in vain."""
-
-LOOKS = 2
-"""Pods for which victims are looked for in a round."""
+"""Nanoseconds after a look for victims until the next one: doubled by each look in vain. Where no
+eviction helps, the next one for any pod of the same template."""
 
 AT_ONCE = 16
 """Attempts of this process that wait for cards."""
@@ -92,7 +89,7 @@ DEFAULT_GRACE = 30
 """Seconds. Source: k8s.io/api/core/v1/types.go, terminationGracePeriodSeconds."""
 
 REMEMBERED = 1024
-"""Pods of which the last look is remembered."""
+"""Pods and templates of which the last look is remembered."""
 
 
 class Evictions(Protocol):
@@ -159,7 +156,7 @@ class _Attempt:
 
 @dataclass(slots=True)
 class _Memory:
-    """What this process remembers of a pod.
+    """What this process remembers of a pod, or of looks in vain for pods of one template.
 
     Attributes:
         attempts: that it began; the pod's owner may remove the annotation.
@@ -181,7 +178,8 @@ class Preemptor:
         self._evictions = evictions
         self._pods = pods
         self._attempts: dict[str, _Attempt] = {}
-        self._memory: OrderedDict[str, _Memory] = OrderedDict()
+        self._memory: OrderedDict[str | bytes, _Memory] = OrderedDict()
+        self._turns: Mapping[str, int] = {}
         self._evicted: deque[tuple[int, str]] = deque()
         self._changed = asyncio.Event()
 
@@ -233,8 +231,7 @@ class Preemptor:
         """Begin attempts for rejected pods."""
         if self._service.readiness.awaited:
             return
-        due = (each for each in self._service.rejected_pods.all() if self._is_due(each))
-        candidates = [each for each in islice(due, LOOKS) if self._may_help(each)]
+        candidates = [each for each in self._in_turn() if self._may_help(each)]
         if not candidates:
             return
         try:
@@ -244,6 +241,27 @@ class Preemptor:
         for rejected in candidates:
             if len(self._attempts) < AT_ONCE:
                 await self._begin(rejected, budgets)
+
+    def _in_turn(self) -> Iterator[RejectedPod]:
+        """Yield two pods for which the service looks for victims now.
+
+        The first has the highest priority. The second is of the namespace whose turn it is, so that
+        no tenant keeps all looks by pods that no eviction helps.
+        """
+        due = [each for each in self._service.rejected_pods.all() if self._is_due(each)]
+        for by_priority in (True, False):
+            if not due:
+                return
+            turns = {each.namespace: self._turns.get(each.namespace, 0) for each in due}
+            highest = due[0].pod.request.priority if by_priority else None
+            chosen = min(
+                (each for each in due if highest in (None, each.pod.request.priority)),
+                key=lambda each: turns[each.namespace],
+            )
+            due.remove(chosen)
+            turns[chosen.namespace] = 1 + max(self._turns.values(), default=0)
+            self._turns = turns
+            yield chosen
 
     def _is_due(self, rejected: RejectedPod) -> bool:
         """Return whether the service may look for victims of a pod now."""
@@ -256,22 +274,32 @@ class Preemptor:
             return False
         if now - rejected.asked > RECENT or not rejected.nodes:
             return False
-        memory = self._memory.get(request.uid)
-        return memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
+        known = (self._memory.get(request.uid), self._memory.get(rejected.template))
+        return all(
+            memory is None or (now >= memory.not_before and memory.attempts < ATTEMPTS)
+            for memory in known
+        )
 
     def _may_help(self, rejected: RejectedPod) -> bool:
         """Return whether a pod of lower priority has cards of a node where the pod may go."""
-        memory = self._memory_of(rejected.pod.request.uid)
-        pause = min(AGAIN << min(memory.looks, 8), LONGEST)
-        memory.not_before = self._service.ports.clock.now() + pause
-        memory.looks += 1
+        self._pause(rejected.pod.request.uid)
         ledgers = map(self._service.ledgers.ledger, rejected.nodes)
-        return any(
+        may_help = any(
             allocation.priority < rejected.pod.request.priority
             for ledger in ledgers
             if ledger is not None
             for allocation in ledger.allocations.values()
         )
+        if not may_help:
+            self._pause(rejected.template)
+        return may_help
+
+    def _pause(self, key: str | bytes) -> None:
+        """Look no more for a pod by its uid, or for those of a template, for a while."""
+        memory = self._memory_of(key)
+        pause = min(AGAIN << min(memory.looks, 8), LONGEST)
+        memory.not_before = self._service.ports.clock.now() + pause
+        memory.looks += 1
 
     async def _begin(self, rejected: RejectedPod, budgets: Sequence[Budget]) -> None:
         """Begin an attempt for a pod, if evictions help it."""
@@ -280,9 +308,13 @@ class Preemptor:
         if not self._is_within_rate(rejected.pod, 1):
             return
         versions = {node: _version(service, node) for node in rejected.nodes}
+        is_undisturbed = not self._attempts  # else nodes are left out that may help later
         best = await self._best(rejected, budgets)
         if best is None:
+            if is_undisturbed:
+                self._pause(rejected.template)
             return
+        self._memory.pop(rejected.template, None)
         try:
             pod = await service.ports.pods.newest(pod_ref(rejected.pod.pod))
             pod_request = None if pod is None else service.pod_requests.read(pod)
@@ -488,9 +520,9 @@ class Preemptor:
         self._record(pod_request, Outcome.REFUSED, node, "rate", why)
         return False
 
-    def _memory_of(self, uid: str) -> _Memory:
-        memory = self._memory.setdefault(uid, _Memory())
-        self._memory.move_to_end(uid)
+    def _memory_of(self, key: str | bytes) -> _Memory:
+        memory = self._memory.setdefault(key, _Memory())
+        self._memory.move_to_end(key)
         if len(self._memory) > REMEMBERED:
             self._memory.popitem(last=False)
         return memory

@@ -1,10 +1,11 @@
 """Pods of which this process remembers what it answered: that they wait, or where they go."""
 
+from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
-from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of
+from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of, template_of
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.kube import Pod
@@ -19,7 +20,7 @@ from core.requests.reason import Reason
 from core.requests.request import Request
 
 KEPT = 256
-"""Rejected pods that are kept: those of the highest priority."""
+"""Rejected pods that are kept; the namespace with most of them loses its lowest priority."""
 
 NODES = 64
 """Nodes that are kept of a rejection; the next one of the pod keeps others."""
@@ -44,13 +45,20 @@ class RejectedPod:
             them the pod has everything but cards.
         named: when its scheduler was given victims, for the first time of a series; None where it
             was not.
+        template: equal for pods that differ at most in name, uid and status.
     """
 
     pod: PodRequest
     since: int
     asked: int
+    template: bytes
     nodes: tuple[str, ...] = ()
     named: int | None = field(default=None)
+
+    @property
+    def namespace(self) -> str:
+        """Return the namespace, as tenants take turns."""
+        return self.pod.pod.metadata.namespace
 
     def is_preempting(self, now: int) -> bool:
         """Return whether its scheduler is about to evict pods for it itself."""
@@ -73,14 +81,16 @@ class RejectedPods:
             now: in nanoseconds of the clock.
         """
         uid = pod.request.uid
-        known = self._by_uid.get(uid) or RejectedPod(pod, now, now)
+        known = self._by_uid.get(uid) or RejectedPod(pod, now, now, template_of(pod.pod))
         self._by_uid[uid] = known
         if len(nodes) > NODES:  # others at each call
             self._offset = (self._offset + NODES) % len(nodes)
             nodes = (*nodes[self._offset :], *nodes[: self._offset])[:NODES]
         known.pod, known.nodes, known.asked = pod, tuple(nodes), now
         if len(self._by_uid) > KEPT:
-            last = max(reversed(self._by_uid.values()), key=_place)
+            most = Counter(each.namespace for each in self._by_uid.values()).most_common(1)[0][0]
+            theirs = (each for each in reversed(self._by_uid.values()) if each.namespace == most)
+            last = max(theirs, key=_place)
             del self._by_uid[last.pod.request.uid]
 
     def named_victims(self, uid: str, now: int) -> None:

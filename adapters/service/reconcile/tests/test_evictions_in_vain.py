@@ -9,7 +9,7 @@ import pytest
 
 from adapters.dialects.dra import DRA
 from adapters.service.decide.advice.remembered_pods import NODES
-from adapters.service.decide.preemption import LATE
+from adapters.service.decide.preemption import LATE, node_victims
 from adapters.service.reconcile import preemptor
 from adapters.service.reconcile.preemptor import DEFAULT_GRACE, LONGEST_GRACE, MARGIN, RECENT
 from adapters.service.reconcile.requeue import PodRequeuer
@@ -402,3 +402,59 @@ def test_claims_are_no_pods_to_ask_the_api_server_about() -> None:
 
         assert rig.evictor.evicted == ["low-2"]
         assert "claim" not in asked
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@pytest.mark.parametrize("priority", [10, 20])
+@pytest.mark.parametrize("number", [200, 300])
+def test_pods_that_no_eviction_helps_keep_no_other_namespace_from_one(
+    number: int, priority: int, *, alike: bool
+) -> None:
+    """They may be alike or not, outrank the pod, and be more than are remembered."""
+
+    @on(a_node("n1", cards=1), a_node("n2", cards=2))
+    async def _(rig: Rig) -> None:
+        await rig.run_pod(a_pod("low", memory=5000), "n1")
+        await rig.run_pod(a_pod("important", memory=8000, priority=10_000), "n2")
+        await rig.run_pod(a_pod("there", memory=5000), "n2")
+        for at in range(number):
+            pod = a_pod(f"evil-{at}", count=2, memory=5000 if alike else 5000 + at)
+            pod["metadata"]["namespace"] = "evil"
+            pod["spec"]["priority"] = priority
+            await rig.ask({**pod, "status": rejected("x")["status"]}, "n2")
+        await rig.refuse(rejected("honest"), "n1")
+
+        for _ in range(3):
+            await rig.preemptor.round()
+            rig.bench.clock.time += SECOND // 2
+
+        assert rig.evictor.evicted == ["low"]
+
+
+def test_a_look_in_vain_stands_for_pods_alike_also_for_those_made_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    looks: list[str] = []
+    search = node_victims
+
+    async def counted(service: Any, pod: Any, *more: Any) -> Any:
+        looks.append(pod.request.pod)
+        return await search(service, pod, *more)
+
+    monkeypatch.setattr(preemptor, "node_victims", counted)
+
+    @on(a_node("n1", cards=2))
+    async def _(rig: Rig) -> None:
+        await rig.run_pod(a_pod("important", memory=8000, priority=10_000), "n1")
+        await rig.run_pod(a_pod("low", memory=5000), "n1")
+        for generation in range(3):
+            for at in range(10):
+                pod = a_pod(f"w{at}", count=2, memory=5000, priority=10)
+                pod["metadata"]["uid"] = f"{generation}-{at}"
+                rig.bench.service.rejected_pods.discard(f"{generation - 1}-{at}")
+                await rig.ask({**pod, "status": rejected("x")["status"]})
+            rig.bench.clock.time += 2 * SECOND
+            await rig.preemptor.round()
+
+        assert 1 <= len(looks) <= 4
+        assert rig.evictor.evicted == []

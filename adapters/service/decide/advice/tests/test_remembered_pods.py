@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import msgspec
+
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
 from adapters.service.decide.advice.remembered_pods import (
     ASKED,
@@ -47,6 +49,20 @@ def test_the_highest_priority_is_first_and_the_lowest_is_dropped() -> None:
     assert uids(rejected)[:2] == ["uid-high", "uid-p0"]
     assert "uid-low" not in uids(rejected)
     assert len(uids(rejected)) == KEPT
+
+
+def test_a_namespace_with_many_pods_drops_its_own() -> None:
+    rejected = RejectedPods()
+    rejected.rejected(asking("honest", priority=5), ["n1"], 0)
+    for number in range(2 * KEPT):
+        many = asking(f"p{number}", priority=10)
+        pod = msgspec.structs.replace(
+            many.pod, metadata=msgspec.structs.replace(many.pod.metadata, namespace="evil")
+        )
+        rejected.rejected(replace(many, pod=pod), ["n1"], number)
+
+    assert len(uids(rejected)) == KEPT
+    assert uids(rejected)[-1] == "uid-honest"
 
 
 def test_of_many_nodes_each_rejection_keeps_others() -> None:
