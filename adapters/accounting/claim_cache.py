@@ -129,6 +129,16 @@ class ClaimCache:
         """Return the claims with devices."""
         return iter(self._by_name.values())
 
+    def uncounted(self, uid: str, node: str) -> list[str]:
+        """Return why no ledger counts devices of cards that a pod has by claims on its node."""
+        flaws = (
+            self.devices.flaw(node, (result.driver, result.pool, result.device))
+            for claim in self._by_name.values()
+            if any(consumer.uid == uid for consumer in claim.pods)
+            for result in claim.results
+        )
+        return [flaw for flaw in flaws if flaw]
+
     def put_class(self, item: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[item.metadata.name] = item

@@ -336,6 +336,10 @@ class ClusterFacts(Protocol):
         """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
+    def uncounted(self, pod: Pod) -> Iterable[str]:
+        """Why no ledger counts devices of cards that a bound pod has by claims, as sentences."""
+        ...
+
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.
 
@@ -381,6 +385,9 @@ def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
         if unread is not None:
             return _unknown(bound, "its claims have", unread)
         return f"{bound} and has the cards of its claims"
+    flaws = [*facts.uncounted(pod)]
+    if flaws:
+        return f"{bound} and has devices by claims: {'; '.join(flaws)}"
     is_known, devices = node in facts.nodes(), held_devices(facts, pod)
     if devices and is_known:
         return f"{bound}: has {devices_text(devices)} of the device plugin, in no ledger"

@@ -74,6 +74,7 @@ def static_inventory(found: Manifests) -> StaticInventory:
         {name: state.kube for name, state in fleet.nodes.items()},
         tuple(fleet.pods.values()),
         fleet.claims,
+        fleet.uncounted,
         tuple(
             Quota(each.namespace, each.limits, host_limits=each.host_limits)
             for each in fleet.quotas.values()

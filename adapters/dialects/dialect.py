@@ -104,6 +104,8 @@ class NodeDescription:
         gains: as in ``Node``.
         scores: by uuid of one card and of another, how well they are linked; higher is better.
         problems: what could not be parsed, as sentences; ``cards`` omits such cards.
+        uncounted: uuid of a device that is no card by this source, empty where it states none, and
+            why; a problem unless another source describes the card.
         source: name of the source where it is not a dialect.
     """
 
@@ -118,6 +120,7 @@ class NodeDescription:
     gains: tuple[tuple[int, int], ...] = ()
     scores: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NO_SCORES)
     problems: tuple[str, ...] = ()
+    uncounted: tuple[tuple[str, str], ...] = ()
     source: str = ""
 
 

@@ -66,7 +66,10 @@ def read_node(
         gains=next((one.gains for one in described if one.gains), ()),
         scores=_scores(cards, scores),
     )
-    return merged, (*(problem for one in described for problem in one.problems), *doubts)
+    known = {card.uuid for card in cards}
+    problems = [problem for one in described for problem in one.problems]
+    problems += [why for one in others for uuid, why in one.uncounted if uuid not in known]
+    return merged, (*problems, *doubts)
 
 
 def _merge_cards(

@@ -139,7 +139,11 @@ async def without_cluster(
     store = open_store(settings.store)
     stack.push_async_callback(store.close)
     table = standalone.LocalCluster(
-        inventory.pods, inventory.nodes, inventory.claims, inventory.groups
+        inventory.pods,
+        inventory.nodes,
+        inventory.claims,
+        inventory.groups,
+        inventory.uncounted,
     )
     quotas = MemoryQuotas(tuple(inventory.quotas))
     cluster = Cluster(

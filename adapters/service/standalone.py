@@ -50,6 +50,7 @@ class StaticInventory:
         nodes: the objects, by name.
         pods: bound ones have their cards, the others wait to be scheduled.
         claims: by uid of a pod, uids of the claims that are reserved for it.
+        uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         quotas: of namespaces; what their pods have is counted by the ledgers.
         problems: what could not be read or is inconsistent, as sentences.
         groups: the objects of gangs.
@@ -59,6 +60,7 @@ class StaticInventory:
     nodes: Mapping[str, KubeNode] = field(default_factory=dict)
     pods: Sequence[Pod] = ()
     claims: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     quotas: Sequence[Quota] = ()
     problems: Sequence[str] = ()
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
@@ -92,9 +94,11 @@ class LocalCluster:
         nodes: Mapping[str, KubeNode] | None = None,
         claims: Mapping[str, Sequence[str]] | None = None,
         groups: Mapping[GangRef, PodGroupObject] | None = None,
+        uncounted: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._nodes = nodes or {}
         self._claims = claims or {}
+        self._uncounted = uncounted or {}
         self._pods: dict[str, Pod] = {}
         self.gangs = GangCache()
         for ref, group in (groups or {}).items():
@@ -115,6 +119,10 @@ class LocalCluster:
     def claims_of(self, uid: str) -> Sequence[str]:
         """Return the claims of the inventory that are reserved for a pod."""
         return self._claims.get(uid, ())
+
+    def uncounted(self, pod: Pod) -> Sequence[str]:
+        """Return why no ledger counts devices of cards that a bound pod has by claims."""
+        return self._uncounted.get(pod.metadata.uid, ())
 
     def counted(self, pod: Pod) -> Pod:
         """Return the pod: the inventory was read without what its claims have."""

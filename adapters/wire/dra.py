@@ -38,10 +38,9 @@ class CounterConsumption(Wire, frozen=True, gc=False):
     counters: dict[str, Capacity] | None = None
 
 
-class SliceDevice(Wire, frozen=True, gc=False):
-    """One device of a slice."""
+class BasicDevice(Wire, frozen=True, gc=False):
+    """What a device is; in v1beta1 it stands under ``basic``."""
 
-    name: str = ""
     attributes: dict[str, Attribute] | None = None
     capacity: dict[str, DeviceCapacity] | None = None
     consumes_counters: tuple[CounterConsumption, ...] | None = None
@@ -50,6 +49,13 @@ class SliceDevice(Wire, frozen=True, gc=False):
     taints: tuple[dict[str, Any], ...] | None = None
     binding_conditions: tuple[str, ...] | None = None
     binding_failure_conditions: tuple[str, ...] | None = None
+
+
+class SliceDevice(BasicDevice, frozen=True, gc=False):
+    """One device of a slice."""
+
+    name: str = ""
+    basic: BasicDevice | None = None
 
 
 class CelSelector(Wire, frozen=True, gc=False):

@@ -70,6 +70,10 @@ class FleetFacts:
         """Return the uids of the claims that are reserved for a pod."""
         return self._fleet.claims.get(uid, ())
 
+    def uncounted(self, pod: Pod) -> Iterable[str]:
+        """Return why no ledger counts devices of cards that a bound pod has by claims."""
+        return self._fleet.uncounted.get(pod.metadata.uid, ())
+
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.
 

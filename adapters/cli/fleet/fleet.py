@@ -91,6 +91,7 @@ class Fleet:
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: uids of claims with devices that are reserved for nothing.
         claims: by uid of a pod, uids of the claims that are reserved for it.
+        uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         groups: the objects of gangs.
     """
 
@@ -103,6 +104,7 @@ class Fleet:
     unused_ledgers: tuple[str, ...] = ()
     unused_claims: frozenset[str] = frozenset()
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
 
     def gangs(self) -> GangCache:
@@ -137,10 +139,11 @@ class Fleet:
             )
         if not states or any(each.node.cards or read_plugin_node(each.kube) for each in states):
             return ()
-        return (
-            f"none of {len(self.nodes)} nodes has cards: no annotation of a device plugin,"
-            " no Device and no NodeLedger describes any",
+        problem = next((problem for each in states for problem in each.problems), None)
+        why = problem or (
+            "no annotation of a device plugin, no Device and no NodeLedger describes any"
         )
+        return (f"none of {len(self.nodes)} nodes has cards: {why}",)
 
     def warnings(self) -> tuple[str, ...]:
         """Return what of the nodes and the rest of the input is not as it seems, as sentences."""
@@ -203,6 +206,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
         claims=reader.claims,
+        uncounted=reader.uncounted,
         groups={ref: group for ref, (group, _) in manifests.groups.items()},
     )
 
@@ -251,11 +255,15 @@ class _Reader:
             for consumer in held.pods:
                 self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
                 made.add((consumer.uid, held.name))
+        self.uncounted: dict[str, Sequence[str]] = {}
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:
             if pod.status.phase not in FINISHED:
-                self._bound[pod.metadata.uid] = pod.spec.node_name or ""
+                uid, node = pod.metadata.uid, pod.spec.node_name or ""
+                self._bound[uid] = node
+                if uid in self.claims:
+                    self.uncounted[uid] = self._claims.uncounted(uid, node)
             if may_use_cards(pod):
                 extended = pod.status.extended_resource_claim_status
                 if extended is not None:

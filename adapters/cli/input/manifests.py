@@ -60,6 +60,9 @@ GANG_APIS = {
 }
 """The groups of the API that have a PodGroup."""
 
+_DRA = frozenset({"resource.k8s.io", "resource.nvidia.com"})
+"""Groups whose other kinds stand beside claims and slices, and say nothing about cards."""
+
 _OF_PODS = frozenset(
     {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
     | {"JobSet", "LeaderWorkerSet", "ReplicationController"}
@@ -116,6 +119,8 @@ def manifests(
 ) -> Manifests:
     """Read all objects; those of other kinds in lists and folders are counted and skipped.
 
+    So are other kinds of Dynamic Resource Allocation, as DeviceClasses, wherever they stand.
+
     Args:
         texts: in order.
         progress: is called for the items of lists; None for none.
@@ -123,7 +128,7 @@ def manifests(
 
     Raises:
         InputError: a text is not YAML or JSON, has an object without a name or a duplicate one;
-            a named file has another kind outside of a list; or there is nothing to read.
+            a named file has a kind of another use outside of a list; or there is nothing to read.
     """
     found = Manifests()
     members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found.skipped, progress)
@@ -181,12 +186,13 @@ class _Members:
         """
         head = document.head()
         kind = head.kind or default
+        is_dra = str(head.api_version).partition("/")[0] in _DRA
         if kind == "":
             raise InputError(document.location, "kind is missing")
         if not isinstance(kind, str):
             raise InputError(document.location, f"kind must be text, but is {kind!r}")
         item = kind.removesuffix("List")
-        if self._known(item, head.api_version) and kind != item:
+        if (is_dra or self._known(item, head.api_version)) and kind != item:
             count, members = document.items()
             self.known += count
             for member in members:
@@ -204,7 +210,7 @@ class _Members:
             elif kind in _OF_PODS:
                 right += "; pass the Pods that it creates"
             unknown = InputError(document.location, f"unknown kind {kind}{of}; {right}")
-            if not inside:
+            if not (inside or is_dra):
                 raise unknown
             if kind != _JOB:  # read where it counts
                 # A kind that is read, of another group, has its group beside it.

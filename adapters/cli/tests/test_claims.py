@@ -186,3 +186,46 @@ def test_a_plain_pod_whose_claim_is_not_known_may_have_any_card(
 
     assert found.exit_code == 1
     assert "may be in use by a pod whose card the kubelet chose" in found.stdout
+
+
+BARE: Plain = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
+NOT_COUNTED = "the ResourceSlice of gpu.nvidia.com/node-a/gpu-0 states no"
+
+
+@pytest.mark.parametrize(
+    ("device", "lacks"),
+    [
+        ({"attributes": {"uuid": {"string": uuid(0)}}}, "memory"),
+        ({"basic": {"attributes": {"uuid": {"string": uuid(0)}}}}, "memory"),
+        ({"capacity": {"memory": {"value": "8Gi"}}}, "uuid, or two"),
+    ],
+    ids=["GB10", "v1beta1", "no uuid"],
+)
+def test_a_device_that_no_ledger_counts_is_named(device: Plain, lacks: str) -> None:
+    published = a_slice(uuid(0))
+    published["spec"]["devices"] = [{"name": "gpu-0", **device}]
+    holder = pod("p", metadata={"uid": "u"}, spec={"nodeName": "node-a"})
+    held = a_claim("gpu-0")
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+    things = stream(BARE, published, held, holder)
+
+    explained = CliRunner().invoke(app, ["explain", "pod", "p", "-f", "-"], input=things)
+    audit = CliRunner().invoke(app, ["audit", "-f", "-"], input=things)
+    top = CliRunner().invoke(app, ["top", "-f", "-"], input=things)
+
+    why = f"{NOT_COUNTED} {lacks}: no ledger counts it"
+    assert f"p is bound to node-a and has devices by claims: {why}" in explained.stdout
+    assert top.stderr == f"warning: none of 1 nodes has cards: {why}\n"
+    assert "node-description" in audit.stdout
+    assert why in audit.stdout
+
+
+def test_a_pod_with_a_claim_of_no_card_uses_none() -> None:
+    holder = pod("p", metadata={"uid": "u"}, spec={"nodeName": "node-a"})
+    held = a_claim("eth-0", driver="nic.example.com")
+    held["status"]["reservedFor"] = [{"resource": "pods", "name": "p", "uid": "u"}]
+    things = stream(node(), held, holder)
+
+    found = CliRunner().invoke(app, ["explain", "pod", "p", "-f", "-"], input=things)
+
+    assert "is bound to node-a and uses no cards" in found.stdout

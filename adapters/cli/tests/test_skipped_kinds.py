@@ -89,3 +89,33 @@ def test_an_object_of_another_kind_in_a_file_of_its_own_is_an_error() -> None:
 
     assert done.exit_code == 2
     assert "unknown kind Deployment of apps/v1" in done.stderr
+
+
+CLAIM_KINDS: list[Plain] = [
+    {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}}
+    for kind in ("DeviceClass", "ResourceClaimTemplate", "DeviceTaintRule")
+] + [
+    {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClassList", "items": [{}, {}]},
+    {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "metadata": {}},
+]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("schedule",), ("audit",), ("top",), ("pending",), ("defrag",), ("explain", "pod", "p")],
+)
+def test_what_stands_beside_claims_is_skipped_wherever_it_is(words: tuple[str, ...]) -> None:
+    done = command(*words, things=[*CLAIM_KINDS, node(), pod("p", volcano(1))])
+
+    assert done.exit_code == 0, done.output
+    assert done.stderr == (
+        "note: skipped objects of kinds that are not read:"
+        " 1 ComputeDomain, 3 DeviceClass, 1 DeviceTaintRule, 1 ResourceClaimTemplate\n"
+    )
+
+
+def test_what_stands_beside_claims_is_nothing_to_answer_from() -> None:
+    done = command("top", things=CLAIM_KINDS)
+
+    assert done.exit_code == 2
+    assert "unknown kind DeviceClass of resource.k8s.io/v1" in done.stderr

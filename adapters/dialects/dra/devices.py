@@ -75,6 +75,17 @@ class PublishedDevice:
         """What identifies it."""
         return self.driver, self.pool, self.name
 
+    @property
+    def flaw(self) -> str:
+        """What it lacks to be a card of the ledger, in words; empty for a card or a part of one.
+
+        Also empty where its driver's name does not say that its devices are cards.
+        """
+        lacks = "uuid, or two" if not self.card else "" if MEMORY in self.amounts else "memory"
+        if not lacks or self.profile or self.is_counted or not means_cards(self.driver):
+            return ""
+        return f"the ResourceSlice of {'/'.join(self.key)} states no {lacks}: no ledger counts it"
+
 
 class Devices:
     """The devices of some slices, by node: what one node publishes says nothing of another.
@@ -149,18 +160,25 @@ class Devices:
         found = self._of_node.get(node, {}).get(key)
         return self._of_node.get("", {}).get(key) if found is None else found
 
+    def flaw(self, node: str, key: DeviceKey) -> str:
+        """Return why no ledger counts a device of a driver of cards; empty where one may."""
+        device = self.get(node, key)
+        if device is not None:
+            return device.flaw
+        return f"no ResourceSlice describes {'/'.join(key)}" if means_cards(key[0]) else ""
+
     def nodes_of_pool(self, driver: str, pool: str) -> Set[str]:
         """Return the nodes that publish devices of a pool; empty where its slices name none."""
         return self._nodes.get((driver, pool), frozenset[str]())
 
 
-def _read_device(spec: SliceSpec, device: SliceDevice) -> PublishedDevice:
+def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
     """Read one device.
 
     Where a driver states an attribute with its domain and without, and the values differ, nothing
     says which card the device is. Of such capacities the smaller counts.
     """
-    driver = spec.driver
+    driver, device = spec.driver, named.basic or named
     attributes: dict[str, Attribute] = {}
     is_clear = True
     for name, each in (device.attributes or {}).items():
@@ -186,7 +204,7 @@ def _read_device(spec: SliceSpec, device: SliceDevice) -> PublishedDevice:
     return PublishedDevice(
         driver,
         spec.pool.name,
-        device.name,
+        named.name,
         spec.node_name or device.node_name or "",
         (texts.get("parentUUID") or texts.get("uuid", "")) if is_clear else "",
         profile,
@@ -241,13 +259,14 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
     """
     drivers: dict[str, list[PublishedDevice]] = {}
     for device in devices:
-        is_whole = device.card and not device.profile and MEMORY in device.amounts
-        if is_whole and means_cards(device.driver):
+        is_card = device.card and not device.profile and MEMORY in device.amounts
+        if means_cards(device.driver) and (is_card or device.flaw):
             drivers.setdefault(device.driver, []).append(device)
     found: list[NodeDescription] = []
     for driver, published in sorted(drivers.items()):
         cards: dict[str, Card] = {}
-        for position, device in enumerate(sorted(published, key=lambda each: each.name)):
+        whole = [device for device in published if not device.flaw]
+        for position, device in enumerate(sorted(whole, key=lambda each: each.name)):
             numbers = (device.numbers.get(name, -1) for name in INDEX)
             # Drivers write -1 where the NUMA node is not known.
             numa = next((device.numbers[name] for name in NUMA if name in device.numbers), -1)
@@ -266,6 +285,7 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
                 tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid))),
                 slots_stated=False,
                 compute_stated=False,
+                uncounted=tuple((each.card, each.flaw) for each in published if each.flaw),
                 source=f"ResourceSlices of {driver}",
             )
         )

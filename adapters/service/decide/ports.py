@@ -178,6 +178,10 @@ class ClusterObjects(Protocol):
         """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
         ...
 
+    def uncounted(self, pod: Pod) -> Sequence[str]:
+        """Return why no ledger counts devices of cards that a bound pod has by claims."""
+        ...
+
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
         ...
@@ -199,6 +203,10 @@ class NoObjects:
 
     def claims_of(self, uid: str) -> Sequence[str]:  # noqa: ARG002
         """Return no claim."""
+        return ()
+
+    def uncounted(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
+        """Return no device."""
         return ()
 
     def counted(self, pod: Pod) -> Pod:

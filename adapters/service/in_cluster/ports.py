@@ -150,6 +150,10 @@ class ClusterView:
             if any(consumer.uid == uid for consumer in claim.pods)
         ]
 
+    def uncounted(self, pod: Pod) -> Sequence[str]:
+        """Return why no ledger counts devices of cards that a bound pod has by claims."""
+        return self._cache.claims.uncounted(pod.metadata.uid, pod.spec.node_name or "")
+
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
         return self._cache.counted(pod)

@@ -9,12 +9,12 @@ from core.hardware.card import Card
 from core.hardware.quantity import GIB
 
 
-def cards(*slices: ResourceSlice) -> tuple[Card, ...]:
+def cards(*slices: ResourceSlice, wrong: tuple[str, ...] = ()) -> tuple[Card, ...]:
     found = described("n", Devices(slices).of_node("n"))
     node, problems = read_node(
         KubeNode(Metadata(name="n")), None, dialects({}, Defaults()), more=found
     )
-    assert problems == ()
+    assert problems == wrong
     return node.cards
 
 
@@ -26,7 +26,8 @@ def test_a_slice_describes_whole_cards_with_a_uuid_and_memory() -> None:
             a_card_device("gpu-0", "GPU-0", "40Gi"),
             a_mig_device("mig", "GPU-3", "1g", 0),
             bare,
-        )
+        ),
+        wrong=("the ResourceSlice of gpu.nvidia.com/n/bare states no memory: no ledger counts it",),
     )
 
     model = "NVIDIA A100 80GB PCIe"
@@ -112,3 +113,55 @@ def test_devices_that_were_read_before_are_those_of_the_newest_slices() -> None:
     assert found.of_node("n") == Devices([first, newer]).of_node("n")
     assert [each.card for each in found.of_node("n")] == ["GPU-0", "GPU-9"]
     assert found.of_node("n")[0] is before.of_node("n")[0]
+
+
+def test_a_device_that_is_no_card_is_a_problem_unless_others_describe_its_card() -> None:
+    bare: dict[str, object] = {"name": "d", "attributes": {"uuid": {"string": "GPU-0"}}}
+    nameless: dict[str, object] = {"name": "e", "capacity": {"memory": {"value": "1Gi"}}}
+    part: dict[str, object] = {"name": "f", "consumesCounters": [{"counterSet": "s"}]}
+    shown = "the ResourceSlice of gpu.other.com/n"
+
+    assert (
+        cards(
+            a_slice(bare, nameless, part, driver="gpu.other.com"),
+            wrong=(
+                f"{shown}/d states no memory: no ledger counts it",
+                f"{shown}/e states no uuid, or two: no ledger counts it",
+            ),
+        )
+        == ()
+    )
+    (card,) = cards(a_slice(a_card_device("gpu-0", "GPU-0")), a_slice(bare, driver="gpu.other.com"))
+    assert card.uuid == "GPU-0"
+    assert cards(a_slice(bare, nameless, driver="nic.example.com")) == ()
+
+
+def test_a_device_of_v1beta1_has_its_parts_under_basic() -> None:
+    whole = a_card_device("gpu-0", "GPU-0", "40Gi")
+    basic: dict[str, object] = {"name": whole.pop("name"), "basic": whole}
+
+    (card,) = cards(a_slice(basic))
+
+    assert (card.uuid, card.memory) == ("GPU-0", 40 * GIB)
+
+
+def test_the_flaw_of_a_device_is_known_by_its_key() -> None:
+    bare: dict[str, object] = {"name": "d", "attributes": {"uuid": {"string": "GPU-0"}}}
+    devices = Devices([a_slice(bare, a_card_device("gpu-0", "GPU-1"))])
+
+    flaws = [
+        devices.flaw("n", key)
+        for key in (
+            ("gpu.nvidia.com", "n", "d"),
+            ("gpu.nvidia.com", "n", "gpu-0"),
+            ("gpu.nvidia.com", "n", "x"),
+            ("nic.example.com", "n", "x"),
+        )
+    ]
+
+    assert flaws == [
+        "the ResourceSlice of gpu.nvidia.com/n/d states no memory: no ledger counts it",
+        "",
+        "no ResourceSlice describes gpu.nvidia.com/n/x",
+        "",
+    ]
