@@ -13,7 +13,7 @@ from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.matching import NO_AMOUNTS, plain_amounts
 from adapters.dialects.registry import rejection_text
-from adapters.wire.kube import KubeNode, Pod, rejection_of
+from adapters.wire.kube import KubeNode, Pod, gates_of, rejection_of
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.inventory import Inventory, NodeNames
 from core.quota.amounts import QuotaAmounts
@@ -275,12 +275,15 @@ def scheduler_message(pod: Pod, best: KubeNode | None = None) -> str:
     """Return what a pod's scheduler said last beside what Dragoman counts; empty where nothing.
 
     Such as ``kube-scheduler said: Insufficient cpu``, and, where cards fit on a node,
-    ``Insufficient nvidia.com/gpumem (gpu-1 states none)``. The condition ``PodScheduled`` has the
-    message of the latest ``FailedScheduling`` Event, and does not expire as Events do.
+    ``Insufficient nvidia.com/gpumem (gpu-1 states none)``. While a pod has scheduling gates, no
+    scheduler has anything to say, and these are named instead. The condition ``PodScheduled`` has
+    the message of the latest ``FailedScheduling`` Event, and does not expire as Events do.
     Source: kubernetes pkg/scheduler/framework/types.go, FitError ("0/%v nodes are available: 3
     Insufficient cpu, 1 node(s) were unschedulable.", sorted by text); volcano
     pkg/scheduler/api/unschedule_info.go, FitErrors ("0/%v nodes are unavailable: ...").
     """
+    if gates := gates_of(pod):
+        return f"scheduling gates hold it back: {gates}"
     condition = rejection_of(pod)
     plain = "" if condition is None else " ".join(condition.message.split())
     head = _HEAD.match(plain)

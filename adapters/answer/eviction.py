@@ -62,10 +62,11 @@ def is_served(pod: Pod) -> bool:
 def evicting(answer: PodAnswer) -> Request | None:
     """Return the request of a pod that evictions may help; None where they do not.
 
-    A gang gets nothing by them, and a pod of a device plugin has its scheduler preempt.
+    A gang gets nothing by them, a pod of a device plugin has its scheduler preempt, and for one
+    with scheduling gates no pod is to end.
     """
-    request = answer.request
-    if request is None or request.plugin is not None or answer.waits_for_gang:
+    request, gated = answer.request, bool(answer.pod.spec.scheduling_gates)
+    if request is None or request.plugin is not None or answer.waits_for_gang or gated:
         return None
     waits = answer.fits_nowhere and answer.pod.spec.preemption_policy != "Never"
     return request if waits else None

@@ -15,7 +15,7 @@ from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine, gang_fields
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.matching import NO_AMOUNTS, amounts_of
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, full_name, gates_of
 from adapters.wire.visible import visible
 from core.feasibility.inventory import NodeNames
 from core.feasibility.smallest_change import ChangeKind, RequestChange, smallest_changes
@@ -122,16 +122,21 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
             strict=True,
         )
     )
+    others = judge.fitting(request, amounts, NodeNames(answer.excluded.names))
+    found = replace(
+        found,
+        excluded={name: causes[name] for name in others},
+        changes=tuple(smallest_changes(request, lambda each: judge.fits(each, answer.candidates))),
+    )
+    if gates_of(pod):  # nothing is to end for it
+        return found
     names = [name for name in answer.candidates.names if fleet.nodes[name].unreadable is None]
     ledgers = [fleet.nodes[name].ledger for name in facts.evaluate(request).resolvable(names)]
     evicted = evicting(answer) or replace(request, priority=-HIGHEST)
     emptied = filter(None, evictions(evicted, ledgers, any_priority=True))
-    others = judge.fitting(request, amounts, NodeNames(answer.excluded.names))
     return replace(
         found,
-        excluded={name: causes[name] for name in others},
         releases=() if answer.devices is None else judge.devices.releases(answer.devices),
-        changes=tuple(smallest_changes(request, lambda each: judge.fits(each, answer.candidates))),
         evictions=tuple(sorted(emptied, key=lambda each: (len(each.pods), each.node))),
     )
 
@@ -337,7 +342,9 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         f"  let it run on {_named(names, len(names))}: {cause}"
         for cause, names in sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
-    yield from lines or ["  no single change of the request, and no eviction on one node"]
+    gated = gates_of(found.pod)
+    evictions = "no pod is to end for it" if gated else "no eviction on one node"
+    yield from lines or [f"  no single change of the request, and {evictions}"]
 
 
 def _named(names: Sequence[str], count: int) -> str:

@@ -336,6 +336,11 @@ def rejection_of(pod: Pod) -> PodCondition | None:
     return None
 
 
+def gates_of(pod: Pod) -> str:
+    """Return the names of a pod's scheduling gates; no scheduler looks at it while it has one."""
+    return ", ".join(gate.name for gate in pod.spec.scheduling_gates or ())
+
+
 def is_ready(pod: Pod) -> bool:
     """Return whether all containers of a pod run, and are ready."""
     conditions = pod.status.conditions or ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
 from adapters.dialects.gangs import gang_of
-from adapters.wire.kube import Pod, full_name, labels, pod_ref
+from adapters.wire.kube import Pod, full_name, gates_of, labels, pod_ref
 from adapters.wire.quantity import QuantityError, parse_int
 from core.feasibility.fragmentation import FreeShares, fragmentation, free_shares
 from core.hardware.quantity import MAX_MEMORY
@@ -100,13 +100,15 @@ def nodes_of_pool(fleet: Fleet, pool: str) -> frozenset[str]:
 def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
     """Return the pods that are to fit, in order of their names, those of a gang together.
 
+    Pods that scheduling gates hold back are none of them: what is made free for one is idle.
+
     Raises:
         InputError: a name is that of no pod and no gang that waits.
     """
-    waiting = sorted(fleet.pending(), key=full_name)
+    pending = sorted(fleet.pending(), key=full_name)
+    every = _grouped(pod for pod in pending if not gates_of(pod))
     if not goal.names:
-        return _grouped(waiting)
-    every = _grouped(waiting)
+        return every
     chosen: dict[str, Group] = {}
     for text in goal.names:
         kind, slash, rest = text.partition("/")
@@ -122,7 +124,9 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
         what = "gang" if is_gang else "pod"
         if not found:
             place = f" in namespace {namespace}" if namespace else ""
-            raise InputError(FOR, f"no {what} {name}{place} waits for a node")
+            gates = [gates_of(pod) for pod in pending if name == pod.metadata.name]
+            held = f": scheduling gates hold it back ({gates[0]})" if any(gates) else ""
+            raise InputError(FOR, f"no {what} {name}{place} waits for a node{held}")
         if len(found) > 1:
             several = ", ".join(full_name(group[0]) for group in found[:5])
             raise InputError(FOR, f"several namespaces have a {what} {name} that waits: {several}")

@@ -7,6 +7,7 @@ from math import inf
 from time import monotonic
 from typing import assert_never
 
+from adapters.accounting.gang_members import too_few
 from adapters.answer.answer import PodAnswer
 from adapters.answer.judge import Judge, finished
 from adapters.answer.node_rules import NodeChooser
@@ -27,7 +28,7 @@ from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
-from adapters.wire.kube import Pod, full_name, pod_ref
+from adapters.wire.kube import Pod, full_name, gates_of, pod_ref
 from adapters.wire.records.move_plan import TargetKind
 from core.feasibility.cache import request_signature
 from core.feasibility.inventory import NodeNames
@@ -105,6 +106,7 @@ class Planned:
         holders: by uid, the pods that may be moved.
         proofs: what is known of better plans, for each group of targets.
         bound: no plan for all targets that fit costs less.
+        free: how many targets have room now, and get it without a move.
         most: how many targets may fit by any plan; those beyond fit even if all others leave.
         states: how many partial plans were looked at.
         staying: by reason, how many holders of cards stay.
@@ -120,6 +122,7 @@ class Planned:
     holders: Mapping[str, MovablePod]
     proofs: tuple[Proof, ...]
     bound: int
+    free: int
     most: int
     states: int
     staying: Mapping[str, int]
@@ -232,6 +235,7 @@ class _Planning:
         self.targets: list[MoveTarget] = []
         self.moves: list[Move] = []
         self.bound = 0
+        self.free = 0
         self.unresolvable = 0
 
     def run(self, goal: Goal, progress: Progress) -> Planned:
@@ -246,6 +250,9 @@ class _Planning:
                 assert_never(goal)
         after = {ledger.node.name: ledger for ledger in self.places.situation.inventory}
         unknown = [NOT_COMPARED]
+        gated = sum(bool(gates_of(pod)) for pod in self.fleet.pending())
+        if gated:
+            unknown.append(f"{gated} waiting pods that scheduling gates hold back")
         free, every = self.places.situation.room, len(self._with_cards)
         without = sum("cpu" not in free.get(name, {}) for name in self._with_cards)
         if without:
@@ -257,6 +264,7 @@ class _Planning:
             holders=self.found.movable,
             proofs=tuple(plan.proof for plan in self.plans),
             bound=self.bound,
+            free=self.free,
             most=len(self.targets) - self.unresolvable,
             states=sum(plan.states for plan in self.plans),
             staying=Counter(self.found.staying.values()),
@@ -280,7 +288,11 @@ class _Planning:
             if named and not found:
                 name = full_name(group[0])
                 raise InputError(FOR, f"{name} requests no cards, or has some already")
-            if len(waiting) < len(group):
+            gang = self.facts.gang(found[0].pod) if found else None
+            missing = None if gang is None else too_few(gang)
+            if missing is not None:
+                begun += [_pod_target(each, reason=missing) for each in found]
+            elif len(waiting) < len(group):
                 some = len(group) - len(waiting)
                 why = (
                     f"{some} of {len(group)} pods of its gang that wait"
@@ -290,7 +302,7 @@ class _Planning:
                 begun += [_pod_target(each, reason=why) for each in found]
             elif len(found) == 1 and found[0].best and found[0].best not in self._with_cards:
                 # Only a device plugin knows the cards of its node.
-                outside.append(_pod_target(found[0], 0))
+                outside.append(_pod_target(found[0], 0, Placement(found[0].best, ())))
             elif found:
                 answers.append(found)
         pods = [
@@ -304,11 +316,14 @@ class _Planning:
         for wanted in progress(sorted(answers, key=_importance)):
             self._group(wanted, part)
         fits = [target.uid for target in self.targets if not target.reason]
+        self.free += len(outside)
         self.targets += [*outside, *begun]
         alone = len(self.plans) == 1 and self.plans[0].found
         self.bound = self.plans[0].bound if alone else bound.cost(fits)
         invalid = sum(each.found is None for group in answers for each in group)
-        self.unresolvable = len(bound.unresolvable()) + invalid + len(begun)
+        # A device plugin may have room for the others: its pods may end, but are not moved.
+        plugged = {e.pod.metadata.uid for g in answers for e in g if e.devices is not None}
+        self.unresolvable = len(bound.unresolvable() - plugged) + invalid + len(begun)
 
     def _group(self, wanted: Sequence[PodAnswer], part: int) -> None:
         """Make room for pods that wait, all of a gang or none, in a part of the time."""
@@ -325,11 +340,22 @@ class _Planning:
                 self.targets.append(_pod_target(each, reason=own))
             return
         pods = [self._pod(each.pod, each.found.request) for each in wanted if each.found]
-        plan = self._make(self._room_for(pods, part))
+        plan = self._room_for(pods, part)
+        proof = plan.proof.value
+        if plan.proof is Proof.IMPOSSIBLE:
+            if any(each.devices is not None for each in wanted):
+                plan = replace(plan, proof=Proof.UNKNOWN)
+                proof = "not searched: pods with devices of a device plugin are not moved"
+            elif len(self.found.movable) > self.limits.moves:
+                proof = f"no plan of at most {self.limits.moves} moves exists"
+            if any(target.place is not None for target in self.targets):
+                proof += ", beside the targets that fit"
+        self._make(plan)
         at = {pod.request.uid: place for pod, place in plan.placed}
         for each in wanted:
             place = at.get(each.pod.metadata.uid)
-            why = "" if place else f"{plan.proof.value}; {each.text()}"
+            self.free += bool(place and each.best and not plan.moves)
+            why = "" if place else f"{proof}; {each.text()}"
             after = None if place is None else len(self.moves)
             self.targets.append(_pod_target(each, after, place, why))
 

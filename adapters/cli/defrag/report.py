@@ -69,7 +69,7 @@ def as_text(plan: Planned) -> str:
 
 def _target_row(target: MoveTarget, plan: Planned) -> Row:
     place, name = target.place, target.name
-    if place is None:
+    if place is None:  # a node
         return Row(name, (EMPTIED, "", "", name, "", "", "", "", ""), {})
     to = cards_of(place.node, place.grants, plan.before[place.node])
     return Row(name, (PLACED, target.namespace, name, "", to, "", "", "", ""), {})
@@ -82,6 +82,8 @@ def owner_of(holder: MovablePod) -> str:
 
 def cards_of(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
     """Return a place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
+    if not grants:  # a device plugin chooses the cards
+        return node
     indexes = {card.uuid: str(card.index) for card in ledger.node.cards}
     cards = dict.fromkeys(indexes.get(grant.card, "?") for grant in grants)
     return f"{node}:{','.join(cards)}"
@@ -91,6 +93,8 @@ def _lines(plan: Planned) -> Iterator[str]:
     fits = sum(not target.reason for target in plan.targets)
     most = f"; at most {plan.most} can" if fits < plan.most < len(plan.targets) else ""
     yield f"targets: {fits} of {len(plan.targets)} fit after the moves{most}"
+    if plan.free:
+        yield f"now: {plan.free} of {len(plan.targets)} fit without a move"
     for target in plan.targets:
         if target.reason:
             yield f"  {target.title}: {target.reason}"

@@ -395,3 +395,19 @@ def test_two_namespaces_of_one_pod_are_bad_input() -> None:
 
     assert done.exit_code == 2
     assert "the pod is named ml/a" in done.stderr
+
+
+def test_nothing_is_to_end_for_a_pod_that_scheduling_gates_hold_back() -> None:
+    gates = {"schedulingGates": [{"name": "queue"}, {"name": "example.com/quota"}]}
+    things = [*FULL, pod("waits", volcano(9000), spec={**gates, "priority": 7})]
+
+    plain = as_plain("explain", "pod", "waits", things=things)
+    row = as_plain("pending", "-A", things=things)["items"][0]
+    shown = lines("waits", things=[node(), pod("waits", volcano(9000), spec=gates)])
+
+    assert plain["evictions"] == []
+    assert row["reason"].endswith("scheduling gates hold it back: queue, example.com/quota")
+    assert "evict" not in command("pending", "-A", things=things).stderr
+    assert shown[0].endswith(
+        "cards fit on node-a; scheduling gates hold it back: queue, example.com/quota"
+    )

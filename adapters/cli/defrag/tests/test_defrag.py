@@ -21,6 +21,8 @@ from adapters.cli.tests.builders import (
     volcano_bound,
 )
 from adapters.cli.tests.command import as_plain, command
+from adapters.cli.tests.gangs import KUBERNETES, group, member
+from core.hardware.quantity import MIB
 
 
 def owned(kind: str = "ReplicaSet") -> Plain:
@@ -529,3 +531,89 @@ def test_no_pod_moves_onto_its_own_card_for_one_that_reserves_no_compute(waits: 
 
     assert "no plan exists" in answer.stdout
     assert answer.exit_code == 1
+
+
+GATED: Plain = {"schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+
+
+def test_no_pod_moves_for_one_that_a_scheduling_gate_holds_back() -> None:
+    things = [*FULL[:3], pod("waits", volcano(9000), spec=GATED), FULL[4]]
+
+    plan = command("defrag", things=things)
+    named = command("defrag", "--for", "waits", things=things)
+
+    assert "targets: 0 of 0 fit" in plan.stdout
+    assert "1 waiting pods that scheduling gates hold back" in plan.stdout
+    assert named.exit_code == 2
+    assert "scheduling gates hold it back (kueue.x-k8s.io/admission)" in named.stderr
+
+
+@pytest.mark.parametrize(
+    "more", [{"spec": GATED}, {"metadata": {"deletionTimestamp": "2026-01-01"}}]
+)
+def test_no_pod_moves_for_a_gang_that_is_not_complete(more: Plain) -> None:
+    things = [*FULL[:3], FULL[4], group(KUBERNETES, 2), member("a1", limits=volcano(9000))]
+
+    plan = as_plain("defrag", things=[*things, member("a2", limits=volcano(100), **more)])
+
+    assert plan["spec"]["moves"] == []
+    assert [each["reason"] for each in plan["report"]["targets"]] == [
+        "gang default/g: 1 of 2 pods exist"
+    ]
+
+
+def plugin_node(name: str, gpus: int) -> Plain:
+    status = {"allocatable": {"nvidia.com/gpu": str(gpus)}}
+    return node(name, cards=0, more={"status": status})
+
+
+def uses(name: str, gpus: int, on: str | None = None) -> Plain:
+    spec = {"nodeName": on} if on else {}
+    meta = {"uid": f"u-{name}", **owned()}
+    status = {"phase": "Running" if on else "Pending"}
+    return pod(name, {"nvidia.com/gpu": gpus}, metadata=meta, spec=spec, status=status)
+
+
+def test_a_pod_for_which_a_device_plugin_has_room_is_no_empty_node() -> None:
+    text = command("defrag", things=[plugin_node("dgx", 8), uses("want-2", 2)]).stdout
+
+    assert "fits   default     want-2   -      dgx" in text
+    assert "empty" not in text
+    assert "now: 1 of 1 fit without a move\n" in text
+
+
+@pytest.mark.parametrize("wanted", [(3,), (4, 3)])
+def test_no_plan_is_denied_for_pods_that_are_not_moved(wanted: tuple[int, ...]) -> None:
+    things = [plugin_node("n1", 4), plugin_node("n2", 4), uses("a", 2, "n1"), uses("b", 2, "n2")]
+
+    result = command("defrag", things=[*things, *(uses(f"w{n}", n) for n in wanted)])
+
+    assert result.exit_code == 1
+    assert "no plan exists" not in result.stdout
+    assert "not searched: pods with devices of a device plugin are not moved" in result.stdout
+
+
+def test_a_proof_holds_for_as_many_moves_as_were_looked_at() -> None:
+    things = [
+        node("node-a", cards=1),
+        node("node-b", cards=1),
+        volcano_bound("a", 4000, **owned()),
+        volcano_bound("b", 4000, **owned()),
+        pod("waits", volcano(9000)),
+    ]
+
+    one, every = (command("defrag", "--max-moves", n, things=things).stdout for n in ("1", "2"))
+
+    assert "no plan of at most 1 moves exists" in one or "targets: 1 of 1" in one
+    assert "targets: 1 of 1" in every
+
+
+def test_targets_that_fit_without_a_move_are_counted_apart() -> None:
+    sizes = {"node-a": 10000, "node-b": 6000, "node-c": 999}
+    nodes = [node(name, cards=1, memory=size * MIB) for name, size in sizes.items()]
+    things = [*nodes, FULL[3], volcano_bound("a", 5000, **owned())]
+
+    # Each has one place: node-a when "a" has left it for node-b, and node-c.
+    result = command("defrag", things=[*things, pod("small", volcano(999), metadata={"uid": "s"})])
+
+    assert "targets: 2 of 2 fit after the moves\nnow: 1 of 2 fit without a move\n" in result.stdout
