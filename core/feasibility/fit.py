@@ -167,6 +167,10 @@ class _Search:
             else _with_grants(self._positions(turn, offers), offers)
         ):
             empty = False
+            # HAMi's and Volcano's plugins number limits by this order, containers their cards by
+            # index: a card must not get another one's limit.
+            if len({grant.memory for _, grant in chosen}) > 1:
+                chosen = tuple(sorted(chosen, key=lambda one: self.node.cards[one[0]].index))
             yield chosen
         if empty and stacks:  # each card in MIG mode gives as many slices as it can
             self._fail(container, None, obstacles + [Obstacle(Cause.NO_SLICE) for _ in partitioned])

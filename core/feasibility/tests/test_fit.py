@@ -235,6 +235,23 @@ def test_a_percentage_is_of_each_card_and_rounded_down_to_what_can_be_written() 
     assert [grant.memory for grant in result.grants] == [2 * GIB, 4 * GIB]
 
 
+@given(st.permutations(range(3)), st.permutations((8, 24, 40)), st.sampled_from(CardKey))
+def test_cards_with_different_limits_are_granted_in_the_order_that_the_container_sees(
+    places: list[int], sizes: list[int], key: CardKey
+) -> None:
+    """Device plugins number limits by the order of the grants, containers cards by index."""
+    cards = [a_card(f"c{index}", index, sizes[index] * GIB) for index in places]
+    container = ContainerRequest("main", 2, memory_percent=50, step=GIB)
+    request = replace(a_request(container), ranking=Ranking((key,)))
+
+    result = fit(request, empty(*cards))
+
+    assert isinstance(result, Placement)
+    numbers = [int(grant.card[1:]) for grant in result.grants]
+    assert numbers == sorted(numbers)
+    assert [grant.memory for grant in result.grants] == [sizes[n] * GIB // 2 for n in numbers]
+
+
 def test_what_the_pod_holds_itself_counts_as_free() -> None:
     ledger = empty(a_card()).reserve(held(a_grant(memory=16 * GIB), uid="new"))
 

@@ -71,6 +71,15 @@ def test_all_six_keys_are_written_with_seconds_and_the_phase_allocating() -> Non
     }
 
 
+def test_a_percentage_of_different_cards_is_written_in_the_order_of_the_cards() -> None:
+    """The device plugin numbers the limits by the record, the container its cards by the bus."""
+    cards = entry("h100", memory="81559") + entry("l40s", memory="24564")
+
+    _, annotations = placed(a_pod(a_container(number=2, percent=25)), a_node(cards))
+
+    assert annotations[keys.ASSIGNED] == "h100,NVIDIA,20389,0:l40s,NVIDIA,6141,0:"
+
+
 def test_no_label_is_written() -> None:
     requested, on = a_pod(a_container(number=1)), a_node(idle(1))
     placement, _ = placed(requested, on)
