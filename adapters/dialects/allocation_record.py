@@ -17,7 +17,6 @@ from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Pod, annotations
 from adapters.wire.records.allocation import GrantRecord, grant_record, read_grant
 from core.hardware.card import Card, Mode
-from core.hardware.mig import Slice
 from core.hardware.node import Node
 from core.ledger.usage import concurrent_grants
 from core.requests.grant import Grant
@@ -134,24 +133,19 @@ def at_least(request: Request, grants: Iterable[Grant], node: Node) -> tuple[Gra
     requests. A grant of a card that is not on the node stays as it is.
     """
     cards = {card.uuid: card for card in node.cards}
-    return tuple(
-        _raised(request, grant, cards[grant.card]) if grant.card in cards else grant
-        for grant in grants
-    )
-
-
-def _raised(request: Request, grant: Grant, card: Card) -> Grant:
-    if grant.slice is not None:
-        return grant
-    for container in request.containers:
-        if grant.container in ("", container.name):
-            grant = replace(
-                grant,
-                memory=max(grant.memory, required_memory(request, container, card)),
-                compute=max(grant.compute, container.compute),
-                exclusive=grant.exclusive or container.exclusive_on(card),
-            )
-    return grant
+    raised: list[Grant] = []
+    for grant in grants:
+        card = cards.get(grant.card) if grant.slice is None else None
+        for container in request.containers if card else ():
+            if card and grant.container in ("", container.name):
+                grant = replace(
+                    grant,
+                    memory=max(grant.memory, required_memory(request, container, card)),
+                    compute=max(grant.compute, container.compute),
+                    exclusive=grant.exclusive or container.exclusive_on(card),
+                )
+        raised.append(grant)
+    return tuple(raised)
 
 
 def _restated(
@@ -172,7 +166,11 @@ def _restated(
             container.exclusive_on(card),
             container.phase,
         )
-    found = _known_slice(card, grant.slice)
+    named = grant.slice and (grant.slice.layout, grant.slice.profile, grant.slice.start)
+    slots = (slot for layout in card.geometry.layouts for slot in layout.slices)
+    found = next((s for s in slots if (s.layout, s.profile, s.start) == named), None)
+    if found is None:
+        raise SliceError(f"must name a slice of {card.uuid} as its layouts have it")
     together = concurrent_grants(
         [each for each in earlier if each.card == card.uuid], container.phase, container.name
     )
@@ -189,16 +187,3 @@ def _restated(
         container.phase,
         found,
     )
-
-
-def _known_slice(card: Card, named: Slice | None) -> Slice:
-    """Return the slice of the card's geometry that has the name's layout, profile and start."""
-    for layout in card.geometry.layouts:
-        for slot in layout.slices:
-            if named is not None and (slot.layout, slot.profile, slot.start) == (
-                named.layout,
-                named.profile,
-                named.start,
-            ):
-                return slot
-    raise SliceError(f"must name a slice of {card.uuid} as its layouts have it")

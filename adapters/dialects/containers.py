@@ -67,11 +67,14 @@ def stated_amount(member: PodContainer, resource: str) -> tuple[str, Amount] | N
     if resource not in limits:
         amount = requests.get(resource)
         return None if amount is None else (place.replace("limits", "requests", 1), amount)
-    if resource in requests and not _equal(requests[resource], limits[resource]):
-        raise DialectError(
-            place, limits[resource], f"must equal the request, which is {requests[resource]}"
-        )
-    return place, limits[resource]
+    limit, request = limits[resource], requests.get(resource, limits[resource])
+    try:
+        is_equal = parse(str(request)) == parse(str(limit))
+    except QuantityError:
+        is_equal = request == limit
+    if not is_equal:
+        raise DialectError(place, limit, f"must equal the request, which is {request}")
+    return place, limit
 
 
 def is_zero(amount: Amount) -> bool:
@@ -92,13 +95,6 @@ def requests_any(member: PodContainer, resources: Iterable[str]) -> bool:
         found is not None and not is_zero(found[1])
         for found in (stated_amount(member, resource) for resource in resources)
     )
-
-
-def _equal(one: Amount, other: Amount) -> bool:
-    try:
-        return parse(str(one)) == parse(str(other))
-    except QuantityError:
-        return one == other
 
 
 LARGEST_QUANTITY = 2**63 - 1

@@ -5,10 +5,9 @@ ours: the scheduler counts the devices, and the kubelet chooses them. A plugin s
 a node has and of which product, and never which pod has which card. So nothing of it is a card of a
 ledger.
 
-Source of the resources: NVIDIA k8s-device-plugin internal/lm/resource.go,
-api/config/v1/replicas.go for ``gpu.shared`` and README, "mixed" strategy, for ``mig-PROFILE``;
-ROCm k8s-device-plugin; Hygon's and MetaX's device plugins by Koordinator's
-apis/extension/device_share.go and HAMi's pkg/device/metax/device.go. Of the labels: resource.go
+Source of the resources: ``formats/nvidia_words.py`` for NVIDIA's, ROCm k8s-device-plugin, Hygon's
+and MetaX's device plugins by Koordinator's apis/extension/device_share.go and HAMi's
+pkg/device/metax/device.go. Of the labels: NVIDIA k8s-device-plugin internal/lm/resource.go
 (``count``, ``replicas``, ``product``, ``memory``, ``sharing-strategy`` of each resource; the suffix
 ``SHARED``), internal/lm/mig-strategy.go (``mig.strategy``; the product ``MIG-INVALID``; ``count``
 is that of one model where a node has several), and docs/gpu-feature-discovery/README.md. Of
@@ -21,14 +20,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from adapters.dialects.containers import pod_containers, resource_names, whole_amount
+from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.wire.kube import Amount, KubeNode, Pod, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.quantity import MIB
 from core.requests.request import Phase, PluginShare
-
-GPU = "nvidia.com/gpu"
-SHARED = "nvidia.com/gpu.shared"
-MIG_PREFIX = "nvidia.com/mig-"
 
 STRATEGY = "nvidia.com/mig.strategy"
 MIXED = "mixed"

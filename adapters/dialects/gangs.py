@@ -4,8 +4,6 @@ The service does not read Volcano's gangs: vc-scheduler reserves the cards of ea
 own plugin or by ``allocate``. The command does, because no vc-scheduler runs beside it.
 """
 
-from collections.abc import Iterator
-
 import msgspec
 
 from adapters.dialects.volcano.keys import GROUP_NAMES
@@ -45,7 +43,13 @@ def gang_of(pod: Pod) -> GangRef | None:
     group = pod.spec.scheduling_group
     if group is not None and group.pod_group_name:
         return GangRef(GangApi.KUBERNETES, namespace, group.pod_group_name)
-    for api, name in _labelled(pod):
+    marked, texts = labels(pod), annotations(pod)
+    for api, name in (
+        (GangApi.KOORDINATOR, marked.get(LIGHTWEIGHT)),
+        (GangApi.KOORDINATOR, marked.get(f"{LIGHTWEIGHT}/name")),
+        (GangApi.KOORDINATOR, texts.get(f"{KOORDINATOR}/name")),
+        (GangApi.SCHEDULER_PLUGINS, marked.get(PLUGINS)),
+    ):
         if name:
             return GangRef(api, namespace, name)
     return None
@@ -98,11 +102,3 @@ def others(texts: Text) -> frozenset[GangRef]:
     return frozenset(
         GangRef(GangApi.KOORDINATOR, namespace, name) for namespace, _, name in parts if name
     )
-
-
-def _labelled(pod: Pod) -> Iterator[tuple[GangApi, str | None]]:
-    marked, texts = labels(pod), annotations(pod)
-    yield GangApi.KOORDINATOR, marked.get(LIGHTWEIGHT)
-    yield GangApi.KOORDINATOR, marked.get(f"{LIGHTWEIGHT}/name")
-    yield GangApi.KOORDINATOR, texts.get(f"{KOORDINATOR}/name")
-    yield GangApi.SCHEDULER_PLUGINS, marked.get(PLUGINS)

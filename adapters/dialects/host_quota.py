@@ -8,7 +8,7 @@ Here they bind what the pods of the namespace have of all cards, in all dialects
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from adapters.dialects.dialect import Dialect, QuotaUnit
+from adapters.dialects.dialect import Dialect
 from adapters.wire.quantity import QuantityError, parse_int
 from core.quota.amounts import NO_LIMITS, QuotaLimits
 
@@ -49,24 +49,22 @@ def host_limits(hard: Mapping[str, object] | None, dialects: Sequence[Dialect]) 
         for key, unit in dialect.quota_units.items():
             if key not in hard:
                 continue
-            found = _limit(key, hard[key], unit)
-            limits, problems = limits.strictest(found.limits), [*problems, *found.problems]
+            field = f"spec.hard[{key}]: {hard[key]!r}:"
+            if unit is None:
+                counted = f"requests.{key.partition('.')[2]}"
+                problem = "no component counts this, HAMi's scheduler neither; use"
+                problems.append(f"{field} {problem} {counted}")
+                continue
+            try:
+                amount = parse_int(str(hard[key]))
+            except QuantityError:
+                amount = -1
+            if amount < 0:
+                problem = "must be a whole number, 0 or more; it counts as 0 until it is"
+                problems.append(f"{field} {problem}")
+            limit = min(max(amount, 0) * unit.amount, _MOST)
+            of_memory = unit.resource == "memory"
+            limits = limits.strictest(
+                QuotaLimits(memory=limit) if of_memory else QuotaLimits(compute=limit)
+            )
     return HostLimits(limits, tuple(problems))
-
-
-def _limit(key: str, stated: object, unit: QuotaUnit | None) -> HostLimits:
-    field = f"spec.hard[{key}]: {stated!r}:"
-    if unit is None:
-        counted = f"requests.{key.partition('.')[2]}"
-        problem = f"{field} no component counts this, HAMi's scheduler neither; use {counted}"
-        return HostLimits(NO_LIMITS, (problem,))
-    try:
-        amount = parse_int(str(stated))
-    except QuantityError:
-        amount = -1
-    problem = f"{field} must be a whole number, 0 or more; it counts as 0 until it is"
-    problems = (problem,) if amount < 0 else ()
-    limit = min(max(amount, 0) * unit.amount, _MOST)
-    if unit.resource == "memory":
-        return HostLimits(QuotaLimits(memory=limit), problems)
-    return HostLimits(QuotaLimits(compute=limit), problems)

@@ -1,6 +1,6 @@
 """Merges what several sources report about a node: a card that two describe is one card."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
@@ -55,7 +55,11 @@ def read_node(
     if agent is not None and agent.mig_cut:
         cut = frozenset(card.uuid for card in agent.cards)
     cards, doubts = _merge_cards(finest_first, cut)
-    scores = next((one.scores for one in described if one.scores), NO_SCORES)
+    stated = next((one.scores for one in described if one.scores), NO_SCORES)
+    rows = tuple(
+        tuple(0 if one is other else stated.get(one.uuid, {}).get(other.uuid, 0) for other in cards)
+        for one in cards
+    )
     merged = Node(
         name=node.metadata.name,
         cards=cards,
@@ -64,7 +68,7 @@ def read_node(
         partitions_bind=any(one.partitions_bind for one in described),
         losses=next((one.losses for one in described if one.losses), ()),
         gains=next((one.gains for one in described if one.gains), ()),
-        scores=_scores(cards, scores),
+        scores=rows if any(map(any, rows)) else (),
     )
     known = {card.uuid for card in cards}
     problems = [problem for one in described for problem in one.problems]
@@ -89,7 +93,14 @@ def _merge_cards(
     problems: list[str] = []
     for one in finest_first:
         for card in one.cards:
-            if _is_possible(card):
+            # Out of range is what no card has, or a ledger cannot contain.
+            if (
+                0 < card.memory <= MAX_MEMORY
+                and 0 < card.slots <= MAX_NUMBER
+                and 0 <= card.compute <= MAX_COMPUTE
+                and 0 <= card.index <= MAX_NUMBER
+                and 0 <= (card.numa or 0) <= MAX_NUMBER
+            ):
                 reports.setdefault(card.uuid, []).append((card, one))
                 continue
             impossible.add(card.uuid)
@@ -110,33 +121,14 @@ def _merge_cards(
     return tuple(sorted(cards, key=lambda card: (card.index, card.uuid))), problems
 
 
-def _scores(
-    cards: Sequence[Card], stated: Mapping[str, Mapping[str, int]]
-) -> tuple[tuple[int, ...], ...]:
-    """Return the scores of all pairs, 0 where none is stated; nothing where all are 0."""
-    rows = tuple(
-        tuple(0 if one is other else stated.get(one.uuid, {}).get(other.uuid, 0) for other in cards)
-        for one in cards
-    )
-    return rows if any(map(any, rows)) else ()
-
-
-def _is_possible(card: Card) -> bool:
-    """Return whether a card has memory and slots, and a ledger can contain its numbers."""
-    return (
-        0 < card.memory <= MAX_MEMORY
-        and 0 < card.slots <= MAX_NUMBER
-        and 0 <= card.compute <= MAX_COMPUTE
-        and 0 <= card.index <= MAX_NUMBER
-        and 0 <= (card.numa or 0) <= MAX_NUMBER
-    )
-
-
 def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list[str]]:
     base, finest = reports[0]
     cards = [card for card, _ in reports]
     described = any(card.dialects for card in cards)
     memory = base.memory
+    links: dict[int, Scope] = {}
+    for scope in (scope for card in cards for scope in card.links):
+        links.setdefault(scope.level, scope)
     problems: list[str] = []
     for card, one in reports[1:]:
         coarse = max(finest.precision, one.precision)
@@ -162,8 +154,8 @@ def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list
         mode=next((card.mode for card in cards if card.mode is not Mode.SHARED), base.mode),
         numa=next((card.numa for card in cards if card.numa is not None), None),
         model=_shared(base.model),
-        links=_shared(_links(cards)),
-        dialects=_union(tuple(card.dialects for card in cards)),
+        links=_shared(tuple(links[level] for level in sorted(links))),
+        dialects=_shared(frozenset[str]().union(*(card.dialects for card in cards))),
         names=_shared(tuple(dict.fromkeys(name for card in cards for name in card.names))),
         geometry=next(
             (card.geometry for card in cards if card.geometry != NO_GEOMETRY), NO_GEOMETRY
@@ -176,13 +168,6 @@ def _merge_card(reports: list[tuple[Card, NodeDescription]]) -> tuple[Card, list
 def _shared(part: T) -> T:
     """Return one object for all cards that are equal in a part: a large cluster has few models."""
     return part
-
-
-@lru_cache(maxsize=64)
-def _union(sets: tuple[frozenset[str], ...]) -> frozenset[str]:
-    """Return all members; one object for all cards of which the same dialects report."""
-    every: frozenset[str] = frozenset()
-    return every.union(*sets)
 
 
 def _agent_description(agent: NodeHardware) -> NodeDescription:
@@ -205,14 +190,6 @@ def _agent_description(agent: NodeHardware) -> NodeDescription:
         problems=tuple(f"card {uuid}: {text}" for uuid, text in agent.problems),
         source="the node agent",
     )
-
-
-def _links(cards: Iterable[Card]) -> tuple[Scope, ...]:
-    scopes: dict[int, Scope] = {}
-    for card in cards:
-        for scope in card.links:
-            scopes.setdefault(scope.level, scope)
-    return tuple(scopes[level] for level in sorted(scopes))
 
 
 def _source(card: Card, one: NodeDescription) -> str:

@@ -12,7 +12,7 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Dialect, HeldShare
 from adapters.dialects.formats.hami_record import BEST_EFFORT
 from adapters.wire.kube import Pod
-from core.hardware.card import Card, Mode
+from core.hardware.card import Mode
 from core.hardware.node import Node
 from core.hardware.quantity import FULL
 from core.ledger.usage import CardShare, shares_of
@@ -61,22 +61,21 @@ def held_shares(allocations: Iterable[Allocation], node: Node) -> tuple[HeldShar
     for allocation in allocations:
         for uuid, share in shares_of(allocation).items():
             by_card.setdefault(uuid, []).append(share)
-    return tuple(_held(card, by_card[card.uuid]) for card in node.cards if card.uuid in by_card)
-
-
-def _held(card: Card, shares: Sequence[CardShare]) -> HeldShare:
-    slots = max(sum(share.slots for share in shares), 1)
-    if card.mode is Mode.MIG or any(map(_takes_all, shares)):
-        return HeldShare(card, card.memory, FULL, slots, whole=True)
-    memory = sum(share.memory for share in shares)
-    compute = sum(share.compute for share in shares)
-    return HeldShare(card, memory, compute, slots, whole=False)
-
-
-def _takes_all(share: CardShare) -> bool:
-    return (
-        share.exclusive
-        or share.blocked
-        or share.terms.task_class is not TaskClass.NORMAL
-        or share.terms.qos not in (None, BEST_EFFORT)
-    )
+    held: list[HeldShare] = []
+    for card in node.cards:
+        shares = by_card.get(card.uuid, [])
+        slots = max(sum(share.slots for share in shares), 1)
+        memory = sum(share.memory for share in shares)
+        compute = sum(share.compute for share in shares)
+        takes_all = card.mode is Mode.MIG or any(
+            share.exclusive
+            or share.blocked
+            or share.terms.task_class is not TaskClass.NORMAL
+            or share.terms.qos not in (None, BEST_EFFORT)
+            for share in shares
+        )
+        if shares and takes_all:
+            held.append(HeldShare(card, card.memory, FULL, slots, whole=True))
+        elif shares:
+            held.append(HeldShare(card, memory, compute, slots, whole=False))
+    return tuple(held)

@@ -11,8 +11,9 @@ import pytest
 import yaml
 
 from adapters.dialects import registry
-from adapters.dialects.device_plugins import SHARED, WHOLE_CARDS
+from adapters.dialects.device_plugins import WHOLE_CARDS
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.formats.nvidia_words import SHARED
 from adapters.dialects.hami import keys as hami_keys
 from adapters.dialects.koordinator import keys as koordinator_keys
 from adapters.dialects.metax.dialect import Metax

@@ -8,7 +8,6 @@ from typing import Annotated
 
 import msgspec
 
-from adapters.dialects.device_plugins import GPU
 from adapters.dialects.dialect import DialectError, Documents
 from adapters.dialects.formats.hami_policies import (
     CARD_POLICY,
@@ -29,6 +28,7 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_ALLOCATED,
     NVIDIA_TO_ALLOCATE,
 )
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.info import DialectInfo, DialectStyle
 from core.hardware.quantity import FULL
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import Self
 
 from adapters.dialects.containers import is_zero, pod_containers, requests_any
-from adapters.dialects.device_plugins import GPU
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     NO_DEFAULTS,
@@ -53,6 +52,7 @@ from adapters.dialects.formats.koordinator_settings import (
     ranking,
     read_scheduling,
 )
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys
 from adapters.dialects.koordinator.node import SLOTS, read_cards
 from adapters.dialects.koordinator.pod import read_pod_request

@@ -1,7 +1,6 @@
 """Every key of the dialect, once, with the file in koordinator-sh/koordinator that defines it."""
 
 from adapters.dialects import allocation_record
-from adapters.dialects.device_plugins import GPU as NVIDIA_GPU
 from adapters.dialects.formats import koordinator_settings as words
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
@@ -10,6 +9,7 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_TO_ALLOCATE,
 )
 from adapters.dialects.formats.koordinator_settings import SCHEDULER_CONFIG
+from adapters.dialects.formats.nvidia_words import GPU as NVIDIA_GPU
 from adapters.dialects.info import DialectInfo, DialectStyle, RuntimeHook
 
 NAME = words.NAME

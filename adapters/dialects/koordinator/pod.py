@@ -21,10 +21,10 @@ from adapters.dialects.containers import (
     whole_amount,
     whole_cards,
 )
-from adapters.dialects.device_plugins import GPU
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.formats.annotation_values import annotation_path, decode
 from adapters.dialects.formats.hami_record import BEST_EFFORT, HAMI, METAX_QOS, QOS_POLICIES
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.dialects.koordinator import keys
 from adapters.dialects.request_writer import (
     RequestWriter,

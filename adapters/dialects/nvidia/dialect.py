@@ -13,7 +13,7 @@ from adapters.dialects.containers import (
     whole_amount,
     whole_cards,
 )
-from adapters.dialects.device_plugins import GPU, MIG_PREFIX, SHARED, plugin_share
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     NO_RESULT,
@@ -32,6 +32,7 @@ from adapters.dialects.formats.koordinator_record import (
     write_whole_nvidia,
 )
 from adapters.dialects.formats.koordinator_settings import ALLOCATED, ranking, read_scheduling
+from adapters.dialects.formats.nvidia_words import GPU, MIG_PREFIX, SHARED
 from adapters.dialects.nvidia import keys
 from adapters.dialects.request_writer import RequestWriter, WrittenRequest
 from adapters.wire.kube import DeviceObject, KubeNode, Pod, annotations, full_name
@@ -138,7 +139,7 @@ class Nvidia(Dialect):
         Raises:
             DialectError: the record cannot be parsed.
         """
-        members = _requesting(pod)
+        members = [one for one in pod_containers(pod) if requests_any(one, _own(one))]
         if not members:
             return NO_ALLOCATION
         if _requests_devices(pod):
@@ -155,15 +156,6 @@ class Nvidia(Dialect):
         if request.plugin is PluginShare.DEVICE or not placement.grants:
             return NO_RESULT
         return write_whole_nvidia(pod, request, placement, node, now)
-
-
-def _requesting(pod: Pod) -> list[PodContainer]:
-    """Return the containers that request devices, in start order.
-
-    Raises:
-        DialectError: limit and request of a container differ.
-    """
-    return [member for member in pod_containers(pod) if requests_any(member, _own(member))]
 
 
 def _requests_devices(pod: Pod) -> bool:

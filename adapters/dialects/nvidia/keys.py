@@ -1,7 +1,6 @@
 """Every key of the dialect, once, with the place that defines it."""
 
 from adapters.dialects import allocation_record
-from adapters.dialects.device_plugins import GPU, SHARED
 from adapters.dialects.formats import koordinator_settings as koordinator
 from adapters.dialects.formats.hami_record import (
     BIND_KEYS,
@@ -10,6 +9,7 @@ from adapters.dialects.formats.hami_record import (
     NVIDIA_TO_ALLOCATE,
 )
 from adapters.dialects.formats.koordinator_settings import ALLOCATED, SCHEDULER_CONFIG
+from adapters.dialects.formats.nvidia_words import GPU, SHARED
 from adapters.dialects.info import DialectInfo, DialectStyle
 
 NAME = "nvidia"

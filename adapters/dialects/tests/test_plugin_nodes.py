@@ -2,7 +2,8 @@
 
 import pytest
 
-from adapters.dialects.device_plugins import GPU, PluginNode, read_plugin_node
+from adapters.dialects.device_plugins import PluginNode, read_plugin_node
+from adapters.dialects.formats.nvidia_words import GPU
 from adapters.wire.kube import Amount, KubeNode, Metadata, NodeStatus
 from core.hardware.quantity import MIB
 
