@@ -174,7 +174,7 @@ class Judge:
             devices,
             (),
             (*request.notes, *hints),
-            scheduler_message(pod),
+            scheduler_message(pod, self.node(best)),
         )
 
     def node(self, name: str | None) -> KubeNode | None:
