@@ -1,12 +1,12 @@
 """The gangs of a cluster: which pods there are of each, and how many are bound together."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.containers import names_extended_resource
-from adapters.dialects.gangs import gang_of, others, rule_of, task_of
+from adapters.dialects.gangs import any_gang_of, others, rule_of, task_of
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.kube_policy import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
@@ -98,14 +98,8 @@ class GangCache:
         revision: number of changes to any gang.
     """
 
-    def __init__(self, gang_of: Callable[[Pod], GangRef | None] = gang_of) -> None:
-        """Know none yet.
-
-        Args:
-            gang_of: which gang a pod names.
-        """
+    def __init__(self) -> None:
         self.revision = 0
-        self._gang_of = gang_of
         self._rules: dict[GangRef, GangRule] = {}
         self._together: dict[GangRef, int] = {}
         self._pods: dict[GangRef, dict[str, Pod]] = {}
@@ -115,7 +109,7 @@ class GangCache:
 
     def put(self, pod: Pod) -> None:
         """Add or replace a pod."""
-        uid, ref = pod.metadata.uid, self._gang_of(pod)
+        uid, ref = pod.metadata.uid, any_gang_of(pod)
         if ref is None or not _counts(pod):
             self.drop(uid)
             return
@@ -166,6 +160,11 @@ class GangCache:
         self._together.pop(ref, None)
 
     def gang(self, pod: Pod) -> Gang | None:
+        """Return the gang of a pod, None also for Volcano's, which vc-scheduler binds itself."""
+        found = self.any_gang(pod)
+        return None if found is None or found.ref.api is GangApi.VOLCANO else found
+
+    def any_gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods; None where it may be bound alone.
 
         Gangs are bound together where each names the other: no one can add the pods of another
@@ -174,7 +173,7 @@ class GangCache:
         Args:
             pod: counts as one of them also where no watch has reported it yet.
         """
-        ref = self._gang_of(pod)
+        ref = any_gang_of(pod)
         if ref is None:
             return None
         if self._ref_of.get(pod.metadata.uid) != ref:
@@ -220,9 +219,9 @@ class GangCache:
         return DisruptedTogether(max(priority, highest), bound)
 
     def unbound(self, namespace: str) -> Iterator[Pod]:
-        """Return the pods of a namespace that name a gang and are not bound."""
+        """Return the pods of a namespace that name a gang, none of Volcano, and are not bound."""
         for ref, pods in self._pods.items():
-            if ref.namespace == namespace:
+            if ref.namespace == namespace and ref.api is not GangApi.VOLCANO:
                 yield from (pod for pod in pods.values() if not pod.spec.node_name)
 
     def _gang(self, ref: GangRef, pods: Mapping[str, Pod]) -> Gang | None:

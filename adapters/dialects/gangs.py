@@ -1,7 +1,7 @@
 """Which gang a pod is in, in the words of Kubernetes, Koordinator, scheduler-plugins and Volcano.
 
-The service does not read Volcano's gangs: vc-scheduler reserves the cards of each member, by its
-own plugin or by ``allocate``. The command does, because no vc-scheduler runs beside it.
+The service decides nothing about Volcano's gangs: vc-scheduler reserves the cards of each member,
+by its own plugin or by ``allocate``. It answers about them, as the command does.
 """
 
 import msgspec

@@ -1,15 +1,16 @@
 """Places several pods at once: each on the cards that the ones before it leave."""
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.fit import fit
 from core.feasibility.inventory import NodeNames
 from core.ledger.node_ledger import NodeLedger
-from core.requests.decision import group_summary, grouped
+from core.requests.decision import group_summary, grouped, nearness
 from core.requests.grant import Allocation, Placement
+from core.requests.reason import Reason
 from core.requests.request import NodeKey, Request
 
 _PACKING = (NodeKey.FULLEST, NodeKey.CHOSEN_FULLEST)
@@ -23,7 +24,7 @@ class GangPlan:
     Attributes:
         placed: by uid of a pod, its node and cards.
         short: name of the first pod for which there is no room; empty where there is room for all.
-        reason: why not, on the node that is best for it, as one line.
+        reason: why not, on the node that is nearest to a fit, as one line.
         over: uids of pods for which there is room, and not within their quota together.
     """
 
@@ -79,9 +80,8 @@ def _in_order(candidates: Iterable[Candidate]) -> GangPlan:
     plan = _Plan()
     short = reason = ""
     for candidate in candidates:
-        rejection = plan.place(candidate)
-        if rejection and not short:
-            short, reason = candidate.request.pod, rejection
+        if not plan.place(candidate) and not short:
+            short, reason = candidate.request.pod, plan.why_not(candidate)
     return GangPlan(plan.placed, short, reason)
 
 
@@ -91,11 +91,11 @@ class _Alike:
 
     Attributes:
         left: nodes that had room for the last of them, the best one first.
-        rejection: why the first node without room has none; empty where all have some.
+        full: why the others, which had room before the plan, have none.
     """
 
     left: list[str]
-    rejection: str = ""
+    full: dict[str, Reason] = field(default_factory=dict[str, Reason])
 
 
 class _Plan:
@@ -106,8 +106,8 @@ class _Plan:
         self._changed: dict[str, NodeLedger] = {}
         self._alike: dict[Hashable, _Alike] = {}
 
-    def place(self, candidate: Candidate) -> str:
-        """Place a pod; why it has no room on the node that is best for it, else an empty text."""
+    def place(self, candidate: Candidate) -> bool:
+        """Place a pod; whether there is room for it."""
         request, inventory = candidate.request, candidate.evaluation.inventory
         key = _kind(candidate)
         alike = self._alike.get(key)
@@ -116,7 +116,7 @@ class _Plan:
             best_first = (-ranks).argsort(kind="stable")[: (ranks > 0).sum()]
             names = [candidate.names.name(position) for position in best_first.tolist()]
             alike = self._alike[key] = _Alike(names)
-        full = set[str]()
+        full: dict[str, Reason] = {}
         in_turn: Iterable[str] = alike.left
         keys = request.ranking.nodes
         if keys and keys[0] not in _PACKING:
@@ -132,16 +132,24 @@ class _Plan:
                 self.placed[request.uid] = answer
                 self._changed[node] = ledger.reserve(Allocation.of(request, answer))
                 break
-            alike.rejection = alike.rejection or f"{node}: {answer.text()}"
-            full.add(node)
+            full[node] = answer
         if full:  # they have no room for the next one either
+            alike.full |= full
             alike.left = [node for node in alike.left if node not in full]
-        if request.uid in self.placed:
-            return ""
-        if alike.rejection:
-            return alike.rejection
+        return request.uid in self.placed
+
+    def why_not(self, candidate: Candidate) -> str:
+        """Return why a pod has no room; on the nearest node, if the plan took the last room."""
         rejected = candidate.evaluation.explain(candidate.names)
-        return group_summary(grouped(rejected.counted()))
+        full = self._alike[_kind(candidate)].full
+        if not full:
+            return group_summary(grouped(rejected.counted()))
+        first: dict[int, str] = {}
+        for name, number in zip(rejected.names, rejected.ids, strict=True):
+            first.setdefault(number, name)
+        reasons = full | {name: rejected.distinct[number] for number, name in first.items()}
+        node, reason = min(reasons.items(), key=lambda each: (*nearness(each[1]), each[0]))
+        return f"{node}: {reason.text()}"
 
 
 def _kind(candidate: Candidate) -> Hashable:

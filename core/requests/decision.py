@@ -170,6 +170,12 @@ def nearest(reason: Reason) -> tuple[Cause, int]:
     return first.cause, first.short
 
 
+def nearness(reason: Reason) -> tuple[int, int]:
+    """Sorts the reasons of nodes that are nearest to a fit first."""
+    cause, short = nearest(reason)
+    return _ORDER[cause], short
+
+
 def group_summary(groups: Sequence[CauseGroup]) -> str:
     """Return one line over nodes of which none fits: ``SHOWN`` groups, and how many are left."""
     total = sum(group.nodes for group in groups)

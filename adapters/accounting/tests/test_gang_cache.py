@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from adapters.accounting.gang_cache import Gang, GangCache
-from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK, any_gang_of
+from adapters.dialects.gangs import GROUPS, MIN_AVAILABLE, TASK
 from adapters.wire.kube import (
     Container,
     Metadata,
@@ -207,7 +207,7 @@ def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
 
 
 def test_the_pods_of_each_task_are_missed_beside_the_number_of_all() -> None:
-    cache = GangCache(any_gang_of)
+    cache = GangCache()
     spec = PodGroupSpec(min_member=3, min_task_member={"master": 1, "worker": 2})
     group = PodGroupObject(Metadata(name="g", namespace="team"), spec)
     cache.put_group(GangApi.VOLCANO, group)
@@ -225,9 +225,11 @@ def test_the_pods_of_each_task_are_missed_beside_the_number_of_all() -> None:
     ]
     for each in pods:
         cache.put(each)
-    gang = cache.gang(pods[0])
+    gang = cache.any_gang(pods[0])
 
     assert gang is not None
+    assert cache.gang(pods[0]) is None, "vc-scheduler decides about its own gangs"
+    assert not [*cache.unbound("team"), *cache.bound_in_part()]
     assert [gang.lacks(frozenset(names)) for names in (("m1", "m2", "w1"), ("m1",))] == [1, 2]
     assert [gang.lacks(frozenset(names)) for names in (("m1", "w1", "w2"), ())] == [0, 3]
 

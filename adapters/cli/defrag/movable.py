@@ -159,7 +159,7 @@ class _Sorter:
         against = hindrance(pod)
         if against:
             return against
-        gang = self._gangs.gang(pod)
+        gang = self._gangs.any_gang(pod)
         if gang is not None and gang.minimum > 1:
             return IN_GANG
         if self._fleet.claims.get(pod.metadata.uid):

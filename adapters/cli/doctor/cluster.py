@@ -94,7 +94,12 @@ def check_claims(seen: Observed) -> Iterator[CheckResult]:
 
 
 LEDGERS, CLAIMS = "dragoman.dev", "resource.k8s.io"
-GANGS = ("scheduling.k8s.io", "scheduling.sigs.k8s.io", "scheduling.x-k8s.io")
+GANGS = (
+    "scheduling.k8s.io",
+    "scheduling.sigs.k8s.io",
+    "scheduling.x-k8s.io",
+    "scheduling.volcano.sh",
+)
 _COMMON = (
     *(Permission(verb, "", "pods") for verb in ("get", "list", "watch", "patch")),
     *(Permission(verb, "", "nodes") for verb in ("get", "list", "watch")),

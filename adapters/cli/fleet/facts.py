@@ -99,7 +99,7 @@ class FleetFacts:
 
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods, in the words of any scheduler."""
-        return self._gangs.gang(pod)
+        return self._gangs.any_gang(pod)
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
         """Return why the quota of a namespace refuses some amounts; None where it does not."""

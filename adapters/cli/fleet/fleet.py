@@ -22,7 +22,6 @@ from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Defaults, Dialect, DialectError, Document, Documents
 from adapters.dialects.dra.claims import without_claimed
-from adapters.dialects.gangs import any_gang_of
 from adapters.dialects.host_quota import host_limits
 from adapters.dialects.merge import read_node
 from adapters.repairs.plan import reconcile
@@ -109,7 +108,7 @@ class Fleet:
 
     def gangs(self) -> GangCache:
         """Return the gangs, in the words of every scheduler."""
-        cache = GangCache(any_gang_of)
+        cache = GangCache()
         for ref, group in self.groups.items():
             cache.put_group(ref.api, group)
         for pod in self.pods.values():

@@ -18,7 +18,7 @@ from adapters.cli.output.report import PodResult
 from adapters.cli.schedule import Run, RunOptions
 from adapters.cli.serve import static_inventory
 from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound
-from adapters.cli.tests.gangs import KOORDINATOR, KUBERNETES, PLUGINS, group, member
+from adapters.cli.tests.gangs import APIS, group, member
 from adapters.cli.view.pending import pending
 from adapters.dialects.dialect import Defaults
 from adapters.service.grpc import dragoman_pb2 as pb
@@ -180,7 +180,7 @@ def clusters(draw: st.DrawFn) -> list[Plain]:
     if draw(st.booleans()):
         things.append(pod(NAME, limits, metadata={"uid": "uid-waits"}, spec=wants, status=status))
         return things
-    api, least = draw(st.sampled_from((KUBERNETES, KOORDINATOR, PLUGINS))), draw(st.integers(1, 3))
+    api, least = draw(st.sampled_from(APIS)), draw(st.integers(1, 3))
     things.append(group(api, least, namespace="default"))
     others = draw(st.lists(requests, min_size=least - 1, max_size=least - 1))
     things += [member(f"other-{at}", api, limits=each) for at, each in enumerate(others)]

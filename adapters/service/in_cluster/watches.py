@@ -24,6 +24,7 @@ from adapters.cluster.api.paths import (
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
+    VOLCANO_POD_GROUPS,
     Selection,
 )
 from adapters.cluster.watch.object_tracker import EventHandler, Identity, ObjectDecoder
@@ -68,13 +69,14 @@ class Sync(StrEnum):
     POD_GROUPS = "podgroups"
     KOORDINATOR_POD_GROUPS = "podgroups of koord-scheduler"
     PLUGINS_POD_GROUPS = "podgroups of scheduler-plugins"
+    VOLCANO_POD_GROUPS = "podgroups of vc-scheduler"
     SCHEDULER_CONFIG = "the schedulers' settings"
     ADOPTION = "adoption of bound pods"
     CERTIFICATE = "the certificate"
 
 
 GANGS = frozenset((Sync.POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS, Sync.PLUGINS_POD_GROUPS))
-"""A pod whose gang is not known yet would be bound alone."""
+"""A pod whose gang is not known yet would be bound alone. vc-scheduler knows its own gangs."""
 
 WATCHED = GANGS | {
     Sync.PODS,
@@ -93,6 +95,7 @@ GANG_APIS = {
     GangApi.KUBERNETES: (POD_GROUPS, Sync.POD_GROUPS),
     GangApi.KOORDINATOR: (KOORDINATOR_POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS),
     GangApi.SCHEDULER_PLUGINS: (PLUGINS_POD_GROUPS, Sync.PLUGINS_POD_GROUPS),
+    GangApi.VOLCANO: (VOLCANO_POD_GROUPS, Sync.VOLCANO_POD_GROUPS),
 }
 
 

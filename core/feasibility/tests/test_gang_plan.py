@@ -116,3 +116,17 @@ def test_the_first_pod_without_room_is_named_with_what_is_short() -> None:
     assert found.short == "default/p1"
     assert found.reason == "a: 1 of 1 cards: memory 4 GiB short"
     assert nowhere.reason == "no node to choose from"
+
+
+@pytest.mark.parametrize("memory", [9, 7, 3])
+def test_the_node_that_is_named_is_the_one_that_lacks_least(memory: int) -> None:
+    """It may be one that the plan did not change."""
+    request = a_request(a_container(memory=10 * GIB))
+    room = empty(*like_cards(1, "a"), name="a")
+    near = empty(replace(like_cards(1, "b")[0], memory=memory * GIB), name="b")
+    far = empty(replace(like_cards(1, "c")[0], memory=GIB), name="c")
+
+    found = plan([room, far, near], *alike(request, 2))
+
+    node, short = ("b", 10 - memory) if memory > 6 else ("a", 4)
+    assert found.reason == f"{node}: 1 of 1 cards: memory {short} GiB short"

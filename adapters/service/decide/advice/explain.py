@@ -95,7 +95,7 @@ class ServiceFacts:
 
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods; None where it may be bound alone."""
-        return self._gangs.gang(pod)
+        return self._gangs.any_gang(pod)
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
         """Return why the quota of a pod's namespace refuses some amounts.

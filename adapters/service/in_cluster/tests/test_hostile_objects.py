@@ -35,6 +35,7 @@ from adapters.cluster.api.paths import (
     RESOURCE_QUOTAS,
     RESOURCE_SLICES,
     SHARE_QUOTAS,
+    VOLCANO_POD_GROUPS,
     Resource,
 )
 from adapters.cluster.tests.server import serving
@@ -234,7 +235,7 @@ KINDS = {
     "ResourceQuota": Kind(RESOURCE_QUOTAS, ResourceQuotaObject, resource_quota),
     **{
         f"Group of {resource.group}": Kind(resource, PodGroupObject, pod_group)
-        for resource in (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS)
+        for resource in (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
     },
     "ConfigMap": Kind(CONFIG_MAPS, ConfigMap, config_map),
     "agent's Pod": Kind(PODS, AgentPod, agent_pod),
