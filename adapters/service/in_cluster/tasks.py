@@ -39,7 +39,7 @@ from adapters.service.in_cluster.ports import (
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
 from adapters.service.reconcile.looks import GangWatch, UnboundScanner
-from adapters.service.reconcile.move_coordinator import MoveCoordinator, NoPlans
+from adapters.service.reconcile.move_coordinator import MoveCoordinator
 from adapters.service.reconcile.nodes.controller import Reconciler, unadopted
 from adapters.service.reconcile.nodes.node_reader import ClusterEndedPods
 from adapters.service.reconcile.nodes.node_resources import NodeResourcePublisher
@@ -90,7 +90,7 @@ class InCluster:
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
         self._agents = AgentQuestions(settings.agent_port)
-        self._plans = MovePlanClient(self._client) if settings.moves.enabled else None
+        self._plans = MovePlanClient(self._client)
 
     def cluster(self) -> Cluster:
         """Return the ports of the service."""
@@ -116,7 +116,7 @@ class InCluster:
             agents=self._agents.ask,
             gangs=self._gangs,
             ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
-            plans=None if self._plans is None else self._plans.list,
+            plans=self._plans.list if self._settings.moves.enabled else None,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:
@@ -279,8 +279,14 @@ class InCluster:
         def failed(text: str) -> None:
             self._log.warning("moves.not_listed", text=text)
 
-        plans = self._plans or NoPlans()
-        moves = MoveCoordinator(service, plans, self._cache.controlled_by, report, failed)
+        moves = MoveCoordinator(
+            service,
+            self._plans,
+            self._cache.controlled_by,
+            report,
+            failed,
+            enabled=self._settings.moves.enabled,
+        )
         running = [publisher.run, quotas.run, gangs.run, moves.run]
         if self._settings.dra.shadows:
             namespace = self._settings.namespace

@@ -55,7 +55,7 @@ from adapters.wire.records.move_plan import (
     read_spec,
     read_status,
 )
-from core.durations import SECOND
+from core.durations import SECOND, Sightings
 from core.ledger.node_ledger import Hold
 from core.requests.request import Request
 
@@ -81,18 +81,6 @@ class MovePlanStore(Protocol):
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
         """Replace the status of a plan that is still as it was read."""
         ...
-
-
-class NoPlans:
-    """No plan is carried out; what earlier ones keep is released."""
-
-    async def list(self) -> Sequence[MovePlanObject]:
-        """Return no plan."""
-        return ()
-
-    async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:  # noqa: ARG002
-        """Write nothing: there is no plan."""
-        return plan
 
 
 class Report(Protocol):
@@ -138,11 +126,14 @@ class MoveCoordinator:
         pods_of: Callable[[str], Sequence[Pod]],
         report: Report,
         failed: Callable[[str], None],
+        *,
+        enabled: bool = True,
     ) -> None:
         """Know no plan yet.
 
         ``pods_of`` returns the pods of a controller, by its uid; ``failed`` is called once with why
-        the plans cannot be listed.
+        the plans cannot be listed. A replica that is not ``enabled`` carries out no plan, and says
+        nothing about whether others do.
         """
         self._service = service
         self._plans = plans
@@ -150,6 +141,9 @@ class MoveCoordinator:
         self._report = report
         self._failed = failed
         self._failure = ""
+        self._enabled = enabled
+        self._seen = Sightings()
+        self._ordered: dict[str, tuple[int, frozenset[str]]] = {}
         self._renewed: dict[str, int] = {}
 
     async def run(self) -> NoReturn:
@@ -160,6 +154,8 @@ class MoveCoordinator:
 
     async def look(self) -> None:
         """Do what can be done now: one step of one plan."""
+        if not self._enabled and not self._service.ledgers.holding():
+            return
         try:
             plans = await self._plans.list()
         except OSError as error:
@@ -177,8 +173,19 @@ class MoveCoordinator:
         try:
             every = [await self._read(plan) for plan in plans]
             going = sorted(filter(None, every), key=turn)
+            for plan in going:
+                self._age(plan)  # from the first look at it on
             uids = {plan.uid for plan in going}
             await self._release(lambda hold: hold.plan not in uids)  # of plans that are over
+            if not self._enabled:
+                # Another replica may carry them out, and lead again: what they hold is theirs.
+                for plan in going:
+                    if plan.status.phase not in _NOT_BEGUN and self._age(plan) > SILENCE:
+                        why = f"no replica that carries out plans has led for {SILENCE} s"
+                        with suppress(OSError):  # such as for the lack of the right to write it
+                            await self._stop(plan, f"{why}: moves.enabled is off")
+                        await self._release_all(plan)
+                return
             for plan in going[1:]:
                 if plan.status.phase is MovePhase.NEW:
                     name = going[0].object.metadata.name
@@ -268,7 +275,7 @@ class MoveCoordinator:
         Raises:
             PlanError: it has said nothing for too long.
         """
-        if self._seconds_since(plan.status.updated_at) > SILENCE:
+        if self._age(plan) > SILENCE:
             raise PlanError(f"no mover has said anything for {SILENCE} s")
 
     async def _order_next(self, plan: _Plan) -> None:
@@ -302,8 +309,10 @@ class MoveCoordinator:
         hold = self._untaken(plan, number)
         ledger = self._service.ledgers.inventory.ledger(move.to.node)
         if not is_free(hold, found, ledger.release(move.uid)):
-            self._check_time(plan, status.updated_at, f"the place of move {number} is not free")
+            self._check_time(plan, f"the place of move {number} is not free")
             return
+        before = (pod.metadata.uid for pod in self._pods_of(move.controller.uid))
+        self._ordered[plan.uid] = number, frozenset(before)
         begun = (*status.steps, MoveStep(number))
         await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
         why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
@@ -317,30 +326,25 @@ class MoveCoordinator:
         """
         status, move = plan.status, plan.move
         step = status.steps[-1] if status.steps else MoveStep(max(status.step, 1))
-        evicted_at = step.evicted_at or status.updated_at
         hold = self._hold(move.to.node, move_hold(plan.uid, status.step))
         if not self._is_taken(hold):
-            evicted = timestamps.read(evicted_at)
-            for other in self._pods_of(move.controller.uid):
+            ordered, before = self._ordered.get(plan.uid, (0, frozenset[str]()))
+            for other in self._pods_of(move.controller.uid) if ordered == status.step else ():
                 named = move.controller.kind != NAMED_AGAIN or other.metadata.name == move.pod
-                started = timestamps.read(other.status.start_time or "")
                 if (
                     named
                     and other.metadata.namespace == move.namespace
-                    and other.metadata.uid != move.uid
+                    and other.metadata.uid not in before
                     and other.spec.node_name
-                    and started is not None
-                    and evicted is not None
-                    and started >= evicted
                 ):
                     place = f"{other.spec.node_name}, not to the place held on {move.to.node}"
                     raise PlanError(f"{full_name(other)} went to {place}")
-            self._check_time(plan, evicted_at, f"no pod of {_owner(move)} has come")
+            self._check_time(plan, f"no pod of {_owner(move)} has come")
             return
         there = self._service.ledgers.record(move.to.node).allocations[hold.taken_by]
         pod = await self._service.ports.pods.newest(there.pod_ref)
         if pod is None or pod.spec.node_name != move.to.node or not is_ready(pod):
-            self._check_time(plan, evicted_at, f"{there.pod} is not ready on {move.to.node}")
+            self._check_time(plan, f"{there.pod} is not ready on {move.to.node}")
             return
         done = replace(step, replacement=pod.metadata.name, ready_at=self._now())
         steps = (*status.steps[:-1], done)
@@ -379,15 +383,14 @@ class MoveCoordinator:
                         self._renewed[uid] = now
         if waiting:
             text = f"{', '.join(waiting[:5])} not bound to the place that is held"
-            self._check_time(plan, plan.status.updated_at, text)
+            self._check_time(plan, text)
             return
         await self._write(plan, phase=MovePhase.FINISHED)
         count = sum(not step.skipped for step in plan.status.steps)
         self._report(
             plan.object, "PlanFinished", f"All is done; {_pods(count)} moved.", warning=False
         )
-        await self._release(lambda hold: hold.plan == plan.uid)
-        self._renewed.clear()
+        await self._release_all(plan)
 
     def _hold(self, node: str, uid: str) -> Hold:
         """Return a hold of the plan.
@@ -417,21 +420,20 @@ class MoveCoordinator:
         ledger = self._service.ledgers.record(hold.allocation.node)
         return hold.taken_by in ledger.allocations
 
-    def _check_time(self, plan: _Plan, since: str, text: str) -> None:
+    def _check_time(self, plan: _Plan, text: str) -> None:
         """Check that something has not been waited for too long.
 
         Raises:
             PlanError: it has.
         """
-        if self._seconds_since(since) > plan.spec.pod_seconds:
+        if self._age(plan) > plan.spec.pod_seconds:
             raise PlanError(f"{text} after {plan.spec.pod_seconds} s")
 
-    def _seconds_since(self, text: str) -> float:
-        """Return how long a time of the status is ago; endless for one that cannot be read."""
-        moment = timestamps.read(text)
-        if moment is None:
-            return float("inf")
-        return self._service.ports.clock.wall() / SECOND - moment.timestamp()
+    def _age(self, plan: _Plan) -> float:
+        """Return the seconds for which this process has seen a plan at its step, unchanged."""
+        status, now = plan.status, self._service.ports.clock.now()
+        version = status.phase, status.step, status.updated_at
+        return self._seen.age(plan.uid, version, now) / SECOND
 
     async def _stop(self, plan: _Plan, reason: str) -> None:
         await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
@@ -439,8 +441,7 @@ class MoveCoordinator:
         why = f"Stopped at step {plan.status.step}; its status says why."
         self._report(plan.object, "PlanStopped", why, warning=True)
         self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
-        await self._release(lambda hold: hold.plan == plan.uid)
-        self._renewed.clear()
+        await self._release_all(plan)
 
     async def _write(self, plan: _Plan, **changes: object) -> None:
         """Write the status, with the time."""
@@ -450,6 +451,11 @@ class MoveCoordinator:
     def _now(self) -> str:
         wall = self._service.ports.clock.wall() / SECOND
         return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
+
+    async def _release_all(self, plan: _Plan) -> None:
+        await self._release(lambda hold: hold.plan == plan.uid)
+        self._ordered.pop(plan.uid, None)
+        self._renewed.clear()
 
     async def _release(self, ends: Callable[[Hold], bool]) -> None:
         ledgers = self._service.ledgers

@@ -130,16 +130,21 @@ def read_pod(thing: Json) -> Pod:
 
 
 class FakeClock:
-    """A clock that advances only when a test or a sleep advances it."""
+    """A clock that advances only when a test or a sleep advances it.
+
+    Attributes:
+        ahead: nanoseconds by which the wall clock is ahead of that of other machines.
+    """
 
     def __init__(self) -> None:
         self.time = 0
+        self.ahead = 0
 
     def now(self) -> int:
         return self.time
 
     def wall(self) -> int:
-        return 1_769_860_800_000_000_000 + self.time
+        return 1_769_860_800_000_000_000 + self.time + self.ahead
 
     async def pause(self, attempt: int) -> None:  # noqa: ARG002
         await asyncio.sleep(0)

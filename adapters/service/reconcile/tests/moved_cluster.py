@@ -88,6 +88,9 @@ class Moved:
         plans: of the cluster.
         events: about plans: reason and text.
         failures: why no plan could be carried out.
+        stays: whether the coordinator that looked last looks again; else it is killed after it.
+        enabled: whether new coordinators carry out plans.
+        mover_ahead: seconds by which the mover's clock is ahead.
     """
 
     def __init__(self, rig: Rig) -> None:
@@ -95,12 +98,15 @@ class Moved:
         self.plans = Plans()
         self.events: list[tuple[str, str]] = []
         self.failures: list[str] = []
+        self.stays, self.enabled, self.mover_ahead = False, True, 0
         self.coordinator = self.a_coordinator()
 
     def a_coordinator(self) -> MoveCoordinator:
         """A coordinator that knows nothing of the earlier ones."""
         service, failed = self.rig.bench.service, self.failures.append
-        return MoveCoordinator(service, self.plans, self._pods_of, self._report, failed)
+        return MoveCoordinator(
+            service, self.plans, self._pods_of, self._report, failed, enabled=self.enabled
+        )
 
     @property
     def phase(self) -> str:
@@ -108,9 +114,10 @@ class Moved:
         return self.plans.status().phase.value
 
     async def look(self, times: int = 1) -> str:
-        """Let new coordinators look, as if each was killed after it; the phase of the plan."""
+        """Let coordinators look; the phase of the plan."""
         for _ in range(times):
-            self.coordinator = self.a_coordinator()
+            if not self.stays:
+                self.coordinator = self.a_coordinator()
             await self.coordinator.look()
         return self.phase
 
@@ -126,13 +133,13 @@ class Moved:
             await self._write(plan, replace(status, phase=MovePhase.READY))
         elif status.phase is MovePhase.EVICT:
             move = read_spec(plan).moves[status.step - 1]
-            evicted = replace(status.steps[-1], evicted_at=self.now())
+            evicted = replace(status.steps[-1], evicted_at=self.now(self.mover_ahead))
             steps = (*status.steps[:-1], evicted)
             await self._write(plan, replace(status, phase=MovePhase.EVICTED, steps=steps))
             self.rig.end(move.pod)
 
     async def _write(self, plan: MovePlanObject, status: MovePlanStatus) -> None:
-        await self.plans.write_status(plan, replace(status, updated_at=self.now()))
+        await self.plans.write_status(plan, replace(status, updated_at=self.now(self.mover_ahead)))
 
     async def run_pod(self, name: str, node: str, memory: int = 5000, **pod: Json) -> None:
         """Run a pod of a ReplicaSet of its own."""
@@ -159,8 +166,9 @@ class Moved:
         gone = replace(pod.metadata, deletion_timestamp=self.now())
         self.rig.bench.cluster.put(replace(pod, metadata=gone))
 
-    def now(self) -> str:
-        wall = self.rig.bench.clock.wall() / SECOND
+    def now(self, ahead: int = 0) -> str:
+        clock = self.rig.bench.clock
+        wall = (clock.wall() - clock.ahead) / SECOND + ahead
         return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
 
     def a_move(self, name: str, node: str, card: str) -> PlannedMove:

@@ -114,8 +114,10 @@ def test_cards_of_a_place_whose_bind_fails_are_kept_on() -> None:
 def test_a_plan_whose_pod_does_not_come_back_in_time_stops(seconds: int) -> None:
     @on()
     async def _(moved: Moved) -> None:
+        moved.stays = True
         moved.plans.create("plan", await small_on_both(moved))
         await up_to(moved, MovePhase.EVICTED)
+        await moved.look()
 
         moved.rig.sleep(seconds)
 
@@ -126,9 +128,126 @@ def test_a_plan_whose_pod_does_not_come_back_in_time_stops(seconds: int) -> None
             assert moved.kept() == []
 
 
+@pytest.mark.parametrize("ahead", [-900, 900, -7200])
+def test_a_plan_waits_as_long_as_it_says_whatever_the_movers_clock_says(ahead: int) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.stays, moved.mover_ahead = True, ahead
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICTED)
+        assert await moved.look() == "Evicted"
+        moved.rig.sleep(600)
+        assert await moved.look() == "Evicted"
+        moved.rig.sleep(1)
+
+        assert await moved.look() == "Stopped"
+
+
+@pytest.mark.parametrize("hours", [-1, 1])
+def test_a_plan_waits_as_long_as_it_says_though_the_leaders_clock_jumps(hours: int) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.stays = True
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICTED)
+        await moved.look()
+        moved.rig.bench.clock.ahead = hours * 3600 * SECOND
+        moved.rig.sleep(600)
+        assert await moved.look() == "Evicted"
+        moved.rig.sleep(1)
+
+        assert await moved.look() == "Stopped"
+
+
+@pytest.mark.parametrize("ahead", [-900, 0, 900])
+def test_a_sibling_that_was_there_before_is_not_taken_for_the_new_pod(ahead: int) -> None:
+    """The clocks of the mover and of the node's kubelet may differ."""
+
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.stays, moved.mover_ahead = True, ahead
+        spec = await small_on_both(moved)
+        await moved.rig.run_pod(owned(a_pod("web-0", memory=100)), "n1")
+        moved.ready("web-0")
+        moved.plans.create("plan", spec)
+
+        await up_to(moved, MovePhase.EVICTED)
+
+        assert await moved.look() == "Evicted"
+
+
+@pytest.mark.parametrize("phase", [MovePhase.HELD, MovePhase.EVICT, MovePhase.EVICTED])
+def test_a_leader_that_carries_out_no_plans_leaves_what_those_of_others_hold(
+    phase: MovePhase,
+) -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, phase)
+        kept = moved.kept()
+        assert kept
+
+        moved.enabled, moved.stays = False, False
+        assert await moved.look(3) == phase.value
+        assert moved.kept() == kept
+        moved.stays = True
+        await moved.look()
+        moved.rig.sleep(SILENCE)
+        assert await moved.look() == phase.value
+        moved.rig.sleep(1)
+
+        assert await moved.look() == "Stopped"
+
+        assert moved.kept() == []
+        assert "moves.enabled is off" in moved.plans.status().reason
+
+
+def test_what_a_plan_holds_is_released_though_its_status_cannot_be_written() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICTED)
+        moved.enabled, moved.plans.denied = False, {"plan"}
+        await moved.look()
+        moved.stays = True
+        moved.rig.sleep(SILENCE + 1)
+
+        assert await moved.look() == "Evicted"
+
+        assert moved.kept() == []
+
+
+def test_a_leader_that_may_not_list_plans_releases_nothing() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.plans.create("plan", await small_on_both(moved))
+        await up_to(moved, MovePhase.EVICTED)
+        kept = moved.kept()
+        moved.plans.unlisted = OSError("403 Forbidden")
+        moved.enabled = False
+
+        await moved.look_only()
+
+        assert moved.kept() == kept
+
+
+def test_a_leader_that_carries_out_no_plans_begins_none() -> None:
+    @on()
+    async def _(moved: Moved) -> None:
+        moved.enabled, moved.stays = False, True
+        moved.coordinator = moved.a_coordinator()
+        moved.plans.create("plan", await small_on_both(moved))
+        await moved.look()
+        moved.rig.sleep(SILENCE + 1)
+
+        assert await moved.look() == MovePhase.NEW.value
+        assert moved.kept() == []
+
+
 def test_a_plan_whose_pod_goes_elsewhere_stops() -> None:
     @on(a_node("n1", cards=1), a_node("n2", cards=1), a_node("n3", cards=1))
     async def _(moved: Moved) -> None:
+        moved.stays = True
         moved.plans.create("plan", await small_on_both(moved))
         await up_to(moved, MovePhase.EVICTED)
         moved.create(owned(a_pod("web-2", memory=1000)))
@@ -262,8 +381,9 @@ def test_plans_take_turns_by_age() -> None:
 def test_a_plan_without_a_mover_stops() -> None:
     @on()
     async def _(moved: Moved) -> None:
+        moved.stays = True
         moved.plans.create("plan", await small_on_both(moved))
-        await moved.look()
+        await moved.look(2)
         moved.rig.sleep(SILENCE)
         assert await moved.look() == "Held"
         moved.rig.sleep(1)
