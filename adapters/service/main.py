@@ -20,7 +20,7 @@ from adapters.service.certificates.tls_context import (
     ServingCertificate,
     serving,
 )
-from adapters.service.decide.state.readiness import RESTART
+from adapters.service.decide.ports import RESTART
 from adapters.service.observe.decision_log import Logger, logger
 from adapters.service.reconcile.quotas import QuotaReconciler
 from adapters.service.runtime import Cluster, ServiceRuntime

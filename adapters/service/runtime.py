@@ -17,6 +17,7 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
 from adapters.service.decide.ports import (
+    LEDGERS,
     Binder,
     BudgetReader,
     ClusterObjects,
@@ -28,7 +29,6 @@ from adapters.service.decide.ports import (
     Ports,
 )
 from adapters.service.decide.service import Service
-from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
 from adapters.service.observe.exported_metrics import ExportedMetrics

@@ -29,10 +29,9 @@ from adapters.service.decide.commit.ledger_writer import LedgerContended, Ledger
 from adapters.service.decide.commit.quota_holds import QuotaHolds
 from adapters.service.decide.commit.validate import KeptPlace, kept_place
 from adapters.service.decide.gangs import Gangs
-from adapters.service.decide.ports import BindError, PodChangedError, Ports
+from adapters.service.decide.ports import BindError, PodChangedError, Ports, Readiness
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.service.decide.state.readiness import Readiness
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant

@@ -19,9 +19,8 @@ from grpc_reflection.v1alpha import reflection
 
 from adapters.dialects.dialect import DialectError
 from adapters.service.decide.commit.ledger_writer import LedgerContended
-from adapters.service.decide.ports import BindError, NodeLocked
+from adapters.service.decide.ports import BindError, NodeLocked, NotReady
 from adapters.service.decide.service import Service, UnknownPod
-from adapters.service.decide.state.readiness import NotReady
 from adapters.service.grpc import dragoman_pb2 as pb
 from adapters.service.grpc import dragoman_pb2_grpc as pb_grpc
 from adapters.service.grpc.calls import Calls, ElsewhereError, NothingFitsError, StateError

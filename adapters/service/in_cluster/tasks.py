@@ -22,8 +22,8 @@ from adapters.dialects.dialect import Documents
 from adapters.dialects.formats.hami_policies import DEVICE_CONFIG
 from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.cluster_cache import ClusterCache
+from adapters.service.decide.ports import LEDGERS
 from adapters.service.decide.service import Service
-from adapters.service.decide.state.readiness import LEDGERS
 from adapters.service.in_cluster.agent_metrics import AgentQuestions
 from adapters.service.in_cluster.handlers import ResourceQuotaHandler, SchedulerConfig
 from adapters.service.in_cluster.ports import (

@@ -27,8 +27,7 @@ from adapters.service.observe.metrics import (
 )
 from core.durations import MILLISECOND
 from core.hardware.quantity import FULL, GIB
-from core.ledger.meter import NOTHING, Amounts, Consumer, Meter
-from core.ledger.node_ledger import NodeLedger, consumption
+from core.ledger.node_ledger import Amounts, Consumer, Meter, NodeLedger, consumption
 from core.requests.grant import AllocationState
 
 MARGIN = 10.0
@@ -154,7 +153,7 @@ class NamespaceMetrics:
                 earlier = (ledger, tuple(consumption(ledger.without_holds()).items()))
             current[ledger.node.name] = earlier
             for consumer, amounts in earlier[1]:
-                sums[consumer] = sums.get(consumer, NOTHING).plus(amounts)
+                sums[consumer] = sums.get(consumer, Amounts()).plus(amounts)
         self._current = current
         lines: list[list[str]] = [[] for _ in _GRANTED]
         for consumer, amounts in sorted(sums.items()):

@@ -23,7 +23,7 @@ from urllib.parse import parse_qsl
 
 import orjson
 
-from adapters.service.decide.state.readiness import NotReady
+from adapters.service.decide.ports import NotReady
 from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody, PortLimits
 from adapters.wire.body import BodyError

@@ -30,8 +30,7 @@ from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import NO_GEOMETRY, Geometry
 from core.hardware.node import Node, Partition
 from core.hardware.quantity import FULL, GIB, MAX_NUMBER
-from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
-from core.ledger.node_ledger import Hold, NodeLedger
+from core.ledger.node_ledger import UNMETERED, Amounts, Consumer, Hold, Meter, NodeLedger
 from core.requests.grant import Allocation, AllocationState
 
 
@@ -108,7 +107,7 @@ class KeptPlaceRecord(Wire, frozen=True, gc=False, omit_defaults=True):
 
 
 class TotalRecord(Wire, frozen=True, gc=False):
-    """A total of ``core.ledger.meter.Meter``, in decimal digits.
+    """A total of ``core.ledger.node_ledger.Meter``, in decimal digits.
 
     Milliseconds multiplied by the bytes of a card pass 64 bits within years.
     """
@@ -122,7 +121,7 @@ class TotalRecord(Wire, frozen=True, gc=False):
 
 
 class MeterRecord(Wire, frozen=True, gc=False, omit_defaults=True):
-    """A ``core.ledger.meter.Meter``."""
+    """A ``core.ledger.node_ledger.Meter``."""
 
     until: Count = 0
     totals: tuple[TotalRecord, ...] = ()

@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from core.hardware.quantity import GIB
-from core.ledger.meter import Amounts, Consumer
-from core.ledger.node_ledger import consumption
+from core.ledger.node_ledger import Amounts, Consumer, consumption
 from core.tests.builders import DIALECT, a_grant, empty, held, like_cards, unreadable
 
 

@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.hardware.quantity import GIB
-from core.ledger.meter import CONSUMERS, OTHERS, UNMETERED, Amounts, Consumer, Meter
-from core.ledger.node_ledger import NodeLedger, metered
+from core.ledger.node_ledger import (
+    CONSUMERS,
+    OTHERS,
+    UNMETERED,
+    Amounts,
+    Consumer,
+    Meter,
+    NodeLedger,
+    metered,
+)
 from core.tests.builders import DIALECT, a_grant, empty, held, like_cards
 
 START = 1_700_000_000_000

@@ -12,8 +12,7 @@ from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
 from adapters.answer.judge import Judge
 from adapters.dialects.dialect import Dialect
 from adapters.service.decide.advice.feasibility import Feasibility
-from adapters.service.decide.ports import Clock, ClusterObjects
-from adapters.service.decide.state.readiness import Readiness
+from adapters.service.decide.ports import Clock, ClusterObjects, Readiness
 from adapters.wire.kube import KubeNode, Metadata, Pod, full_name
 from core.durations import MILLISECOND, SECOND
 from core.feasibility.evaluation import NodeEvaluation

@@ -1,1 +1,1 @@
-"""What this process knows: ledgers, quotas, and whether it knows enough to decide."""
+"""What this process knows: ledgers and quotas."""

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from adapters.dialects.dra.tests.builders import a_card_device, a_result, a_share, a_slice
-from adapters.service.decide.ports import Outcome
+from adapters.service.decide.ports import NotReady, Outcome
 from adapters.service.decide.service import MAX_AGE
-from adapters.service.decide.state.readiness import NotReady
 from adapters.service.tests.builders import a_node, a_pod, a_service, read_pod, run
 from adapters.service.tests.claims import (
     ClaimBench,

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from adapters.answer.answer import OTHER_REASONS
-from adapters.service.decide.state.readiness import NotReady
+from adapters.service.decide.ports import NotReady
 from adapters.service.endpoints.kube_extender import REASONS, KubeExtender
 from adapters.service.endpoints.tests.kube_bodies import bind, names
 from adapters.service.tests.builders import (

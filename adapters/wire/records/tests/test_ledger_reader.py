@@ -17,8 +17,7 @@ from adapters.wire.records.ledger import (
     encode,
 )
 from adapters.wire.tests.ledgers import a_rich_ledger
-from core.ledger.meter import UNMETERED, Amounts, Consumer, Meter
-from core.ledger.node_ledger import Hold, NodeLedger
+from core.ledger.node_ledger import UNMETERED, Amounts, Consumer, Hold, Meter, NodeLedger
 from core.tests.builders import a_grant, empty, held, like_cards
 from core.tests.strategies import ledgers, seeds
 

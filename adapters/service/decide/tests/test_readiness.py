@@ -2,7 +2,7 @@
 
 import pytest
 
-from adapters.service.decide.state.readiness import LEDGERS, NotReady, Readiness
+from adapters.service.decide.ports import LEDGERS, NotReady, Readiness
 
 
 def test_everything_that_is_awaited_is_named_in_order() -> None:
