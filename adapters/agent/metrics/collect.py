@@ -40,13 +40,13 @@ class ShareUse:
 
     Attributes:
         index: of the card among the container's.
-        idle: seconds since the container last started a kernel; 0 where it is not known.
+        idle: seconds since the container last started a kernel; None where it is not known.
     """
 
     container: ContainerInfo
     index: int
     card: RegionCard
-    idle: int
+    idle: int | None
 
 
 Grants = Sequence[tuple[ContainerInfo, list[CardLimit]]]
@@ -127,8 +127,9 @@ class MetricsCollector:
             region = region_of(folder)
             if region is None:
                 continue
-            # The clock may have been set back, and the container can write any time there.
-            idle = now - region.last_kernel if 0 < region.last_kernel <= now else 0
+            # The clock may have been set back, and the container can write any time there: as
+            # in HAMi's monitor, a time that is to come is now.
+            idle = max(now - region.last_kernel, 0) if region.last_kernel else None
             # The container can write any uuid there, but not make it a card of this node.
             uses += [
                 ShareUse(container, index, card, idle)
@@ -231,7 +232,7 @@ def _share_families(uses: Sequence[ShareUse]) -> Iterator[Family]:
         "Device_last_kernel_of_container",
         "hami_container_last_kernel_elapsed_seconds",
         "Container device last kernel description",
-        [(old, new, use.idle) for use, old, new in described if use.idle],
+        [(old, new, use.idle) for use, old, new in described if use.idle is not None],
     )
 
 

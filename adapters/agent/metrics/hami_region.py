@@ -11,6 +11,8 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
+from core.hardware.quantity import FULL
+
 MAGIC = 19920718
 MAX_CARDS = 16
 MAX_PROCESSES = 1024
@@ -99,7 +101,7 @@ class RegionCard:
         module: part of ``used``.
         data: part of ``used``.
         offset: part of ``used`` that is in none of the others.
-        compute: percent.
+        compute: percent, at most 100.
     """
 
     uuid: str
@@ -185,6 +187,8 @@ def read(path: Path) -> Region:
                 sums = [total + value for total, value in zip(sums, memory, strict=True)]
                 compute += _long(held, process + layout.util + place * layout.util_size + 16)
             context, module, data, offset, total = sums
+            # HAMi-core 2.5 and 2.6 never reset any card but the first: 1344 % was seen.
+            compute = min(compute, FULL)
             limit = _long(head, layout.limits + place * 8)
             cards.append(RegionCard(uuid, limit, total, context, module, data, offset, compute))
         last = 0

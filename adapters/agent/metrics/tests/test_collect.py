@@ -1,4 +1,5 @@
-from collections.abc import Callable, Mapping
+import struct
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from adapters.agent.hook.tests.test_containers import creating, folder
 from adapters.agent.metrics.collect import MetricsCollector
 from adapters.agent.metrics.hami_region import VERSION_1
 from adapters.agent.metrics.server import render
-from adapters.agent.metrics.tests.test_hami_region import region
+from adapters.agent.metrics.tests.test_hami_region import REGIONS, real, region
+from adapters.agent.nri.model import NriContainer, PodSandbox
+from adapters.agent.nri.session import Creating
 from adapters.agent.tests.builders import card, limit, limits
 from core.hardware.mig import MigKey, Slice
 from core.requests.limits import GrantError
@@ -169,3 +172,71 @@ def test_slices_of_one_card_are_one_line(tmp_path: Path) -> None:
 
     granted = [each for each in lines if each.startswith("dragoman_container_memory_granted_bytes")]
     assert [each.rpartition(" ")[2] for each in granted] == ["15"]
+
+
+@pytest.mark.parametrize("since", [0, -5])
+def test_a_busy_container_has_the_time_of_its_last_kernel(tmp_path: Path, since: int) -> None:
+    """0 is a time, and so is a moment that a clock set back has not reached yet."""
+    data = region(VERSION_1)
+    assert VERSION_1.last_kernel is not None
+    struct.pack_into("<Q", data, VERSION_1.last_kernel, int(NOW) - since)
+    folder(tmp_path, data=bytes(data))
+
+    lines = text(tmp_path).splitlines()
+
+    times = [line for line in lines if line.startswith("Device_last_kernel_of_container{")]
+    assert [line.rpartition(" ")[2] for line in times] == ["0", "0"]
+
+
+def test_a_container_that_started_no_kernel_has_no_time(tmp_path: Path) -> None:
+    data = region(VERSION_1)
+    assert VERSION_1.last_kernel is not None
+    struct.pack_into("<Q", data, VERSION_1.last_kernel, 0)
+    folder(tmp_path, data=bytes(data))
+
+    assert "Device_last_kernel_of_container" not in text(tmp_path)
+
+
+def values(lines: Iterable[str]) -> dict[tuple[str, frozenset[str]], float]:
+    """The samples by name and labels."""
+    found: dict[tuple[str, frozenset[str]], float] = {}
+    for line in lines:
+        name, _, rest = line.partition("{")
+        labels, _, value = rest.rpartition("} ")
+        found[name, frozenset(labels.removesuffix('"').split('",'))] = float(value)
+    return found
+
+
+def test_the_metrics_equal_those_of_hamis_own_monitor(tmp_path: Path) -> None:
+    """Each family of vGPUmonitor 2.10.0, with its labels and values, of the same region."""
+    letters = [("a", "0", "H100 80GB HBM3"), ("b", "1", "A100-SXM4-40GB")]
+    letters += [("c", "2", "H100 80GB HBM3"), ("d", "3", "L40S")]
+    cards = tuple(
+        replace(
+            card(index),
+            uuid=f"GPU-{a * 8}-{n * 4}-4{n * 3}-8{n * 3}-{n * 12}",
+            model=f"NVIDIA {model}",
+        )
+        for index, (a, n, model) in enumerate(letters)
+    )
+    folder(tmp_path, data=bytes(real("vgpumonitor-region")))
+    containers = ContainerRegistry(tmp_path)
+    pod = PodSandbox("p1", "mpod", "uid-1", "default")
+    containers.observe(Creating(1, pod, NriContainer("c1", "p1", "main")))
+    loads = (CardLoad(0, 0), CardLoad(1256 << 20, 37), CardLoad(3256 << 20, 37), CardLoad(0, 0))
+    collector = MetricsCollector(
+        "mnode",
+        containers,
+        lambda: Hardware(cards),
+        lambda: {each.uuid: load for each, load in zip(cards, loads, strict=True)},
+        HookCounters(),
+        LedgerGrants().lookup,
+        lambda: 1795867977.0,
+    )
+
+    ours = values(x for x in render(collector.families()).splitlines() if "{" in x)
+
+    theirs = values((REGIONS / "vgpumonitor.prom").read_text().splitlines())
+    names = {name for name, _ in theirs}
+    assert len(names) == 18
+    assert {key: value for key, value in ours.items() if key[0] in names} == theirs

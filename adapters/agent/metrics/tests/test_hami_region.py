@@ -45,6 +45,21 @@ def region(
     return data
 
 
+REGIONS = Path(__file__).parent / "regions"
+"""Regions that HAMi-core of eight commits wrote, for one container with two cards and two
+processes, on stand-ins of NVIDIA's libraries; and what vGPUmonitor 2.10.0 said of another one."""
+
+
+def real(name: str) -> bytearray:
+    """A real region: the size of its file, and the lines of 16 bytes that are not all 0."""
+    head, *lines = (REGIONS / f"{name}.hex").read_text().splitlines()
+    data = bytearray(int(head.partition(" bytes")[0].rpartition(" ")[2]))
+    for line in lines:
+        place, text = line.split()
+        data[int(place, 16) : int(place, 16) + 16] = bytes.fromhex(text)
+    return data
+
+
 def written(tmp_path: Path, data: bytes | bytearray) -> Path:
     path = tmp_path / "a.cache"
     path.write_bytes(data)
@@ -62,6 +77,45 @@ def test_the_use_of_all_processes_is_summed_for_each_card(
         RegionCard("GPU-1", 1001, 130, 101, 21, 4, 4, 40),
     )
     assert found.last_kernel == (1_700_000_000 if layout is VERSION_1 else 0)
+
+
+@pytest.mark.parametrize("path", sorted(REGIONS.glob("region-*.hex")), ids=lambda path: path.stem)
+def test_the_regions_of_every_version_of_hami_core_are_read(tmp_path: Path, path: Path) -> None:
+    found = read(written(tmp_path, real(path.stem)))
+
+    never_reset = path.stem in ("region-f40e94f", "region-c0f9da6")  # 1344 %, HAMi 2.5 and 2.6
+    assert found.cards == (
+        RegionCard(
+            "GPU-bbbbbbbb-1111-4111-8111-111111111111",
+            limit=4000 << 20,
+            used=1256 << 20,
+            context=256 << 20,
+            module=0,
+            data=1000 << 20,
+            offset=0,
+            compute=37,
+        ),
+        RegionCard(
+            "GPU-cccccccc-2222-4222-8222-222222222222",
+            limit=8000 << 20,
+            used=3256 << 20,
+            context=256 << 20,
+            module=0,
+            data=3000 << 20,
+            offset=0,
+            compute=100 if never_reset else 21,
+        ),
+    )
+    assert (found.last_kernel == 0) == (path.stem == "region-fb11ec3")
+
+
+def test_no_card_is_busier_than_always(tmp_path: Path) -> None:
+    uses = ((1, 1, 1, 0, 3, 60), (1, 1, 1, 0, 3, 70))
+    insane = ((1, 1, 1, 0, 3, 2**64 - 1),)
+
+    for each in (uses, insane):
+        found = read(written(tmp_path, region(VERSION_1, each)))
+        assert found.cards[1].compute == 100
 
 
 def test_the_sizes_of_the_layouts_are_those_of_the_structures() -> None:
