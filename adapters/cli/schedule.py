@@ -26,7 +26,7 @@ from adapters.dialects.adoption import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.matching import NO_AMOUNTS, plain_amounts
-from adapters.wire.kube import Pod, full_name, pod_ref
+from adapters.wire.kube import Pod, full_name, gates_of, pod_ref
 from core.hardware.node import Node
 from core.ledger.problem import ProblemKind
 from core.requests.gang import GangRef
@@ -182,6 +182,9 @@ class Run:
         node = self._allocated.get(pod.metadata.uid)
         if node is not None:
             return self._being_bound(pod, self.fleet.nodes[node])
+        if gates := gates_of(pod):
+            text = f"scheduling gates hold it back: {gates}"
+            return PodLine(pod_ref(pod), PodResult.SKIPPED, text)
         # What it places counts for this pod, which may not be among it.
         whole = None if gang is None else self._place_gang(gang)
         refused = whole is not None and bool(whole.refusal)

@@ -142,6 +142,22 @@ def test_nodes_that_the_pod_may_not_use_are_named_with_the_cause() -> None:
     assert "  let it run on node-a: unschedulable" in shown
 
 
+@pytest.mark.parametrize(
+    "words", [["explain", "pod", "p"], ["pending"]], ids=["explain", "pending"]
+)
+def test_what_the_scheduler_counts_of_cards_is_named_where_cards_fit(words: list[str]) -> None:
+    """HAMi issue 1429: a pod of HAMi that the default scheduler has."""
+    stale = node(cards=1, more={"status": {"allocatable": {"volcano.sh/vgpu-memory": "81"}}})
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    message = "0/1 nodes are available: 1 Insufficient volcano.sh/vgpu-memory."
+    status = {"conditions": [{**said, "message": message}]}
+
+    found = command(*words, things=[stale, pod("p", volcano(100), status=status)])
+
+    short = "Insufficient volcano.sh/vgpu-memory (node-a states 81)"
+    assert f"cards fit on node-a; kube-scheduler said: {short}" in found.output
+
+
 def plugin_node(name: str, allocatable: dict[str, int], *, tainted: bool = True) -> Plain:
     """A node of NVIDIA's device plugin, or of none, that is for other pods."""
     taints = [{"key": "sku", "value": "gpu", "effect": "NoSchedule"}] if tainted else []

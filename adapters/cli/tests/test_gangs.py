@@ -363,9 +363,9 @@ def test_a_list_of_groups_is_read() -> None:
     assert set(nodes_of(node(cards=1), things, *(member(n) for n in "ab")).values()) == {None}
 
 
-def test_a_pod_that_comes_first_and_is_none_of_its_gang_gets_what_the_gang_leaves() -> None:
+def test_a_pod_that_a_gate_holds_back_is_none_of_its_gang_and_gets_no_card() -> None:
     gated = member("x", spec={"schedulingGates": [{"name": "wait"}]})
     things = [group(KUBERNETES, 2), gated, *(member(name) for name in "ab")]
 
     assert nodes_of(node(), *things) == {"x": None, "a": "node-a", "b": "node-a"}
-    assert nodes_of(node(cards=3), *things)["x"] == "node-a"
+    assert nodes_of(node(cards=3), *things)["x"] is None
