@@ -202,16 +202,21 @@ def removed(
     """
     for kind, texts in (("annotation", annotations(pod)), ("label", labels(pod))):
         for key in sorted(texts.keys() & set(keys)):
-            if not _kept(_without(pod, key), source, before, after):
+            without = msgspec.structs.replace(
+                pod.metadata,
+                annotations={name: text for name, text in annotations(pod).items() if name != key},
+                labels={name: text for name, text in labels(pod).items() if name != key},
+            )
+            bare = source.read_request(msgspec.structs.replace(pod, metadata=without))
+            if not _kept(bare, before, after):
                 yield Loss(f"{kind} {key}", texts[key], "removed")
 
 
-def _kept(pod: Pod, source: Dialect, before: Request, after: Request) -> bool:
-    """Return whether what distinguishes the request from the one of the pod without a key is kept.
+def _kept(bare: Request, before: Request, after: Request) -> bool:
+    """Return whether what distinguishes the request from ``bare``, without a key, is kept.
 
     A key without any effect on the request is not kept: the request does not contain its meaning.
     """
-    bare = source.read_request(pod)
     affected = [each for each in _POLICIES.values() if each(bare) != each(before)]
     if affected:
         return all(each(before) == each(after) for each in affected)
@@ -221,30 +226,18 @@ def _kept(pod: Pod, source: Dialect, before: Request, after: Request) -> bool:
     )
 
 
-def _without(pod: Pod, key: str) -> Pod:
-    metadata = msgspec.structs.replace(
-        pod.metadata,
-        annotations={name: text for name, text in annotations(pod).items() if name != key},
-        labels={name: text for name, text in labels(pod).items() if name != key},
-    )
-    return msgspec.structs.replace(pod, metadata=metadata)
-
-
 def _amounts(container: ContainerRequest, cards: CardFacts) -> dict[str, str]:
-    place = f"container {container.name}"
+    place, percent = f"container {container.name}", container.memory_percent
+    amount = container.memory_on(cards.memory or 0)
+    memory = f"{amount} bytes" if amount % MIB else format_bytes(amount)
+    if cards.memory is None and container.memory is None:
+        memory = f"{percent} % of the card"
     return {
         f"{place}: cards": str(container.count),
-        f"{place}: memory": _memory(container, cards.memory),
+        f"{place}: memory": memory,
         f"{place}: compute": f"{container.compute} %",
         f"{place}: exclusive": "yes" if container.exclusive else "no",
     }
-
-
-def _memory(container: ContainerRequest, card: int | None) -> str:
-    if card is None and container.memory is None:
-        return f"{container.memory_percent} % of the card"
-    amount = container.memory_on(card or 0)
-    return f"{amount} bytes" if amount % MIB else format_bytes(amount)
 
 
 def _constraints(request: Request, cards: CardFacts) -> dict[str, str]:

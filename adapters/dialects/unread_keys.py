@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 
 from adapters.dialects import registry
 from adapters.dialects.containers import pod_containers, resource_names
@@ -54,7 +54,7 @@ _ACCELERATORS = (
 
 def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
     """Return warnings for the author of a pod, ``MOST`` sentences at most; most pods get none."""
-    return tuple(islice(chain(_resources(pod, dialects), _annotations(pod)), MOST))
+    return tuple(islice(_warnings(pod, dialects), MOST))
 
 
 def counts(name: str, dialects: Sequence[Dialect]) -> bool:
@@ -84,17 +84,22 @@ def _known(_: tuple[DialectInfo, ...]) -> _Known:
     return _Known(resources, annotations, domains)
 
 
-def _resources(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
-    known = _known(registry.DIALECTS).resources
+def _warnings(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
+    known = _known(registry.DIALECTS)
     counted = {name for name in resource_names(pod) if _is_served(name, dialects)}
     for member in pod_containers(pod):
         resources = member.container.resources
         for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
-            close = _close(name, known)
+            close = _close(name, known.resources)
             if close is not None:
                 yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
             elif name.startswith(_ACCELERATORS):
                 yield f"{member.path}.resources[{name}]: {NOT_COUNTED}"
+    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in known.domains)
+    for key in islice(near, _COMPARED):
+        close = _close(key, known.annotations)
+        if close is not None:
+            yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
@@ -106,15 +111,6 @@ def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, .
 def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:
     """Return whether a dialect or a known device plugin counts a resource."""
     return plugin_share(name) is not None or counts(name, dialects)
-
-
-def _annotations(pod: Pod) -> Iterator[str]:
-    known = _known(registry.DIALECTS)
-    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in known.domains)
-    for key in islice(near, _COMPARED):
-        close = _close(key, known.annotations)
-        if close is not None:
-            yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
 
 
 def _close(name: str, known: frozenset[str]) -> str | None:

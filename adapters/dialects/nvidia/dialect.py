@@ -1,6 +1,6 @@
 """The dialect of NVIDIA's device plugin: what pods request of it, and their records."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -40,6 +40,9 @@ from core.hardware.card import Card, Level, Mode
 from core.hardware.node import Node
 from core.requests.grant import Grant, Placement
 from core.requests.request import PluginShare, Ranking, Request, TopologyConstraint
+
+_WHOLE_MODES = frozenset({Mode.SHARED, Mode.MPS, Mode.WHOLE})
+"""Modes of the cards that the device plugin can give for a whole or a shared card."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +89,12 @@ class Nvidia(Dialect):
         Raises:
             DialectError: an amount is invalid.
         """
-        found = [(member, _amounts(member)) for member in pod_containers(pod)]
+        found: list[tuple[PodContainer, dict[str, int]]] = []
+        for member in pod_containers(pod):
+            stated = {
+                name: whole_amount(member, name, 0, LARGEST_QUANTITY) for name in _own(member)
+            }
+            found.append((member, {name: amount for name, amount in stated.items() if amount}))
         resources = {resource for _, amounts in found for resource in amounts}
         by_card = resources == {GPU}
         return Request(
@@ -97,7 +105,11 @@ class Nvidia(Dialect):
             containers=tuple(
                 whole_cards(member, sum(amounts.values())) for member, amounts in found if amounts
             ),
-            modes=_modes(resources),
+            modes=frozenset(
+                mode
+                for resource in resources
+                for mode in ({Mode.MIG} if resource.startswith(MIG_PREFIX) else _WHOLE_MODES)
+            ),
             vendor=keys.VENDOR,
             ranking=self.ranking,
             topology=TopologyConstraint(levels=(Level.NUMA, Level.PCIE), by_partition=True),
@@ -172,22 +184,6 @@ def _own(member: PodContainer) -> list[str]:
     """Return the resources of this dialect that a container names, even with an amount of 0."""
     resources = member.container.resources
     return sorted(filter(_is_own, {*(resources.limits or ()), *(resources.requests or ())}))
-
-
-def _amounts(member: PodContainer) -> Mapping[str, int]:
-    """Return the amounts of a container that are above 0."""
-    stated = {name: whole_amount(member, name, 0, LARGEST_QUANTITY) for name in _own(member)}
-    return {name: amount for name, amount in stated.items() if amount}
-
-
-def _modes(resources: Iterable[str]) -> frozenset[Mode]:
-    """Return the modes of the cards that the device plugin can give for these resources."""
-    whole = (Mode.SHARED, Mode.MPS, Mode.WHOLE)
-    return frozenset(
-        mode
-        for resource in resources
-        for mode in ((Mode.MIG,) if resource.startswith(MIG_PREFIX) else whole)
-    )
 
 
 def write(request: Request, card_memory: int | None) -> WrittenRequest:  # noqa: ARG001
