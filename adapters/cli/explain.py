@@ -14,6 +14,7 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine, gang_fields
 from adapters.dialects.adoption import FINISHED
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import NO_AMOUNTS, amounts_of
 from adapters.wire.kube import Pod, full_name, gates_of
 from adapters.wire.visible import visible
@@ -320,7 +321,10 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
         lines.append(f"  request {less}: {change.kind.value}{amount}")
     for eviction in found.evictions[:SHOWN]:
         pods = ", ".join(
-            f"{pod.pod} ({pod.dialect}, priority {pod.priority})" for pod in eviction.pods
+            f"ResourceClaim {held.pod}"
+            if held.dialect == DRA  # its priority says only that none preempts it
+            else f"{held.pod} ({held.dialect}, priority {held.priority})"
+            for held in eviction.pods
         )
         verb, then = "end", ""
         if eviction.preemption:

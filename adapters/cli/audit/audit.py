@@ -14,6 +14,7 @@ from adapters.cli.output.rows import Row, columns, table
 from adapters.dialects import registry
 from adapters.dialects.adoption import disagreements, may_use_cards
 from adapters.dialects.dialect import Dialect
+from adapters.dialects.dra import DRA
 from adapters.repairs.plan import drift
 from adapters.repairs.repairs import (
     Adopt,
@@ -32,6 +33,8 @@ from adapters.wire.quantity import QuantityError, parse
 from core.hardware.quantity import format_gib
 from core.ledger.problem import Problem, ProblemKind
 from core.quota.amounts import text as amount_text
+from core.requests.grant import KUBELET
+from core.requests.reason import Cause
 
 NAMED = 5
 """Pods that a finding names, at most."""
@@ -192,10 +195,23 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
         # the record of every pod is compared below, not only of those that another scheduler bound
         found = drift(state.ledger, state.pods, fleet.dialects)
         problems = tuple(each for each in found if each.kind is not ProblemKind.EDITED)
-    yield from (_of_problem(state, problem) for problem in problems)
+    uses = [*zip(state.node.cards, state.ledger.usages, strict=True)]
+    given = {card.uuid for card, use in uses if any(not share.blocked for share in use.shares)}
+    may_have: set[str] = set()
+    for held in state.ledger.allocations.values():
+        if held.dialect == KUBELET and held.unread is not None:
+            text = f"{held.unread}: {_count(len(held.blocked), 'card')} may be in use by it"
+            yield Finding(RULES["share-without-record"], text, node=name, pod=held.pod)
+            may_have |= held.blocked if held.blocked - given else frozenset()
+    for problem in problems:
+        # Of the cards that the kubelet may have chosen one is free: no pair is sure to share one.
+        is_doubt = problem.text.endswith(Cause.HELD_BY_KUBELET.value)
+        if not (is_doubt and problem.card in may_have):
+            yield _of_problem(state, problem)
     for uid, held in state.ledger.allocations.items():
         if uid in fleet.unused_claims:
-            yield Finding(RULES["claim-without-pod"], "no pod uses it", node=name, pod=held.pod)
+            text = fleet.unused_claims[uid]
+            yield Finding(RULES["claim-without-pod"], text, node=name, pod=held.pod)
     for pod in state.pods:
         for text in disagreements(pod, state.node, fleet.dialects):
             yield Finding(RULES["edited-record"], text, node=name, pod=full_name(pod))
@@ -211,8 +227,12 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
 
 def _of_problem(state: NodeState, problem: Problem) -> Finding:
     rule = RULES[problem.kind.value]
+    held = state.ledger.allocations.values()
+    is_claim = any(each.pod == problem.pod and each.dialect == DRA for each in held)
     pods = (pod for pod in state.pods if full_name(pod) == problem.pod)
-    if problem.kind is ProblemKind.UNREADABLE and not any(
+    if is_claim:
+        rule = RULES["claim-without-card"]
+    elif problem.kind is ProblemKind.UNREADABLE and not any(
         registry.own_records(annotations(pod).keys()) for pod in pods
     ):
         rule = RULES["share-without-record"]

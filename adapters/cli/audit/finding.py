@@ -90,6 +90,7 @@ _MEANINGS = {
     "share-without-record": (WARNING, "a pod requests a share and has no record of its cards"),
     "unreadable-allocation": (WARNING, "the record of a pod's cards cannot be read"),
     "claim-without-pod": (WARNING, "a claim keeps cards and is reserved for no pod"),
+    "claim-without-card": (WARNING, "a claim has a device of which no card is known"),
     "record-without-request": (WARNING, "a pod has a record of cards and requests no share"),
     "unknown-card": (WARNING, "a pod's record names a card that its node does not have"),
     "two-allocators": (
@@ -143,6 +144,7 @@ _REMEDIES = {
         "Create the pod again; until then all cards that it may use count as in use."
     ),
     "claim-without-pod": "Delete the claim if no pod will use it.",
+    "claim-without-card": "Look at the ResourceSlices of its driver, which describe no such card.",
     "record-without-request": "Remove the annotation, or find out who wrote it.",
     "unknown-card": "Find out whether the card failed or the record is wrong.",
     "two-allocators": "Keep one of them on the node, or let Dragoman decide for both.",

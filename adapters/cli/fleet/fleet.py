@@ -88,7 +88,7 @@ class Fleet:
         quotas: by namespace, as the objects have them.
         agents: what the node agents report; nothing where they were not asked.
         unused_ledgers: the names of NodeLedgers without a node.
-        unused_claims: uids of claims with devices that are reserved for nothing.
+        unused_claims: by uid of claims with devices, why no pod uses them.
         claims: by uid of a pod, uids of the claims that are reserved for it.
         uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         groups: the objects of gangs.
@@ -101,7 +101,7 @@ class Fleet:
     quotas: Mapping[str, Quota] = field(default_factory=dict)
     agents: AgentReports = NO_REPORTS
     unused_ledgers: tuple[str, ...] = ()
-    unused_claims: frozenset[str] = frozenset()
+    unused_claims: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
@@ -247,7 +247,7 @@ class _Reader:
             self._claims.put_slice(published)
         for claim, _ in manifests.claims.values():
             self._claims.put_claim(with_uid(claim, "ResourceClaim "))
-        self.unused_claims = frozenset(claim.uid for claim in self._claims.unused())
+        self.unused_claims = {claim.uid: "no pod uses it" for claim in self._claims.unused()}
         self.claims: dict[str, tuple[str, ...]] = {}
         made: set[tuple[str, str]] = set()
         for held in self._claims.all():
@@ -269,6 +269,11 @@ class _Reader:
                     named = f"{pod.metadata.namespace or 'default'}/{extended.resource_claim_name}"
                     pod = without_claimed(pod) if (pod.metadata.uid, named) in made else pod
                 self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
+
+        for held in self._claims.all() if self._bound else ():
+            if held.pods and not any(each.uid in self._bound for each in held.pods):
+                names = ", ".join(each.name for each in held.pods)
+                self.unused_claims[held.uid] = f"is reserved for {names}, and no such pod runs"
 
     def state(self, kube: KubeNode) -> NodeState:
         name = kube.metadata.name

@@ -1,5 +1,7 @@
 """Each rule of the audit, on a cluster that breaks it and nothing else."""
 
+import json
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -7,6 +9,8 @@ import pytest
 from adapters.cli.audit.finding import RULES
 from adapters.cli.tests.builders import (
     Plain,
+    a_claim,
+    a_slice,
     device,
     ledger_of,
     node,
@@ -308,3 +312,85 @@ def test_a_gang_that_is_whole_waits_whole_or_waits_for_no_cards_is_no_finding(
     things: list[Plain],
 ) -> None:
     assert findings(node(), group(KUBERNETES, 2), *things) == []
+
+
+def hami_node(*cards: str) -> Plain:
+    register = [
+        {"id": each, "index": n, "count": 10, "devmem": 24576, "devcore": 100, "type": "NVIDIA-A10",
+         "mode": "hami-core", "health": True}
+        for n, each in enumerate(cards)
+    ]  # fmt: skip
+    annotations = {"hami.io/node-nvidia-register": json.dumps(register)}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": "h", "annotations": annotations},
+    }
+
+
+def plain_pod(name: str) -> Plain:
+    spec, status = {"nodeName": "h"}, {"phase": "Running"}
+    return pod(name, {"nvidia.com/gpu": 1}, metadata={"uid": name}, spec=spec, status=status)
+
+
+def hami_bound(name: str, card: str) -> Plain:
+    annotations = {"hami.io/vgpu-devices-allocated": f"{card},NVIDIA,1000,0:;"}
+    return pod(
+        name,
+        {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000},
+        metadata={"uid": name, "annotations": annotations},
+        spec={"nodeName": "h"},
+        status={"phase": "Running"},
+    )
+
+
+@pytest.mark.parametrize(
+    ("things", "found"),
+    [
+        ([plain_pod("old")], {"warning": 1}),
+        ([plain_pod("old"), plain_pod("older")], {"warning": 2}),
+        ([plain_pod("old"), hami_bound("a", "GPU-1")], {"warning": 1}),
+        # It has one of them for certain.
+        (
+            [plain_pod("old"), hami_bound("a", "GPU-1"), hami_bound("b", "GPU-2")],
+            {"error": 2, "warning": 1},
+        ),
+    ],
+)
+def test_a_pod_whose_card_the_kubelet_chose_is_one_warning_while_a_card_is_free_for_it(
+    things: list[Plain], found: dict[str, int]
+) -> None:
+    findings = as_plain("audit", things=[hami_node("GPU-1", "GPU-2"), *things])["findings"]
+
+    assert Counter(each["level"] for each in findings) == found
+    warned = {each["rule"] for each in findings if each["level"] == "warning"}
+    assert warned == {"share-without-record"}
+
+
+@pytest.mark.parametrize("gone", [[], [{"phase": "Succeeded"}]])
+def test_a_claim_that_is_reserved_for_a_pod_that_is_gone_keeps_cards(gone: list[Plain]) -> None:
+    claim = a_claim("gpu-0")
+    claim["metadata"]["deletionTimestamp"] = "2026-07-01T00:00:00Z"
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "gone", "uid": "g"}]
+    ended = [
+        pod("gone", metadata={"uid": "g", "namespace": "team"}, status=status) for status in gone
+    ]
+    waits = pod("waits", volcano(9000), metadata={"uid": "w"})
+    things = [node(cards=1), a_slice(uuid(0)), claim, waits, *ended]
+
+    found = one(*things)
+    advice = command("explain", "pod", "waits", things=things).stdout
+
+    assert (found["rule"], found["pod"]) == ("claim-without-pod", "team/c")
+    assert found["text"] == "is reserved for gone, and no such pod runs"
+    assert "end on node-a: ResourceClaim team/c\n" in advice
+
+
+def test_a_claim_of_a_device_that_no_slice_describes_is_no_record_of_a_pod() -> None:
+    claim = a_claim("gpu-7")
+    claim["status"]["reservedFor"] = [{"resource": "pods", "name": "user", "uid": "u"}]
+    user = pod("user", metadata={"uid": "u", "namespace": "team"}, spec={"nodeName": "node-a"})
+
+    found = one(node(cards=1), a_slice(uuid(0)), claim, user)
+
+    assert (found["rule"], found["pod"]) == ("claim-without-card", "team/c")
