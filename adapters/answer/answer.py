@@ -51,7 +51,7 @@ tainttoleration.
 """
 
 _SHORT = re.compile(
-    r"Insufficient ((?:nvidia|metax-tech)\.com/\S+|(?:volcano|koordinator)\.sh/\S+)"
+    r"Insufficient ((?:nvidia|metax-tech)\.com/[\w.-]+|(?:volcano|koordinator)\.sh/[\w.-]+)"
 )
 """The reason of a resource of cards (kubernetes noderesources/fit.go).
 
@@ -296,7 +296,7 @@ def scheduler_message(pod: Pod, best: KubeNode | None = None) -> str:
             each for each in others if not each.startswith(_COUNTED) and not _OURS.match(each)
         ]
         for at, each in enumerate(theirs):
-            if (short := _SHORT.fullmatch(each)) is not None:
+            if (short := _SHORT.match(each)) is not None:
                 stated = {} if best is None else best.status.allocatable or {}
                 amount = stated.get(short[1], "none")
                 theirs[at] = f"{each} ({best.metadata.name} states {amount})" if best else ""

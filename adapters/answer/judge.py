@@ -89,7 +89,6 @@ class Judge:
         gang = self.facts.gang(pod) if answer.waits else None
         if gang is None:
             return answer
-        uid = pod.metadata.uid
         # The answer about a gang is the same for its pods until something changes.
         revision, uids = self.facts.revision, frozenset(each.metadata.uid for each in gang.pods)
         known = self._gangs.get(gang.key)
@@ -98,7 +97,10 @@ class Judge:
         whole = known[2]
         if not whole.decides:
             return replace(answer, gang=whole)
-        return replace(answer, gang=whole, best=whole.node_of(uid), placement=whole.placed.get(uid))
+        uid = pod.metadata.uid
+        best, placement = whole.node_of(uid), whole.placed.get(uid)
+        message = scheduler_message(pod, self.node(best))
+        return replace(answer, gang=whole, best=best, placement=placement, message=message)
 
     def alone(self, pod: Pod, *, explain: bool = True) -> PodAnswer:
         """Return the answer about a pod, without regard to its gang.

@@ -55,6 +55,7 @@ def said(
         ("0/2 nodes are available: 2 no cards: neither object Device nor its agent lists any.", ""),
         ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),
         ("0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.", ""),
+        ("0/2 nodes are unavailable: 2 Insufficient volcano.sh/vgpu-memory: has 1, asks 2.", ""),
         ("In hyperNode s0: 0/2 nodes are unavailable: 2 Insufficient cpu.", "Insufficient cpu"),
         ("pod group is not ready, 1 Pending, 1 minAvailable", None),
         ("no cards", ""),

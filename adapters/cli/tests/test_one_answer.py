@@ -104,6 +104,8 @@ messages = st.sampled_from(
         " preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
         "0/2 nodes are available: 2 2 of 2 cards: memory 1 GiB short.",
         "pod group is not ready, 1 Pending, 1 minAvailable",
+        "0/2 nodes are unavailable: 1 Insufficient volcano.sh/vgpu-memory, 1 Insufficient cpu.",
+        "0/3 nodes are available: 3 Insufficient nvidia.com/gpu, 3 Insufficient nvidia.com/gpumem.",
     )
 )
 
@@ -278,3 +280,32 @@ def test_all_six_say_the_same(things: list[Plain]) -> None:
         event("fits none")
         assert (line.summary, dict(line.reasons)) == (summary, shown["reasons"])
         assert shown["best"] is None
+
+
+@pytest.mark.parametrize("cards", [1, 2])
+@pytest.mark.parametrize("api", APIS)
+def test_what_the_scheduler_said_of_a_pod_of_a_gang_is_said_by_all(api: str, cards: int) -> None:
+    """The pod would fit alone; a node is named only if the pod would go there."""
+    short = "0/1 nodes are unavailable: 1 Insufficient volcano.sh/vgpu-memory."
+    condition = {
+        "type": "PodScheduled",
+        "status": "False",
+        "reason": "Unschedulable",
+        "message": short,
+    }
+    status = {"phase": "Pending", "conditions": [condition]}
+    things = [
+        node(cards=cards),
+        group(api, 2, namespace="default"),
+        member("other", api),
+        member(NAME, api, status=status),
+    ]
+    found = manifests([Source("things", stream(*things), named=True)])
+    fleet = read_fleet(found, Defaults())
+
+    summary = str(as_plain(explain(fleet, fleet.pods[f"default/{NAME}"]))["summary"])
+    service = asyncio.run(of_service(found))
+
+    assert ("Insufficient" in summary) == (cards == 2)
+    said = (service["api"]["summary"], service["page"]["summary"], service["row"]["reason"])
+    assert {*said, service["grpc"].summary} == {summary}
