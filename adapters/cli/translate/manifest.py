@@ -7,6 +7,7 @@ changed one, all but the requests stays.
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -25,6 +26,7 @@ Rewrite = Callable[[Any, str], Check | None]
 """Changes the content of a document at a place, which errors name; None where it stays as it is."""
 
 _TEXT = re.compile(r"\S|\Z")
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _INDENT = re.compile(r"^[{\[]\n( +)")
 
 
@@ -80,11 +82,13 @@ def _json(source: Source, rewrite: Rewrite) -> list[str]:
             break
         try:
             content, end = decoder.raw_decode(text, start)
-        except json.JSONDecodeError:
-            if name.endswith(".json"):
-                line = text.count("\n", 0, start) + 1
-                raise InputError(InputLocation(name, line), "is not JSON") from None
-            return []
+        except ValueError as error:
+            is_json = not isinstance(error, json.JSONDecodeError)
+            if not is_json and not name.endswith(".json"):
+                return []
+            line = text.count("\n", 0, start) + 1
+            problem = "has a number of more than 4,300 digits" if is_json else "is not JSON"
+            raise InputError(InputLocation(name, line), problem) from None
         documents.append((text[place:start], content, start))
         place = end
     parts: list[str] = []
@@ -108,21 +112,72 @@ def _concerned(text: str) -> bool:
     return any(word in text for word in registry.resources())
 
 
-def pods_in(content: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield every mapping with ``spec.containers``, as pods and templates have, with its path.
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """A place of a document where a pod's containers are.
 
-    The path of a pod that is the document itself is empty.
+    Attributes:
+        path: in the document; empty for the document itself.
+        pod: with ``spec.containers``; what is written into it is written into the document.
+        has_metadata: whether its annotations are those of the pod. They are unknown of containers
+            or resources that stand elsewhere, such as those of KServe's InferenceService.
     """
-    if isinstance(content, dict):
-        spec = content.get("spec")
-        if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-            yield path, content
-            return
-        for key, value in content.items():
-            yield from pods_in(value, f"{path}.{key}" if path else str(key))
-    elif isinstance(content, list):
+
+    path: str
+    pod: dict[str, Any]
+    has_metadata: bool
+
+
+def pods_in(content: Any, path: str = "") -> Iterator[PodPlace]:
+    """Yield every pod, template, list of containers, and the resources of a single container."""
+    if isinstance(content, list):
         for index, value in enumerate(content):
             yield from pods_in(value, f"{path}[{index}]")
+    if not isinstance(content, dict):
+        return
+    spec = content.get("spec")
+    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
+        # the metadata of another kind, such as a ServingRuntime, is not that of its pods
+        own = content.get("kind") in (None, "Pod", "PodTemplate")
+        yield PodPlace(path, content if own else {"spec": spec}, has_metadata=own)
+        return
+    containers = content.get("containers")
+    if isinstance(containers, list) and all(isinstance(each, dict) for each in containers):
+        yield PodPlace(path, {"spec": content}, has_metadata=False)
+        return
+    for key, value in content.items():
+        below = f"{path}.{key}" if path else str(key)
+        sections = value if key == "resources" and isinstance(value, dict) else {}
+        amounts = [sections.get(section) for section in ("limits", "requests")]
+        if any(isinstance(each, dict) and registry.resources() & each.keys() for each in amounts):
+            yield PodPlace(below, {"spec": {"containers": [{"resources": value}]}}, False)  # noqa: FBT003
+        else:
+            yield from pods_in(value, below)
+
+
+def words_left(content: Any, words: Collection[str], path: str = "") -> Iterator[tuple[str, str]]:
+    """Yield the path and the word of each key that is one of the words, or text that has one.
+
+    What an object's status says is not a request, nor is kubectl's copy of the last manifest.
+    """
+    if isinstance(content, list):
+        for index, value in enumerate(content):
+            yield from words_left(value, words, f"{path}[{index}]")
+    elif isinstance(content, dict):
+        for key, value in content.items():
+            name = str(key)
+            # a ResourceQuota has requests.NAME
+            word = name.removeprefix("requests.").removeprefix("limits.")
+            if word in words:
+                yield path, word
+            elif name not in ("status", _LAST_APPLIED):
+                yield from words_left(value, words, f"{path}.{name}" if path else name)
+    elif isinstance(content, str):
+        yield from ((path, word) for word in sorted(words) if _has_word(content, word))
+
+
+def _has_word(text: str, word: str) -> bool:
+    return word in text and re.search(rf"(?<![\w./-]){re.escape(word)}(?![\w/-])", text) is not None
 
 
 def as_pod(content: dict[str, Any], place: str) -> Pod:
@@ -164,7 +219,7 @@ def rewrite_resources(
         for section in ("limits", "requests"):
             amounts = resources.get(section)
             if amounts and not amounts.keys().isdisjoint(gone):
-                _replace(amounts, gone, wanted.get(str(container.get("name")), {}))
+                _replace(amounts, gone, wanted.get(str(container.get("name", "")), {}))
                 if not amounts:
                     del resources[section]
 

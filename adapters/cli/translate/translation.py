@@ -1,7 +1,7 @@
 """Translates the pods of a text to a dialect, finds what is lost, and prints it."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,13 +9,16 @@ from adapters.cli.input.source import InputError, Source
 from adapters.cli.output.rows import Column, Row, as_json, table
 from adapters.cli.translate.manifest import (
     Check,
+    PodPlace,
     as_pod,
     changed,
     pods_in,
     rewrite_resources,
     rewrite_texts,
+    words_left,
 )
 from adapters.dialects import registry
+from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Defaults, Dialect, DialectError
 from adapters.dialects.info import DialectInfo
 from adapters.dialects.matching import dialect_of
@@ -56,6 +59,23 @@ class TranslatedPod:
 
 
 @dataclass(frozen=True, slots=True)
+class WordLeft:
+    """A word of another dialect that stays in a document.
+
+    Attributes:
+        document: kind and name of its document.
+        path: in the document.
+        word: a resource or an annotation.
+        problem: why it stays.
+    """
+
+    document: str
+    path: str
+    word: str
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class Translation:
     """What came of a text.
 
@@ -64,16 +84,18 @@ class Translation:
         target: the dialect.
         pods: the translated ones, in order; pods in the target's words and pods that request no
             share are not among them.
+        left: what stays in the words of another dialect.
     """
 
     text: str
     target: str
     pods: tuple[TranslatedPod, ...]
+    left: tuple[WordLeft, ...]
 
     @property
     def exact(self) -> bool:
-        """Whether nothing is lost."""
-        return not any(pod.losses for pod in self.pods)
+        """Whether nothing is lost, and all is translated."""
+        return not self.left and not any(pod.losses for pod in self.pods)
 
 
 def translate(source: Source, target: str, cards: CardFacts) -> Translation:
@@ -92,7 +114,7 @@ def translate(source: Source, target: str, cards: CardFacts) -> Translation:
         raise InputError(source.name, "contains no manifest")
     translator = _Translator(_info(target), cards)
     text = changed(source, translator.rewrite)
-    return Translation(text, target, tuple(translator.pods))
+    return Translation(text, target, tuple(translator.pods), tuple(translator.left))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +122,6 @@ class _Found:
     """A pod that was translated, as it was before.
 
     Attributes:
-        number: of the pod in the document.
         path: in the document.
         place: for errors.
         pod: with its request.
@@ -109,7 +130,6 @@ class _Found:
         gone: annotations and labels that it lost.
     """
 
-    number: int
     path: str
     place: str
     pod: Pod
@@ -123,17 +143,37 @@ class _Translator:
     target: DialectInfo
     cards: CardFacts
     pods: list[TranslatedPod] = field(default_factory=list[TranslatedPod])
+    left: list[WordLeft] = field(default_factory=list[WordLeft])
     dialects: Sequence[Dialect] = field(default_factory=lambda: registry.dialects({}, Defaults()))
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """Resources of shares and annotations of other dialects, which the target does not have."""
+        words: set[str] = set()
+        for info in registry.DIALECTS:
+            writer = info.load_writer()
+            texts = frozenset[str]() if writer is None else writer.annotations
+            words |= {name for name in info.pod_resources if plugin_share(name) is None} | texts
+        own = _writer(self.target)
+        return frozenset(words) - self.target.pod_resources - own.annotations
 
     def rewrite(self, content: Any, place: str) -> Check | None:
         """Translate the pods of a document; None where it has none to translate."""
         found = list[_Found]()
-        for number, (path, pod) in enumerate(_pods(content)):
-            where = f"{place}: {f'{_document(content)} {path}'.rstrip()}"
-            each = self._translated(pod, number, path, where)
-            if each is not None:
-                found.append(each)
+        why = dict[str, str]()
+        for at in _pods(content):
+            where = f"{place}: {f'{_document(content)} {at.path}'.rstrip()}"
+            try:
+                each = self._translated(at, where)
+            except InputError as error:
+                if at.has_metadata:
+                    raise
+                why[at.path] = error.problem
+            else:
+                if each is not None:
+                    found.append(each)
         if not found:
+            self._note_left(content, why)
             return None
         known = (self.target.scheduler, DEFAULT_SCHEDULER)
         target = next(each for each in self.dialects if each.name == self.target.name)
@@ -141,10 +181,10 @@ class _Translator:
         def check(content: Any) -> None:
             """Read the translated pods as they were written."""
             name = _document(content)
-            written = [pod for _, pod in _pods(content)]
+            written = {at.path: at.pod for at in _pods(content)}
             for each in found:
                 try:
-                    pod = as_pod(written[each.number], each.place)
+                    pod = as_pod(written[each.path], each.place)
                     dialect_of(pod, self.dialects)  # also has no words of its former dialect
                     after = registry.with_vendor(target.read_request(pod))
                     lost = (
@@ -159,13 +199,23 @@ class _Translator:
                 kept = None if scheduler in known else scheduler
                 source = each.request.dialect
                 self.pods.append(TranslatedPod(name, each.path, source, lost, kept))
+            self._note_left(content, why)
 
         return check
 
-    def _translated(
-        self, content: dict[str, Any], number: int, path: str, place: str
-    ) -> _Found | None:
+    def _note_left(self, content: Any, why: Mapping[str, str]) -> None:
+        """Note the words of other dialects that a document has; ``why`` by path of a pod."""
+        if isinstance(content, dict) and content.get("kind") == "Node":
+            return
+        name = _document(content)
+        for path, word in words_left(content, self.foreign):
+            pod = next((each for each in why if path.startswith(each)), None)
+            problem = "is not translated" if pod is None else f"is not translated: {why[pod]}"
+            self.left.append(WordLeft(name, path, word, problem))
+
+    def _translated(self, at: PodPlace, place: str) -> _Found | None:
         """Write the request of a pod in the target's words; None for one that stays as it is."""
+        content = at.pod
         pod, target = as_pod(content, place), self.target
         writer = _writer(target)
         try:
@@ -183,15 +233,19 @@ class _Translator:
         source = _writer(former)
         gone = former.texts(source) | target.texts(writer)
         names = (container.name for container in request.containers)
+        if written.annotations and not at.has_metadata:
+            keys = ", ".join(sorted(written.annotations))
+            raise InputError(place, f"the annotations of its pods are not known, and need {keys}")
         resources = dict(zip(names, written.containers, strict=True))
         rewrite_resources(content, source.resources | writer.resources, resources)
-        rewrite_texts(content, gone, written.annotations)
+        if at.has_metadata:
+            rewrite_texts(content, gone, written.annotations)
         lost = gone - written.annotations.keys()
-        return _Found(number, path, place, pod, dialect, request, lost)
+        return _Found(at.path, place, pod, dialect, request, lost)
 
 
-def _pods(content: Any) -> list[tuple[str, dict[str, Any]]]:
-    """Return the pods of a document, of each item of a list: path, and pod."""
+def _pods(content: Any) -> list[PodPlace]:
+    """Return the pods of a document, of each item of a list."""
     items = content.get("items") if isinstance(content, dict) else None
     if not isinstance(items, list) or not str(content.get("kind")).endswith("List"):
         return [*pods_in(content)]
@@ -254,6 +308,9 @@ def as_table(translation: Translation) -> str:
                 f" {translation.target} has this name, so it must be one that asks Dragoman"
             )
             notes.append(f"{visible(note)}\n")
+    for left in translation.left:
+        note = f"{left.document} {left.path}: {left.word} {left.problem}"
+        notes.append(f"warning: {visible(note)}\n")
     return (
         f"{table(_COLUMNS, rows) if rows else ''}"
         f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
@@ -281,6 +338,10 @@ def as_report(translation: Translation) -> str:
                     ],
                 }
                 for pod in translation.pods
+            ],
+            "left": [
+                {"document": e.document, "path": e.path, "word": e.word, "problem": e.problem}
+                for e in translation.left
             ],
             "text": translation.text,
         }
