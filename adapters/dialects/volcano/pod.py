@@ -25,6 +25,13 @@ from core.requests.request import ContainerRequest, Ranking, Request, SharingTer
 _MAX = (1 << 31) - 1
 """The largest amount that Volcano can store: int32."""
 
+_NEVER_STARTED = (
+    "several containers have cards: Volcano's device plugin never starts such a pod, and meanwhile"
+    " refuses later ones of its node with as many cards; Dragoman's node agent starts it"
+)
+"""Source: volcano-vgpu-device-plugin 4fb76ba, GetPendingPod, which compares the devices of the pod
+with those of one container (run on 28 November 2026: ``cannot get valid pod``)."""
+
 _MIG = frozenset({Mode.MIG})
 
 _MODES = {
@@ -82,11 +89,14 @@ class VolcanoPodReader:
             notes.append(f"{keys.AVOID_TYPE} has no effect beside {keys.USE_TYPE}")
         if modes == _MIG:
             notes += self._smaller(request for _, request in requests)
+        containers = tuple(request for _, request in requests if request is not None)
+        if len(containers) > 1:
+            notes.append(_NEVER_STARTED)
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
             dialect=keys.NAME,
-            containers=tuple(request for _, request in requests if request is not None),
+            containers=containers,
             modes=modes,
             allow_uuids=frozenset(_entries(texts, keys.USE_UUID)) or None,
             deny_uuids=frozenset(_entries(texts, keys.AVOID_UUID)),

@@ -445,3 +445,26 @@ def test_a_table_that_states_what_slices_have_gives_no_note() -> None:
     requested = a_pod(a_container(number=1, memory=5120), annotations={keys.MODE: keys.MIG})
 
     assert dialect.read_request(requested).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("init", "main"),
+    [
+        ((), (a_container("a", number=1), a_container("b", number=1))),
+        ((a_container("prepare", number=1),), (a_container("train", number=2),)),
+        ((), (a_container("a", memory=3000), Container("idle"), a_container("c", number=2))),
+    ],
+)
+def test_a_pod_that_volcanos_device_plugin_never_starts_has_a_note(
+    init: tuple[Container, ...], main: tuple[Container, ...]
+) -> None:
+    """It compares the devices of the pod with those of one container."""
+    notes = read(a_pod(*main, init=init)).notes
+
+    assert "Volcano's device plugin never starts" in notes[-1]
+
+
+def test_a_pod_with_one_container_that_has_cards_has_no_such_note() -> None:
+    several = a_pod(a_container("a", number=3), Container("b"), init=(Container("c"),))
+
+    assert read(several).notes == ()
