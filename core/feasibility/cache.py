@@ -11,8 +11,7 @@ import numpy as np
 
 from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.inventory import Inventory, NodeNames
-from core.feasibility.result_table import CLASSES, ResultTable
+from core.feasibility.inventory import CLASSES, Inventory, NodeNames, ResultTable
 from core.requests.decision import NodeReasons
 from core.requests.grant import Placement
 from core.requests.reason import Cause, Reason

@@ -5,7 +5,7 @@ Three engines answer, the cheapest that is exact:
 1. The columns of free capacity (``Inventory.mask``) exclude nodes that cannot fit. For a request of
    one container without special rules they decide alone (``_columns_are_exact``).
 2. The result table (``ResultTable``) has one result for each class of nodes, which ``fit`` computes
-   once and later requests of the same signature use too. Its header has the index spaces.
+   once and later requests of the same signature use too..
 3. ``fit`` for a node that is *alone*: its result says nothing about others of its class, because
    the request names UUIDs, its pod or its group has an allocation there, or the inventory does not
    know the node.
@@ -24,8 +24,14 @@ import numpy as np
 
 from core.feasibility.columns import Mask, Numbers, Rows
 from core.feasibility.fit import fit
-from core.feasibility.inventory import NO_CLASS, Inventory, NodeNames
-from core.feasibility.result_table import NO_RESULT, NodeResult, ResultTable
+from core.feasibility.inventory import (
+    NO_CLASS,
+    NO_RESULT,
+    Inventory,
+    NodeNames,
+    NodeResult,
+    ResultTable,
+)
 from core.feasibility.suitability import is_not_ours
 from core.hardware.card import Mode
 from core.ledger.node_ledger import NodeLedger

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.feasibility import cache as cache_module
 from core.feasibility import evaluation as evaluation_module
-from core.feasibility import result_table as table_module
+from core.feasibility import inventory as table_module
 from core.feasibility.cache import FeasibilityCache
 from core.feasibility.evaluation import NodeEvaluation, Rejection
 from core.feasibility.fit import fit
