@@ -9,6 +9,9 @@ MILLISECOND = 1_000_000
 SECOND = 1_000_000_000
 """Nanoseconds of a second."""
 
+SKEW = 900 * SECOND
+"""Nanoseconds by which the clocks of two machines may differ."""
+
 
 class Sightings:
     """For how long this process has seen things as they are.
@@ -37,3 +40,14 @@ class Sightings:
             if len(self._seen) > self._most:
                 self._seen.popitem(last=False)
         return now - known[1]
+
+    def since(self, key: Hashable, at: int, now: int, wall: int) -> int:
+        """Return the nanoseconds that have passed at least since what another process wrote.
+
+        Args:
+            key: names the thing.
+            at: when the other wrote it, by its clock, in nanoseconds since 1970.
+            now: monotonic nanoseconds.
+            wall: nanoseconds since 1970, by the clock here.
+        """
+        return max(self.age(key, at, now), wall - at - SKEW)

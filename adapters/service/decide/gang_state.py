@@ -14,7 +14,7 @@ from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import GangMembers, named
 from adapters.repairs.repairs import RELEASED, RELEASED_LABEL
 from adapters.wire.kube import annotations, labels
-from core.durations import SECOND
+from core.durations import SECOND, Sightings
 from core.requests.gang import GangRef
 
 ROUNDS = 3
@@ -82,14 +82,14 @@ class Fitting:
         revision: of the ledgers.
         basis: what it depends on; equal also where another pod of the cluster has changed.
         placeable: the pods that fit or are placed, if they are enough; None for each alone.
-        marked_until: until when the gang rests by the leader's marks, in seconds since 1970.
+        marked_until: until when the gang rests by the leader's marks, in monotonic nanoseconds.
     """
 
     gang: Gang
     revision: object
     basis: object
     placeable: frozenset[str] | None
-    marked_until: float
+    marked_until: int
 
 
 @dataclass(slots=True)
@@ -150,24 +150,28 @@ def is_begun(gang: Gang) -> bool:
     return any(pod.spec.node_name for pod in gang.pods)
 
 
-def marked_until(gang: Gang, wall: int) -> float:
-    """Return until when a gang rests by the marks of the leader: seconds since 1970; 0 without one.
+def marked_until(gang: Gang, seen: Sightings, now: int, wall: int) -> int:
+    """Return until when a gang rests by the marks of the leader: monotonic nanoseconds.
 
     Args:
         gang: with all its pods.
+        seen: since when this process sees the marks: the leader's clock may be another.
+        now: monotonic nanoseconds.
         wall: nanoseconds since 1970.
     """
-    marks = [float(-REST)]  # when the leader released cards of a pod that were not used
+    marks: list[datetime] = []  # when the leader released cards of a pod that were not used
     for pod in gang.pods:
         text, label = annotations(pod).get(RELEASED), labels(pod).get(RELEASED)
         with suppress(ValueError):
             if text is not None:
-                marks.append(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+                marks.append(datetime.fromisoformat(text).replace(tzinfo=UTC))
         with suppress(ValueError):
             if label is not None:
-                at = datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC)
-                marks.append(at.timestamp())
-    return max(at for at in marks if at <= wall / SECOND) + REST
+                marks.append(datetime.strptime(label, RELEASED_LABEL).replace(tzinfo=UTC))
+    if not marks:
+        return 0
+    passed = seen.since(gang.key, int(max(marks).timestamp() * SECOND), now, wall)
+    return now - passed + REST * SECOND
 
 
 def rest(

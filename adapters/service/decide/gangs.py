@@ -55,7 +55,7 @@ from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
 from adapters.wire.kube import Pod
-from core.durations import SECOND
+from core.durations import SECOND, Sightings
 from core.feasibility.evaluation import NodeEvaluation
 from core.feasibility.gang_plan import GangPlan
 from core.feasibility.inventory import NodeNames
@@ -75,6 +75,9 @@ NOT_AGAIN = 20 * SECOND
 
 IN_VAIN = 4
 """Namespaces of which a filter waited in vain a moment ago; no further one waits then."""
+
+MARKED = 10_000
+"""Gangs with a mark of the leader of which is remembered since when it is seen."""
 
 FRESH = 30 * SECOND
 """Nanoseconds after which cards that are held are renewed before a bind."""
@@ -107,6 +110,7 @@ class Gangs:
         self._states = GangStates()
         self._limited: OrderedDict[str, NodeNames] = OrderedDict()
         self._rested_at: int | None = None
+        self._marks = Sightings(MARKED)
         self._in_vain: dict[str, int] = {}
 
     async def place(self, pod_request: PodRequest, names: NodeNames) -> str | GangRefusal | None:
@@ -214,7 +218,7 @@ class Gangs:
             basis = self._basis(gang)
             same = known is not None and known.basis == basis
             placeable = known.placeable if known and same else self._placeable(gang)
-            until = marked_until(gang, self._clock.wall())
+            until = self._marked_until(gang)
             known = state.fitting = Fitting(gang, revision, basis, placeable, until)
         if self._rest(gang, state, known.marked_until):
             self._rested_at = self._rested_at or self._clock.now() + REST * SECOND
@@ -467,9 +471,10 @@ class Gangs:
         committing = NONE.union(*(state.committing for state in self._states.values()))
         return sum(uid in committing or self._ledgers.has_committed(uid) for uid in uids)
 
-    def _rest(
-        self, gang: Gang, state: GangState, marked: float | None = None
-    ) -> GangRefusal | None:
+    def _marked_until(self, gang: Gang) -> int:
+        return marked_until(gang, self._marks, self._clock.now(), self._clock.wall())
+
+    def _rest(self, gang: Gang, state: GangState, marked: int | None = None) -> GangRefusal | None:
         """Return why a gang must rest; None where it may hold cards.
 
         Args:
@@ -477,13 +482,12 @@ class Gangs:
             state: of the gang.
             marked: as ``marked_until`` returns it, where that is known.
         """
-        wall = self._clock.wall()
-        until = marked_until(gang, wall) if marked is None else marked
+        until = self._marked_until(gang) if marked is None else marked
         return rest(
             gang,
             state.given_back_at,
             self._clock.now(),
-            is_marked=wall / SECOND < until,
+            is_marked=self._clock.now() < until,
             has_cards=lambda each: bool(self._with_cards(each)),
         )
 

@@ -40,7 +40,7 @@ from adapters.service.decide.service import Service
 from adapters.wire.decode.decoder import Decoder, Int64, UnreadableError
 from adapters.wire.kube import Pod, Wire, annotations, full_name, pod_ref, rejection_of
 from adapters.wire.kube_policy import Budget
-from core.durations import SECOND
+from core.durations import SECOND, Sightings
 from core.feasibility.fit import fit
 from core.ledger.node_ledger import LedgerError
 from core.requests.grant import Allocation, Placement
@@ -180,6 +180,7 @@ class Preemptor:
         self._attempts: dict[str, _Attempt] = {}
         self._memory: OrderedDict[str | bytes, _Memory] = OrderedDict()
         self._turns: Mapping[str, int] = {}
+        self._marks = Sightings()
         self._evicted: deque[tuple[int, str]] = deque()
         self._changed = asyncio.Event()
 
@@ -339,7 +340,7 @@ class Preemptor:
             or pod.spec.preemption_policy == "Never"
         ):
             return
-        if number > ATTEMPTS or clock.wall() < _rested(mark):
+        if number > ATTEMPTS or not self._has_rested(uid, mark):
             return
         if await self._is_helped(pod):
             memory.not_before = min(memory.not_before, clock.now() + AGAIN)
@@ -351,6 +352,16 @@ class Preemptor:
                 await self._evict(pod_request, best, number)
             else:
                 memory.not_before = clock.now()
+
+    def _has_rested(self, uid: str, mark: Mark) -> bool:
+        """Return whether the last attempt for a pod, by whichever process, is long enough ago."""
+        try:
+            at = int(datetime.fromisoformat(mark.at).timestamp() * SECOND)
+        except (ValueError, OverflowError):
+            return True
+        clock = self._service.ports.clock
+        passed = self._marks.since(uid, at, clock.now(), clock.wall())
+        return passed >= (REST << max(0, min(mark.attempts, ATTEMPTS) - 1)) * SECOND
 
     async def _is_helped(self, pod: Pod) -> bool:
         """Return whether victims that the scheduler has chosen for a pod are on their way.
@@ -413,12 +424,14 @@ class Preemptor:
         clock, uid, node = ports.clock, request.uid, best.node
         memory, namespace = self._memory_of(uid), pod_ref(pod).namespace
         at = datetime.fromtimestamp(clock.wall() / SECOND, UTC).isoformat(timespec="seconds")
-        text = msgspec.json.encode(Mark(number, at, node)).decode()
+        mark = Mark(number, at, node)
+        text = msgspec.json.encode(mark).decode()
         version = pod.metadata.resource_version
         try:
             await self._pods.annotate(pod_ref(pod), {MARK: text}, version=version)
         except OSError:
             return  # its scheduler has changed it, or another process attempts it
+        self._has_rested(uid, mark)  # it counts from now on
         memory.attempts = number
         memory.not_before = clock.now() + (REST << number - 1) * SECOND
         stated = (victim.spec.termination_grace_period_seconds for victim in best.pods)
@@ -549,12 +562,3 @@ def _mark(pod: Pod) -> Mark:
         return _MARK.decode(msgspec.Raw(annotations(pod).get(MARK, "{}").encode()))
     except UnreadableError:
         return Mark()
-
-
-def _rested(mark: Mark) -> int:
-    """When the next attempt may begin, in nanoseconds since 1970."""
-    try:
-        at = datetime.fromisoformat(mark.at).timestamp()
-    except (ValueError, OverflowError):
-        return 0
-    return int((at + (REST << max(0, min(mark.attempts, ATTEMPTS) - 1))) * SECOND)

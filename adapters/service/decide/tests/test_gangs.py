@@ -366,6 +366,24 @@ def test_a_gang_that_rests_is_not_woken_and_a_mark_that_is_no_time_counts_not() 
     assert run(work()) == (True, True, False, True)
 
 
+@pytest.mark.parametrize("ahead", [-600, -61, 0, 600])
+def test_a_gang_rests_for_its_time_whatever_the_leaders_clock_says(ahead: int) -> None:
+    async def work() -> tuple[bool, ...]:
+        this = await lab([member(name, 2) for name in "ab"])
+        service, wall = this.bench.service, this.bench.clock.wall() / SECOND
+        request = service.pod_requests.read(read_pod(member("a", 2)))
+        assert request is not None
+        at = datetime.fromtimestamp(wall + ahead, UTC).isoformat()
+        this.cache.put(read_pod(member("b", 2, annotations={RELEASED: at})))
+        rests = service.gangs.fits(request)
+        this.bench.clock.time += (REST - 1) * SECOND
+        still = service.gangs.fits(request)
+        this.bench.clock.time += SECOND
+        return rests, still, service.gangs.fits(request)
+
+    assert run(work()) == (False, False, True)
+
+
 def test_what_is_remembered_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gangs, "REMEMBERED", 1)
 

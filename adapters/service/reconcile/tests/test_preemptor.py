@@ -420,6 +420,31 @@ def test_a_pod_that_changed_meanwhile_is_attempted_by_one_process() -> None:
         assert rig.evictor.evicted == ["low-2"]
 
 
+@pytest.mark.parametrize("ahead", [-800, 0, 3600])
+def test_the_time_between_attempts_is_waited_whatever_the_clock_of_the_other_process(
+    ahead: int,
+) -> None:
+    @on()
+    async def _(rig: Rig) -> None:
+        await full(rig)
+        at = datetime.fromtimestamp(rig.bench.clock.wall() / SECOND + ahead, UTC).isoformat()
+        mark = json.dumps({"attempts": 1, "at": at, "node": "n1"})
+        pod = rejected("urgent")
+        pod["metadata"]["annotations"] = {MARK: mark}
+        await rig.refuse(pod)
+        await rig.preemptor.round()
+        rig.sleep(REST - 1)
+        await rig.ask(pod)
+        await rig.preemptor.round()
+        assert rig.evictor.evicted == []
+        rig.sleep(81)
+        await rig.ask(pod)
+
+        await rig.preemptor.round()
+
+        assert len(rig.evictor.evicted) == 1
+
+
 def test_a_victim_that_returns_and_takes_the_place_is_not_evicted_for_ever() -> None:
     @on(a_node("n1", cards=1))
     async def _(rig: Rig) -> None:
