@@ -28,7 +28,6 @@ from adapters.service.settings.settings import UNIX, Settings, SettingsError, re
 from adapters.service.standalone import StaticInventory, seed
 from adapters.service.web import server
 from adapters.service.web.app import Route
-from adapters.service.web.limits import PortLimits
 from adapters.service.web.routes import WEBHOOK_PATHS
 from adapters.stores.memory import MemoryQuotas, MemoryStore
 from adapters.stores.sqlite import SqliteStore
@@ -272,7 +271,7 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
             )
         runtime = composition.runtime
         stack.callback(runtime.service.committer.close)
-        app, limits = runtime.app(composition.routes), PortLimits.of(settings.limits)
+        app = runtime.app(composition.routes)
 
         def started(address: str) -> None:
             log.info("service.started", address=address, store=settings.store)
@@ -283,7 +282,7 @@ async def _serve(options: StartOptions, settings: Settings, log: Logger) -> None
                 app.restricted_to(WEBHOOK_PATHS) if number else app,
                 proof,
                 partial(started, server.address(listener, proof)),
-                limits,
+                settings.limits,
             )
             for number, (listener, proof) in enumerate(ports)
         ]

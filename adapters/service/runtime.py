@@ -38,7 +38,7 @@ from adapters.service.web.app import App, Route
 from adapters.service.web.dashboard.moves import PlanSource
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.views import AskAgents
-from adapters.service.web.limits import BodyBudget, PortLimits
+from adapters.service.web.limits import BodyBudget
 from adapters.service.web.routes import exposition, people, schedulers
 from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import QuotaStore, Store, kept
@@ -212,7 +212,7 @@ class ServiceRuntime:
         self._settings = settings
         self._store = store
         self._log = log
-        self._budget = BodyBudget(PortLimits.of(settings.limits).body_bytes, monotonic)
+        self._budget = BodyBudget(settings.limits.body_bytes, monotonic)
         self._freed = FreedMemory()
         self.metrics = Metrics()
         self.decision_log = StructuredDecisionLog(log, self.metrics)

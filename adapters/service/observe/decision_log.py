@@ -3,7 +3,9 @@
 import secrets
 import sys
 from collections import OrderedDict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import count, islice
 from time import perf_counter
@@ -55,27 +57,17 @@ def logger(level: str, form: str) -> Logger:
     return made
 
 
+@dataclass(slots=True)
 class RequestTimer:
-    """Measures one request between ``with`` and its end.
+    """What is measured of one request.
 
     Attributes:
         status: HTTP status of the answer; 0 where the client disconnected.
         size: bytes of the request body.
     """
 
-    def __init__(self, verb: str, metrics: Metrics) -> None:
-        self.status = self.size = 0
-        self._verb = verb
-        self._metrics = metrics
-        self._start = perf_counter()
-
-    def __enter__(self) -> "RequestTimer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._verb:
-            taken = perf_counter() - self._start
-            self._metrics.called(self._verb, self.status, taken, self.size)
+    status: int = 0
+    size: int = 0
 
 
 class StructuredDecisionLog:
@@ -148,9 +140,15 @@ class StructuredDecisionLog:
         """Return the latest decision about a pod if it was a no."""
         return self._refusals.get(uid)
 
-    def timed(self, verb: str) -> RequestTimer:
-        """Return a timer of one request; it measures nothing without an endpoint."""
-        return RequestTimer(verb, self._metrics)
+    @contextmanager
+    def timed(self, verb: str) -> Iterator[RequestTimer]:
+        """Measure one request; nothing without the label of its endpoint."""
+        timer, start = RequestTimer(), perf_counter()
+        try:
+            yield timer
+        finally:
+            if verb:
+                self._metrics.called(verb, timer.status, perf_counter() - start, timer.size)
 
     def refused(self, reason: str) -> None:
         """Count a request or a connection that a limit of the port refused."""

@@ -9,7 +9,7 @@ which every client reads.
 import zlib
 from asyncio import to_thread
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.metadata import version
 from platform import python_version
 from struct import pack
@@ -44,13 +44,13 @@ class Metrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        decisions = Counter(
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        decisions = counter(
             "dragoman_decisions",
             "Decisions by dialect, endpoint, result and the reason of a rejection.",
             ["dialect", "verb", "result", "reason"],
-            registry=self.registry,
         )
-        self._decision = cache(decisions.labels)
         calls = Histogram(
             "dragoman_call_seconds",
             "Time from the end of the request to the response.",
@@ -58,44 +58,35 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
-        self._call = cache(calls.labels)
-        answers = Counter(
+        answers = counter(
             "dragoman_calls",
             "HTTP requests by endpoint and status code; 0 = client disconnected.",
             ["verb", "status"],
-            registry=self.registry,
         )
-        self._answer = cache(answers.labels)
-        sizes = Counter(
+        sizes = counter(
             "dragoman_call_bytes",
             "Bytes of request bodies; vc-scheduler sends a whole node with each request.",
             ["verb"],
-            registry=self.registry,
         )
-        self._size = cache(sizes.labels)
-        self._refused = Counter(
+        self._decision, self._call = cache(decisions.labels), cache(calls.labels)
+        self._answer, self._size = cache(answers.labels), cache(sizes.labels)
+        self._refused = counter(
             "dragoman_http_refused",
             "HTTP requests and connections that a limit of the port refused, by reason.",
             ["reason"],
-            registry=self.registry,
         )
-        self._conflicts = Counter(
+        self._conflicts = counter(
             "dragoman_ledger_conflicts",
             "Ledger writes rejected because the resourceVersion had changed.",
-            registry=self.registry,
         )
-        self._staleness = Gauge(
-            "dragoman_watch_staleness_seconds",
-            "Time since a watch was last up to date.",
-            ["watch"],
-            registry=self.registry,
+        self._staleness = gauge(
+            "dragoman_watch_staleness_seconds", "Time since a watch was last up to date.", ["watch"]
         )
-        self._unreadable = Gauge(
+        self._unreadable = gauge(
             "dragoman_objects_unreadable",
             "Objects of the API server that cannot be decoded, by kind; what they may use counts as"
             " in use.",
             ["kind"],
-            registry=self.registry,
         )
         ProcessCollector(registry=self.registry)
         Info("dragoman_build", "Version of Dragoman and of Python.", registry=self.registry).info(

@@ -43,8 +43,9 @@ class LimitSettings(Section):
     Attributes:
         connections: open connections of one port. Beyond it the one that has waited longest for
             a client is closed, and where all wait for us, health probes only are answered.
-        head_seconds: for the header fields of a request, and for a TLS handshake.
-        body_seconds: for the body of a request.
+        head_seconds: for the header fields of a request, from the begin of its connection or of the
+            request, and for a TLS handshake.
+        body_seconds: for the body of a request, after these.
         response_seconds: until a client has read a response.
         body_mib: MiB of all request bodies in memory; no body may be longer. The process needs
             about twice as much while it reads them.
@@ -55,6 +56,11 @@ class LimitSettings(Section):
     body_seconds: Annotated[int, Field(ge=1, le=600)] = 30
     response_seconds: Annotated[int, Field(ge=1, le=600)] = 30
     body_mib: Annotated[int, Field(ge=16, le=16_384, alias="bodyMiB")] = 256
+
+    @property
+    def body_bytes(self) -> int:
+        """The bytes of ``body_mib``."""
+        return self.body_mib << 20
 
 
 DAY = 24 * 3600

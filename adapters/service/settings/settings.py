@@ -205,12 +205,6 @@ class Settings(Section):
         return {key: value for key, value in data.items() if value is not None}
 
 
-def address(listen: str) -> tuple[str, int]:
-    """Split ``HOST:PORT`` into host and port."""
-    host, _, port = listen.rpartition(":")
-    return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - the operator left it empty
-
-
 def is_local(listen: str) -> bool:
     """Return whether ``HOST:PORT`` can be reached only from this machine."""
     host = listen.rpartition(":")[0].strip("[]")

@@ -25,7 +25,8 @@ import orjson
 
 from adapters.service.decide.ports import NotReady
 from adapters.service.observe.decision_log import StructuredDecisionLog
-from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody, PortLimits
+from adapters.service.settings.sections import LimitSettings
+from adapters.service.web.limits import DROP, MIB, BodyBudget, BudgetError, HeldBody
 from adapters.wire.body import BodyError
 from core.requests.request import PodRef
 
@@ -150,7 +151,7 @@ class App:
         self._routes = dict(routes)
         self._prefixes = tuple(path for _, path in routes if path.endswith("/") and path != "/")
         self._metrics = metrics
-        self._budget = budget or BodyBudget(PortLimits().body_bytes, monotonic)
+        self._budget = budget or BodyBudget(LimitSettings().body_bytes, monotonic)
         self._hosts = frozenset(hosts)
 
     def restricted_to(self, paths: Collection[str]) -> "App":

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from types import TracebackType
 from typing import Protocol
@@ -39,38 +38,6 @@ SMALL = 64 << 10
 
 YOUNG = 1.0
 """Seconds for which no body counts as slow."""
-
-
-@dataclass(frozen=True, slots=True)
-class PortLimits:
-    """What an operator may change.
-
-    Attributes:
-        connections: open connections of one port.
-        head_seconds: from the begin of a connection, or of a further request on it, until all
-            header fields have arrived; the TLS handshake has the same time of its own.
-        body_seconds: from there until the whole body has arrived.
-        response_seconds: how long a client may leave a response unread.
-        body_bytes: sum of all request bodies in memory, over all connections of all ports; also
-            the longest single body.
-    """
-
-    connections: int = 1024
-    head_seconds: float = 10
-    body_seconds: float = 30
-    response_seconds: float = 30
-    body_bytes: int = 256 * MIB
-
-    @classmethod
-    def of(cls, settings: LimitSettings) -> "PortLimits":
-        """Return the limits that the settings have."""
-        return cls(
-            settings.connections,
-            settings.head_seconds,
-            settings.body_seconds,
-            settings.response_seconds,
-            settings.body_mib * MIB,
-        )
 
 
 class BudgetError(Exception):
@@ -194,7 +161,7 @@ _EVICTED = (
 class Connections:
     """Each connection in its phase, in the order in which they entered it."""
 
-    def __init__(self, limits: PortLimits, evicted: Callable[[], None]) -> None:
+    def __init__(self, limits: LimitSettings, evicted: Callable[[], None]) -> None:
         """Begin without a connection; ``evicted`` is called when one gives way to a new one."""
         self._evicted = evicted
         self._limit = limits.connections

@@ -14,15 +14,15 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from adapters.service.certificates.tls_context import CertificateFiles, ServingCertificate
-from adapters.service.settings import settings
+from adapters.service.settings.sections import LimitSettings
 from adapters.service.web.app import App
-from adapters.service.web.limits import Connections, PortLimits
+from adapters.service.web.limits import Connections
 from adapters.service.web.protocol import LimitedProtocol, Refused
 
 KEEP_ALIVE = 120
 """Seconds for which an idle connection is kept open. Schedulers reuse theirs."""
 
-DEFAULT_LIMITS = PortLimits()
+DEFAULT_LIMITS = LimitSettings()
 
 SHUTDOWN_GRACE = 10
 """Seconds that calls in progress may take when the service stops."""
@@ -47,7 +47,7 @@ CLOSE = 2.0
 class Acceptor:
     """The connections of one port."""
 
-    def __init__(self, limits: PortLimits, refused: Refused) -> None:
+    def __init__(self, limits: LimitSettings, refused: Refused) -> None:
         self._limits = limits
         self._refused = refused
         self._connections = Connections(limits, lambda: refused("evicted"))
@@ -164,12 +164,13 @@ def listener(listen: str) -> socket.socket:
     Raises:
         OSError: the address is in use, or does not exist.
     """
-    host, port = settings.address(listen)
+    named, _, port = listen.rpartition(":")
+    host = named.strip("[]") or "0.0.0.0"  # noqa: S104 - the operator left it empty
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     bound = socket.socket(family, socket.SOCK_STREAM)
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        bound.bind((host, port))
+        bound.bind((host, int(port)))
     except OSError as error:
         bound.close()
         remedy = _REMEDIES.get(error.errno or 0, "")
@@ -188,7 +189,7 @@ def server(
     app: App,
     certificate: ServingCertificate | None,
     started: Callable[[], None],
-    limits: PortLimits = DEFAULT_LIMITS,
+    limits: LimitSettings = DEFAULT_LIMITS,
 ) -> WebServer:
     """Return a server for an application; ``started`` is called when it listens."""
     config = uvicorn.Config(

@@ -7,20 +7,19 @@ import pytest
 
 from adapters.service.settings import settings as settings_module
 from adapters.service.settings.settings import Settings, SettingsError
-from adapters.service.web.limits import PortLimits
 
 
 def test_the_example_settings_are_valid(tmp_path: Path) -> None:
     found = settings_module.read(Path("configs/sidecar.yaml"), {})
 
-    assert settings_module.address(found.listen) == ("127.0.0.1", 9595)
+    assert found.listen == "127.0.0.1:9595"
     assert found.policy.defaults().topology_aware is True
     assert settings_module.read(None, {}) == Settings()
     assert tmp_path.exists()
 
 
-def test_the_default_limits_are_those_of_the_server() -> None:
-    assert PortLimits.of(Settings().limits) == PortLimits()
+def test_the_default_limit_of_bodies_is_in_bytes() -> None:
+    assert Settings().limits.body_bytes == 256 << 20
 
 
 def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
@@ -37,7 +36,7 @@ def test_the_environment_wins_over_the_file(tmp_path: Path) -> None:
     found = settings_module.read(file, environment)
 
     assert found.hold_seconds == 9
-    assert PortLimits.of(found.limits).body_bytes == 512 << 20
+    assert found.limits.body_bytes == 512 << 20
     assert found.policy.node is not None
     assert (found.policy.node.value, found.policy.topology_aware) == ("binpack", True)
 

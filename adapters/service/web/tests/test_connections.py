@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from adapters.service.settings.sections import LimitSettings
 from adapters.service.tests.builders import run
-from adapters.service.web.limits import SPARE_CONNECTIONS, Connections, PortLimits
+from adapters.service.web.limits import SPARE_CONNECTIONS, Connections
 from adapters.service.web.limits import ConnectionPhase as Phase
 
 
@@ -40,7 +41,7 @@ def opened(connections: Connections, *phases: Phase) -> list[Wire]:
 def test_the_oldest_of_those_that_wait_for_the_client_gives_way(
     phases: tuple[Phase, ...], evicted: int
 ) -> None:
-    connections = Connections(PortLimits(connections=3), lambda: None)
+    connections = Connections(LimitSettings.model_construct(connections=3), lambda: None)
     wires = opened(connections, *phases)
 
     assert run(connections.make_room()) is False
@@ -49,7 +50,7 @@ def test_the_oldest_of_those_that_wait_for_the_client_gives_way(
 
 def test_beyond_the_limit_some_are_admitted_for_probes_and_further_ones_wait() -> None:
     async def work() -> bool:
-        connections = Connections(PortLimits(connections=1), lambda: None)
+        connections = Connections(LimitSettings.model_construct(connections=1), lambda: None)
         (first, *_) = opened(connections, Phase.HANDLING)
         for _ in range(SPARE_CONNECTIONS):
             assert await connections.make_room()
@@ -66,7 +67,9 @@ def test_beyond_the_limit_some_are_admitted_for_probes_and_further_ones_wait() -
 
 
 def test_a_phase_that_takes_too_long_expires_and_handling_and_idle_do_not() -> None:
-    connections = Connections(PortLimits(head_seconds=10, body_seconds=20), lambda: None)
+    connections = Connections(
+        LimitSettings.model_construct(head_seconds=10, body_seconds=20), lambda: None
+    )
     wires = opened(
         connections,
         Phase.HEAD,

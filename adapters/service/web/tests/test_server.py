@@ -7,9 +7,9 @@ from contextlib import AsyncExitStack
 import pytest
 from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
+from adapters.service.settings.sections import LimitSettings
 from adapters.service.tests.builders import run
 from adapters.service.web.app import Answer, App, Call, Route
-from adapters.service.web.limits import PortLimits
 from adapters.service.web.protocol import LimitedProtocol
 from adapters.service.web.tests.calls import DECISION_LOG
 from adapters.service.web.tests.listening import serving
@@ -55,7 +55,7 @@ def test_probes_are_answered_where_every_connection_waits_for_the_service() -> N
     async def work() -> tuple[int, int, list[int]]:
         waiting = Waiting()
         async with (
-            serving(waiting.app(), PortLimits(connections=4)) as port,
+            serving(waiting.app(), LimitSettings.model_construct(connections=4)) as port,
             AsyncExitStack() as stack,
         ):
             slow = [await ask(port, SLOW, stack) for _ in range(4)]
@@ -75,7 +75,7 @@ def test_the_connection_that_is_idle_longest_gives_way_and_busy_ones_do_not() ->
     async def work() -> tuple[bytes, int, int]:
         waiting = Waiting()
         async with (
-            serving(waiting.app(), PortLimits(connections=2)) as port,
+            serving(waiting.app(), LimitSettings.model_construct(connections=2)) as port,
             AsyncExitStack() as stack,
         ):
             busy = await ask(port, SLOW, stack)
@@ -106,7 +106,7 @@ def test_a_connection_that_ended_is_freed_without_a_garbage_collection(sent: byt
 
     async def work() -> list[object]:
         waiting = Waiting()
-        async with serving(waiting.app(), PortLimits()) as port:
+        async with serving(waiting.app(), LimitSettings()) as port:
             gc.collect()
             gc.disable()
             try:
