@@ -22,9 +22,10 @@ class FreeShares:
     Attributes:
         model: of the cards.
         cards: all of them.
-        idle: healthy ones without a share; a container can get as many whole cards.
+        idle: those without a share that a container, or a claim, can get as a whole.
         free: bytes that are not allocated.
-        largest: bytes of the largest share of one card that still fits; 0 where none does.
+        largest: bytes of the largest share of one card that still fits, or of an idle one of no
+            dialect, which only a claim gets; 0 where there is none.
         stranded: free bytes that no request can use: the card has no slot or no compute left, is
             unhealthy, exclusive, or blocked by a record that cannot be read.
         stranded_compute: free percent on cards of which no request can use any memory.
@@ -54,7 +55,10 @@ def free_shares(ledger: NodeLedger) -> tuple[FreeShares, ...]:
             FreeShares(
                 model=model,
                 cards=len(members),
-                idle=sum(card.healthy and not use.shares for card, use in members),
+                idle=sum(
+                    bool(share) and not use.shares
+                    for (_, use), share in zip(members, usable, strict=True)
+                ),
                 free=sum(free),
                 largest=max(usable),
                 stranded=sum(  # several slices are each usable
@@ -93,10 +97,12 @@ def _fragmentation(cards: Iterable[tuple[Card, CardUsage]]) -> int:
 
 
 def _largest_share(card: Card, use: CardUsage, ledger: NodeLedger) -> int:
-    """Bytes of the largest share of one card that ``fit`` allows to a normal task."""
+    """Bytes of the largest share of one card that ``fit`` allows to a normal task, or a claim."""
     memory = free_capacity(card, use)[0]
     if memory <= 0:
         return 0
+    if not card.dialects:  # only a driver of claims describes it, or it was withdrawn
+        return 0 if use.shares or card.problem or not card.healthy else memory
     for dialect in sorted(card.dialects):
         container = ContainerRequest("", count=1, memory=memory)
         request = Request(

@@ -7,6 +7,7 @@ from hypothesis import given
 from core.feasibility.fit import fit
 from core.feasibility.fragmentation import FreeShares, fragmentation, free_shares
 from core.hardware.card import Mode
+from core.hardware.mig import NO_GEOMETRY
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
@@ -100,12 +101,6 @@ def test_a_card_that_cannot_be_read_or_is_unhealthy_is_stranded() -> None:
     assert (left.largest, left.stranded, left.idle) == (0, 32 * GIB, 0)
 
 
-def test_a_card_that_no_dialect_describes_is_stranded() -> None:
-    (left,) = free_shares(empty(replace(a_card(), dialects=frozenset())))
-
-    assert (left.idle, left.largest, left.stranded) == (1, 0, 16 * GIB)
-
-
 def test_of_a_card_in_mig_mode_the_largest_free_slice_counts() -> None:
     (left,) = free_shares(empty(a_mig_card()))
 
@@ -119,3 +114,21 @@ def test_memory_beside_an_online_task_is_stranded_for_normal_ones_in_every_diale
     (left,) = free_shares(empty(shared).adopt(online))
 
     assert (left.free, left.largest, left.stranded) == (8 * GIB, 0, 8 * GIB)
+
+
+def test_a_card_that_only_a_claim_gets_is_idle_and_the_largest_share_or_neither() -> None:
+    alone = [replace(card, dialects=frozenset()) for card in like_cards(2)]
+    kept = [replace(alone[0], healthy=False), replace(alone[1], problem="withdrawn")]
+    one_held = empty(*alone).adopt(held(a_grant("c0", 16 * GIB)))
+
+    (free,), (taken,), (withdrawn,) = map(free_shares, (empty(*alone), one_held, empty(*kept)))
+
+    assert (free.idle, free.largest, free.stranded) == (2, 16 * GIB, 0)
+    assert (taken.idle, taken.largest, taken.stranded) == (1, 16 * GIB, 0)
+    assert (withdrawn.idle, withdrawn.largest, withdrawn.stranded) == (0, 0, 32 * GIB)
+
+
+def test_a_card_in_mig_mode_without_a_layout_is_not_idle() -> None:
+    (left,) = free_shares(empty(replace(a_mig_card(), geometry=NO_GEOMETRY)))
+
+    assert (left.cards, left.idle, left.largest) == (1, 0, 0)
