@@ -15,6 +15,7 @@ from adapters.dialects import registry
 from adapters.dialects.adoption import disagreements, may_use_cards
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dra import DRA
+from adapters.dialects.formats.gpu_fractions import RESERVES, UNKNOWN_PART
 from adapters.repairs.plan import drift
 from adapters.repairs.repairs import (
     Adopt,
@@ -199,7 +200,7 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
     given = {card.uuid for card, use in uses if any(not share.blocked for share in use.shares)}
     may_have: set[str] = set()
     for held in state.ledger.allocations.values():
-        if held.dialect == KUBELET and held.unread is not None:
+        if held.dialect == KUBELET and held.unread not in (None, RESERVES, UNKNOWN_PART):
             text = f"{held.unread}: {_count(len(held.blocked), 'card')} may be in use by it"
             yield Finding(RULES["share-without-record"], text, node=name, pod=held.pod)
             may_have |= held.blocked if held.blocked - given else frozenset()

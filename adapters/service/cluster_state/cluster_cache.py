@@ -17,6 +17,7 @@ from adapters.dialects import allocation_record, registry
 from adapters.dialects.adoption import may_use_cards
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dra.claims import claims_of, without_claimed
+from adapters.dialects.formats.gpu_fractions import names_fraction
 from adapters.service.cluster_state.deleted_pods import Departures
 from adapters.wire.body import unread_pod
 from adapters.wire.kube import (
@@ -273,7 +274,7 @@ def _trimmed(pod: Pod) -> Pod:
     Of the annotations of a pod with ResourceClaims only the records stay. What only the answer
     about a waiting pod reads stays of a pod that waits.
     """
-    if names_extended_resource(pod):
+    if names_extended_resource(pod) or names_fraction(pod):
         if pod.spec.node_name or pod.status.phase not in (None, "Pending"):
             # It has its node: what decided about that is not needed any more.
             spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)

@@ -30,6 +30,7 @@ from adapters.wire.kube import (
     Taint,
     Toleration,
     Unreadable,
+    with_annotations,
 )
 
 
@@ -155,6 +156,20 @@ def test_of_the_variables_of_a_container_only_the_mark_is_kept() -> None:
     assert isinstance(kept, MarkedPod)
     assert kept.spec.containers[0].env == (EnvVar(MARK),)
     assert kept.spec.init_containers == (MarkedContainer("first"),)
+
+
+def test_a_pod_whose_annotations_name_a_card_may_hold_it() -> None:
+    cache = ClusterCache()
+    pod = a_kube_pod("a", "n1")
+    spec = PodSpec((Container("c"),), node_name="n1")
+    texts = {"nvidia.com/container.c.gpus.devices": "GPU-0"}
+
+    cache.put_pod(Pod(pod.metadata, spec, pod.status))
+    assert cache.holding("n1") == []
+    cache.put_pod(with_annotations(Pod(pod.metadata, spec, pod.status), texts))
+    (kept,) = cache.holding("n1")
+
+    assert kept.metadata.annotations == texts
 
 
 def test_unbound_pods_are_those_that_may_request_a_share_and_still_wait() -> None:

@@ -19,6 +19,7 @@ from adapters.dialects.adoption import FINISHED, adopt, disagreements
 from adapters.dialects.containers import names_extended_resource
 from adapters.dialects.dialect import Dialect, NodeDescription
 from adapters.dialects.dra import DRA
+from adapters.dialects.formats.gpu_fractions import names_fraction
 from adapters.dialects.merge import read_node
 from adapters.repairs.repairs import LOST_LEDGER, NodeView
 from adapters.service.cluster_state.cluster_cache import ClusterCache
@@ -306,7 +307,9 @@ class NodeReader:
             if pod is None or pod.metadata.uid != uid:
                 if (until := free_at(self._cache.departures.of(uid))) is not None:
                     lingering[uid] = until
-            elif not has_finished(pod) and names_extended_resource(self._cache.counted(pod)):
+            elif not has_finished(pod) and (
+                names_extended_resource(self._cache.counted(pod)) or names_fraction(pod)
+            ):
                 bound[uid] = pod.spec.node_name or ""
         overdue = frozenset(self._orphans.abandoned(ledger, bound, self._clock.now()))
         read = AdoptionCache(self._adoptions.get(name))
