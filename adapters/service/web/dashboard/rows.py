@@ -115,52 +115,6 @@ def words(query: Mapping[str, str], name: str = "q") -> tuple[str, ...]:
     return tuple(text.lower().split())
 
 
-@dataclass(frozen=True, slots=True)
-class NodeQuery:
-    """Which nodes, in which order.
-
-    Attributes:
-        words: all of them occur in the node's name, or in the uuids, models or pods of its cards.
-        node, model, namespace, dialect: exact; empty for any.
-        health: one of ``HEALTH``.
-        free: bytes that the largest free share of the node has at least.
-        sort: one of ``SORTS``.
-        reverse: the other direction.
-        window: the part of the rows.
-    """
-
-    words: tuple[str, ...]
-    node: str
-    model: str
-    namespace: str
-    dialect: str
-    health: str
-    free: int
-    sort: str
-    reverse: bool
-    window: Window
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> "NodeQuery":
-        """Read the parameters.
-
-        Raises:
-            QueryError: one is invalid.
-        """
-        return cls(
-            words(query),
-            query.get("node", ""),
-            query.get("model", ""),
-            query.get("namespace", ""),
-            query.get("dialect", ""),
-            choice(query, "health", HEALTH),
-            number(query, "freeMiB", 0, 10**MAX_DIGITS) * MIB,
-            choice(query, "sort", SORTS),
-            choice(query, "order", ORDERS) == ORDERS[1],
-            Window.of(query),
-        )
-
-
 def decisions(history: StructuredDecisionLog, query: Mapping[str, str]) -> dict[str, object]:
     """Return the decisions that a question asks for: ``q``, ``pod``, ``node`` and ``outcome``.
 
@@ -270,18 +224,6 @@ class NodeRow:
     def has_problem(self) -> bool:
         """Whether a person should look at the node."""
         return bool(self.problems or self.unhealthy)
-
-    def matches(self, query: NodeQuery) -> bool:
-        """Return whether the node is one that a question asks for."""
-        return (
-            (query.health == "any" or self.has_problem == (query.health == "problems"))
-            and (not query.node or query.node == self.name)
-            and (not query.model or query.model in self.models)
-            and (not query.namespace or query.namespace in self.namespaces)
-            and (not query.dialect or query.dialect in self.dialects)
-            and self.largest >= query.free
-            and all(word in self.text for word in query.words)
-        )
 
     def key(self, sort: str) -> tuple[int, str]:
         """Return the key by which a list is sorted, for one of ``query.SORTS``."""

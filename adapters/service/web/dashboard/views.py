@@ -11,12 +11,17 @@ from adapters.service.decide.advice.explain import Explanation, WaitingAnswers
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.dashboard.rows import (
+    HEALTH,
+    MAX_DIGITS,
     MAX_ROWS,
+    ORDERS,
+    SORTS,
     FleetIndex,
-    NodeQuery,
     NodeRow,
     QueryError,
     Window,
+    choice,
+    number,
     of_node,
     of_pod,
     pod_rows,
@@ -54,8 +59,8 @@ async def summary(index: FleetIndex) -> View:
     namespaces: Counter[str] = Counter()
     dialects: Counter[str] = Counter()
     cards = pods = unhealthy = troubled = memory = granted = 0
-    for number, row in enumerate(await index.rows()):
-        if number % COMPARED == 0:
+    for at, row in enumerate(await index.rows()):
+        if at % COMPARED == 0:
             await sleep(0)
         cards += 0 if row.ledger is None else len(row.ledger.node.cards)
         pods += len(row.pods)
@@ -83,16 +88,31 @@ async def summary(index: FleetIndex) -> View:
 async def nodes(index: FleetIndex, query: Mapping[str, str]) -> View:
     """Return the nodes that a question asks for, each with its cards.
 
+    ``q`` has words that all occur in the node's name, or in the uuids, models or pods of its cards;
+    ``node``, ``model``, ``namespace`` and ``dialect`` are exact, ``freeMiB`` is the least of its
+    largest free share.
+
     Raises:
         QueryError: a parameter is invalid.
     """
-    question, rows = NodeQuery.of(query), await index.rows()
-    found: list[NodeRow] = []
-    for start in range(0, len(rows), COMPARED):
-        found += [row for row in rows[start : start + COMPARED] if row.matches(question)]
-        await sleep(0)
-    found.sort(key=lambda row: row.key(question.sort), reverse=question.reverse)
-    return {"total": len(found), "rows": [row.view() for row in question.window.part(found)]}
+    sought, window, health = words(query), Window.of(query), choice(query, "health", HEALTH)
+    free = number(query, "freeMiB", 0, 10**MAX_DIGITS) * MIB
+    sort, reverse = choice(query, "sort", SORTS), choice(query, "order", ORDERS) == ORDERS[1]
+    exact = [query.get(name, "") for name in ("node", "model", "namespace", "dialect")]
+    rows, found = await index.rows(), list[NodeRow]()
+    for at, row in enumerate(rows):
+        if at % COMPARED == 0:
+            await sleep(0)
+        has = ((row.name,), row.models, row.namespaces, row.dialects)
+        if (
+            (health == "any" or row.has_problem == (health == "problems"))
+            and all(not one or one in those for one, those in zip(exact, has, strict=True))
+            and row.largest >= free
+            and all(word in row.text for word in sought)
+        ):
+            found.append(row)
+    found.sort(key=lambda row: row.key(sort), reverse=reverse)
+    return {"total": len(found), "rows": [row.view() for row in window.part(found)]}
 
 
 async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> View | None:
@@ -163,8 +183,8 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
     sought, window, namespace = words(query), Window.of(query), query.get("namespace", "")
     found: list[tuple[str, str]] = []
     by_name = {row.name: row for row in await index.rows()}
-    for number, row in enumerate(by_name.values()):
-        if number % COMPARED == 0:
+    for at, row in enumerate(by_name.values()):
+        if at % COMPARED == 0:
             await sleep(0)
         if row.ledger is None or query.get("node", row.name) != row.name:
             continue
@@ -240,8 +260,8 @@ async def pending(
     """
     sought, window = words(query), Window.of(query)
     found: list[View] = []
-    for number, each in enumerate(sorted(unbound(), key=full_name)):
-        if number % READ == 0:
+    for at, each in enumerate(sorted(unbound(), key=full_name)):
+        if at % READ == 0:
             await sleep(0)
         if query.get("namespace", each.metadata.namespace) != each.metadata.namespace:
             continue
