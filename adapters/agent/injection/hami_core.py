@@ -4,8 +4,11 @@ Source: HAMi-core src/multiprocess/multiprocess_memory_limit.c:95-213. A limit w
 overrides the one without; 0 and absence mean no limit; numbers without a suffix are bytes.
 """
 
+import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 
 from adapters.agent.injection.plan import AdjustmentPlan
 from adapters.agent.injection.profiles import HamiCore, Preload
@@ -34,6 +37,14 @@ NEUTRAL = {
 """Variables by which a container weakens or avoids its limits, with the values that do not.
 Source: HAMi-core 8f3a89c src/multiprocess/multiprocess_memory_limit.c:1029-1055, src/libvgpu.c:95;
 CUDA_DISABLE_CONTROL is read by HAMi's device plugin and by earlier libraries."""
+
+UNENFORCED = {"c0f9da6": "2.6", "3506e62": "2.7"}
+"""Commits of the library that limit nothing where ``CUDA_VISIBLE_DEVICES`` leaves out one of
+several cards, with HAMi's releases; Volcano's device plugin 1.11 has the second one. Seen by
+running eight commits on stand-ins of the driver (28 November 2026)."""
+
+_COMMIT = re.compile(rb"GIT_HASH_([0-9a-f]{7})")
+"""A symbol of the library (HAMi-core CMakeLists.txt and src/static_config.h.in)."""
 
 MAX_CARDS = 16
 """The library's arrays are that long (src/multiprocess/multiprocess_memory_limit.h:59)."""
@@ -104,6 +115,21 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
         others = [name for name in so_far if name and name != LIBRARY]
         env[PRELOAD] = ":".join((LIBRARY, *others))
     return AdjustmentPlan(env, tuple(mounts), shared_dirs=(hami.lock,), scratch_dir=cache)
+
+
+def unenforced_release(library: str) -> str:
+    """Return the release of a library on the host that is in ``UNENFORCED``; empty for others."""
+    try:
+        status = os.stat(library)  # noqa: PTH116
+        return _unenforced(library, status.st_ino, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return ""
+
+
+@lru_cache(4)
+def _unenforced(library: str, *_version: int) -> str:
+    commit = _COMMIT.search(Path(library).read_bytes())
+    return "" if commit is None else UNENFORCED.get(commit[1].decode(), "")
 
 
 def cache_dir_name(pod: str, container: str) -> str:

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace as changed
@@ -106,3 +107,38 @@ def test_the_audit_accepts_what_the_agent_gave(profile: VendorProfile) -> None:
     )
 
     assert audit(there, [POD], [running])[0] == []
+
+
+@pytest.mark.parametrize(
+    ("commit", "names", "exposed"),
+    [
+        (b"GIT_HASH_c0f9da6", ("main",), True),
+        (b"GIT_HASH_3506e62f1a", ("main",), True),
+        (b"GIT_HASH_8f3a89c", ("main",), False),
+        (b"", ("main",), False),
+        (b"GIT_HASH_c0f9da6", ("single",), False),
+    ],
+)
+def test_a_library_that_limits_nothing_with_several_cards_is_a_bypass(
+    profile: VendorProfile, tmp_path: Path, commit: bytes, names: tuple[str, ...], exposed: bool
+) -> None:
+    library = tmp_path / "libvgpu.so"
+    library.write_bytes(b"\x7fELF" + bytes(5000) + b"\0" + commit + b"\0")
+    assert profile.hami is not None
+    profile = replace(profile, hami=changed(profile.hami, library=str(library)))
+    several = (HALF, replace(HALF, card="GPU-2"), replace(HALF, container="single"))
+    there = policy(profile, ledger(*several))
+    running = [container(name=name, state=ContainerState.RUNNING) for name in names]
+
+    _, found = audit(there, [POD], running)
+
+    assert [each.container.name for each in found] == [*names] * exposed
+    assert all("CUDA_VISIBLE_DEVICES" in each.text for each in found)
+
+
+def test_a_library_that_is_not_there_is_no_bypass(profile: VendorProfile, tmp_path: Path) -> None:
+    assert profile.hami is not None
+    profile = replace(profile, hami=changed(profile.hami, library=str(tmp_path / "none")))
+    there = policy(profile, ledger(HALF, replace(HALF, card="GPU-2")))
+
+    assert audit(there, [POD], [container(state=ContainerState.RUNNING)])[1] == []
