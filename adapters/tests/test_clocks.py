@@ -13,7 +13,7 @@ FOREIGN_TIMES = {
     "adapters/cluster/api/timestamps.py": "the reader that others call",
     "adapters/mover/plans.py": "counts evictions for an hour; one of the future counts",
     "adapters/service/decide/gang_state.py": "by ``Sightings.since``",
-    "adapters/service/decide/preemption.py": "the end of a grace period, with a margin of minutes",
+    "adapters/service/decide/preemption.py": "the end of a grace period, with a margin of a minute",
     "adapters/service/reconcile/preemptor.py": "by ``Sightings.since``",
     "adapters/service/web/dashboard/moves.py": "shows how old a plan is",
 }
