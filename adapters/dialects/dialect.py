@@ -106,6 +106,7 @@ class NodeDescription:
         problems: what could not be parsed, as sentences; ``cards`` omits such cards.
         uncounted: uuid of a device that is no card by this source, empty where it states none, and
             why; a problem unless another source describes the card.
+        closed: uuids of cards, of any source, that get no new pod by this source, and why.
         source: name of the source where it is not a dialect.
     """
 
@@ -121,6 +122,7 @@ class NodeDescription:
     scores: Mapping[str, Mapping[str, int]] = field(default_factory=lambda: NO_SCORES)
     problems: tuple[str, ...] = ()
     uncounted: tuple[tuple[str, str], ...] = ()
+    closed: tuple[tuple[str, str], ...] = ()
     source: str = ""
 
 

@@ -29,9 +29,9 @@ def read_node(
     Where two sources state the memory of a card and the difference is more than the coarser one
     rounds off, the smaller amount counts and the difference becomes a problem. Of compute the
     smaller amount counts too: a dialect whose words have none means 100 percent. A card is healthy
-    if all sources report it healthy, and none reports an impossible amount of it. Numbers that
-    results contain (its index) come from the dialect that states memory most precisely, and from
-    the agent or from ``more`` only for a card that no dialect describes.
+    if all sources report it healthy, and none closes it or reports an impossible amount of it.
+    Numbers that results contain (its index) come from the dialect that states memory most
+    precisely, and from the agent or from ``more`` only for a card that no dialect describes.
 
     Layouts of a card can be mixed only where our agent creates its instances: Volcano's device
     plugin applies whole groups by ``nvidia-mig-parted apply``, and ends by ``klog.Fatalf`` where
@@ -89,7 +89,7 @@ def _merge_cards(
         the cards by ascending index, and as sentences what is out of range or does not agree.
     """
     reports: dict[str, list[tuple[Card, NodeDescription]]] = {}
-    impossible: set[str] = set()
+    closed = {uuid: why for one in finest_first for uuid, why in one.closed}
     problems: list[str] = []
     for one in finest_first:
         for card in one.cards:
@@ -103,7 +103,7 @@ def _merge_cards(
             ):
                 reports.setdefault(card.uuid, []).append((card, one))
                 continue
-            impossible.add(card.uuid)
+            closed[card.uuid] = "its description is out of range"
             numa = "" if card.numa is None else f", NUMA node {card.numa}"
             problems.append(
                 f"card {card.uuid}: number {card.index}, {card.slots} slots{numa} and"
@@ -114,8 +114,8 @@ def _merge_cards(
         card, disagreement = _merge_card(reported)
         if uuid in cut and card.geometry.layouts:
             card = replace(card, geometry=replace(card.geometry, mixed=True))
-        if uuid in impossible:
-            card = replace(card, healthy=False, problem="its description is out of range")
+        if uuid in closed:
+            card = replace(card, healthy=False, problem=closed[uuid])
         cards.append(card)
         problems += disagreement
     return tuple(sorted(cards, key=lambda card: (card.index, card.uuid))), problems

@@ -25,6 +25,10 @@ MEMORY = "memory"
 SHARERS = "shares"
 """The capacity of a device that means its slots, of NVIDIA's driver."""
 
+_KEEPS_AWAY = ("NoSchedule", "NoExecute")
+"""Effects of a device's taint. Source: k8s.io/api v0.37.1 resource/v1/types.go, which has ``None``
+too, and ``tolerations`` of claims alone."""
+
 DeviceKey = tuple[str, str, str]
 """Driver, pool and name: what identifies a device in a cluster."""
 
@@ -49,6 +53,7 @@ class PublishedDevice:
         is_shared: whether several claims can have it at once.
         counter_sets: of the pool, of which it takes a part: so schedulers know which devices of the
             pool exclude each other.
+        taint: by which its driver keeps claims away, as ``key=value:effect``; empty for none.
     """
 
     driver: str
@@ -64,6 +69,7 @@ class PublishedDevice:
     capacities: Mapping[str, tuple[str, ...]]
     is_shared: bool
     counter_sets: frozenset[str]
+    taint: str
 
     @property
     def is_counted(self) -> bool:
@@ -199,6 +205,12 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
     for consumption in device.consumes_counters or ():
         parts += consumption.counters or {}
     slices = [int(match[1]) for part in parts if (match := _MEMORY_SLICE.fullmatch(part))]
+    taints = (
+        f"{each.get('key')}{value and f'={value}'}:{each['effect']}"
+        for each in device.taints or ()
+        for value in (each.get("value") or "",)
+        if str(each.get("effect")) in _KEEPS_AWAY
+    )
     profile = texts.get("profile", "")
     start = numbers.get("start", min(slices, default=None))
     return PublishedDevice(
@@ -215,6 +227,7 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
         capacities,
         is_shared=bool(device.allow_multiple_allocations),
         counter_sets=frozenset(each.counter_set for each in device.consumes_counters or ()),
+        taint=next(taints, ""),
     )
 
 
@@ -251,7 +264,8 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
 
     Only whole cards with a uuid and an amount of memory, and only of drivers whose name says that
     their devices are cards. No dialect of pods describes such a card, so that only claims have it
-    unless another source describes it too.
+    unless another source describes it too. Any driver closes a card by a taint, also of a part of
+    it: of a part no health is kept.
 
     Args:
         node: name.
@@ -259,13 +273,15 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
     """
     drivers: dict[str, list[PublishedDevice]] = {}
     for device in devices:
-        is_card = device.card and not device.profile and MEMORY in device.amounts
-        if means_cards(device.driver) and (is_card or device.flaw):
-            drivers.setdefault(device.driver, []).append(device)
+        drivers.setdefault(device.driver, []).append(device)
     found: list[NodeDescription] = []
     for driver, published in sorted(drivers.items()):
         cards: dict[str, Card] = {}
-        whole = [device for device in published if not device.flaw]
+        whole = [
+            each
+            for each in published
+            if means_cards(driver) and each.card and not each.profile and MEMORY in each.amounts
+        ]
         for position, device in enumerate(sorted(whole, key=lambda each: each.name)):
             numbers = (device.numbers.get(name, -1) for name in INDEX)
             # Drivers write -1 where the NUMA node is not known.
@@ -280,12 +296,21 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
                 slots=int(device.amounts.get(SHARERS, SLOTS)),
                 numa=numa if numa >= 0 else None,
             )
+        uncounted = tuple((each.card, each.flaw) for each in published if each.flaw)
+        closed = tuple(
+            (each.card, f"the driver {driver} gave its device {each.name} the taint {each.taint}")
+            for each in published
+            if each.card and each.taint
+        )
+        if not (cards or uncounted or closed):
+            continue
         found.append(
             NodeDescription(
                 tuple(sorted(cards.values(), key=lambda card: (card.index, card.uuid))),
                 slots_stated=False,
                 compute_stated=False,
-                uncounted=tuple((each.card, each.flaw) for each in published if each.flaw),
+                uncounted=uncounted,
+                closed=closed,
                 source=f"ResourceSlices of {driver}",
             )
         )

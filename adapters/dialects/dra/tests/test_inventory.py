@@ -1,8 +1,11 @@
+import pytest
+
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.dra.devices import Devices, described
 from adapters.dialects.dra.tests.builders import a_card_device, a_mig_device, a_slice
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
+from adapters.dialects.volcano.keys import REGISTER
 from adapters.wire.dra import ResourceSlice
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.card import Card
@@ -52,6 +55,62 @@ def test_a_card_has_the_number_the_slots_and_the_numa_node_that_its_driver_state
     (found,) = cards(a_slice(device, driver="gpu.metax-tech.com"))
 
     assert (found.index, found.vendor, found.slots, found.numa) == (3, "metax", 7, 1)
+
+
+LOST = {"key": "gpu.nvidia.com/gpu-lost", "value": "true", "effect": "NoExecute"}
+
+
+@pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
+@pytest.mark.parametrize("driver", ["gpu.nvidia.com", "health.example.com"])
+def test_a_card_that_a_driver_taints_gets_no_pod_of_any_dialect(effect: str, driver: str) -> None:
+    devices = [a_card_device("gpu-0", "GPU-0"), a_card_device("gpu-1", "GPU-1")]
+    tainted = {**devices[1], "taints": [{**LOST, "effect": "None"}, {**LOST, "effect": effect}]}
+
+    fine, lost = by_volcano("GPU-0", "GPU-1", devices=a_slice(devices[0], tainted, driver=driver))
+
+    assert (fine.healthy, fine.problem) == (True, "")
+    assert not lost.healthy
+    assert lost.problem == (
+        f"the driver {driver} gave its device gpu-1 the taint gpu.nvidia.com/gpu-lost=true:{effect}"
+    )
+
+
+def test_a_tainted_part_closes_its_card_also_where_the_slice_states_no_memory() -> None:
+    mig = a_mig_device("mig", "GPU-0", "1g.10gb", 0)
+    part = {**mig, "taints": [{**LOST, "value": ""}]}
+    uuid = {"uuid": {"string": "GPU-1"}}
+    counters = [{"counterSet": "gpu-1", "counters": {"m": {"value": "1"}}}]
+    bare: dict[str, object] = {
+        "name": "b",
+        "attributes": uuid,
+        "taints": [LOST],
+        "consumesCounters": counters,
+    }
+
+    part_lost, bare_lost = by_volcano("GPU-0", "GPU-1", devices=a_slice(part, bare))
+
+    assert not part_lost.healthy
+    assert part_lost.problem.endswith("mig the taint gpu.nvidia.com/gpu-lost:NoExecute")
+    assert not bare_lost.healthy
+
+
+@pytest.mark.parametrize(
+    "taint",
+    [{}, {**LOST, "effect": "None"}, {**LOST, "effect": 7}, {**LOST, "effect": "noexecute"}],
+)
+def test_a_taint_without_an_effect_on_scheduling_closes_no_card(taint: dict[str, object]) -> None:
+    device = {**a_card_device("gpu-0", "GPU-0"), "taints": [taint]}
+
+    (card,) = by_volcano("GPU-0", devices=a_slice(device))
+
+    assert card.healthy
+
+
+def by_volcano(*uuids: str, devices: ResourceSlice) -> tuple[Card, ...]:
+    text = "".join(f"{each},10,81920,NVIDIA-A100,true,hami-core:" for each in uuids)
+    node = KubeNode(Metadata(name="n", annotations={REGISTER: text}))
+    found = described("n", Devices((devices,)).of_node("n"))
+    return read_node(node, None, dialects({}, Defaults()), more=found)[0].cards
 
 
 def test_the_vendor_follows_from_the_uuid_or_from_the_driver() -> None:
