@@ -24,7 +24,7 @@ from adapters.cli.defrag.goal import (
     nodes_of_pool,
 )
 from adapters.cli.defrag.movable import MovablePod, holders, needs, room
-from adapters.cli.fleet.facts import FleetFacts
+from adapters.cli.fleet.facts import FleetFacts, plugin_devices
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
@@ -381,7 +381,9 @@ class _Planning:
         return replace(self.limits, expired=self.time.part(part))
 
     def _free_nodes(self, goal: FreeNodes) -> None:
-        pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards
+        every_node = nodes_of_pool(self.fleet, goal.pool)
+        pool = every_node & self._with_cards
+        served = every_node & plugin_devices(self.fleet).nodes.keys()
         movable = self.found.movable.keys()
         candidates = [
             name for name in sorted(pool) if self.before[name].allocations.keys() <= movable
@@ -392,7 +394,10 @@ class _Planning:
         ]
         if not plan.found:
             every = f"of {len(pool)} nodes with cards, {len(candidates)} have only pods that may"
-            why = f"{plan.proof.value}; {every} be moved"
+            proof = plan.proof.value
+            if plan.proof is Proof.IMPOSSIBLE and served:
+                proof = f"{len(served)} nodes of device plugins are not searched"
+            why = f"{proof}; {every} be moved"
             self.targets.append(
                 MoveTarget(TargetKind.NODE, f"{goal.number} free nodes", reason=why)
             )

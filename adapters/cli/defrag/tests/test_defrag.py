@@ -617,3 +617,11 @@ def test_targets_that_fit_without_a_move_are_counted_apart() -> None:
     result = command("defrag", things=[*things, pod("small", volcano(999), metadata={"uid": "s"})])
 
     assert "targets: 2 of 2 fit after the moves\nnow: 1 of 2 fit without a move\n" in result.stdout
+
+
+def test_nodes_of_device_plugins_are_not_denied_to_become_empty() -> None:
+    things = [node(cards=1), volcano_bound("a", 1), plugin_node("n", 4), uses("b", 2, "n")]
+
+    (target,) = as_plain("defrag", "--free-nodes", "1", things=things)["report"]["targets"]
+
+    assert target["reason"].startswith("1 nodes of device plugins are not searched; of 1 nodes")
