@@ -158,9 +158,16 @@ class Run:
                 amounts = plain_amounts(pod, self.fleet.dialects)
             except DialectError:
                 amounts = NO_AMOUNTS
-            if not amounts:
+            uid = pod.metadata.uid
+            own = not state.ledger.allocations.keys().isdisjoint(self._facts.claims_of(uid))
+            flaws = "; ".join(self.fleet.uncounted.get(uid, ()))
+            if own or flaws:
+                has = "the cards of its claims" if own else f"devices by claims: {flaws}"
+            elif amounts:
+                has = f"{devices_text(amounts)} of the device plugin, in no ledger"
+            else:
                 return PodLine(pod_ref(pod), PodResult.SKIPPED, NO_REQUEST, node=name)
-            text = f"already bound, has {devices_text(amounts)} of the device plugin, in no ledger"
+            text = f"already bound, has {has}"
             dialect = dialect_name(pod, self.fleet.dialects)
             return PodLine(pod_ref(pod), PodResult.BOUND, text, dialect=dialect, node=name)
         text = "already bound" if adopted.unread is None else f"already bound, but {adopted.unread}"

@@ -200,7 +200,8 @@ def _write_node(lines: Sequence[CardLine], page: TextPage) -> None:
     node = lines[0].card.node
     models = ", ".join(dict.fromkeys(line.card.model for line in lines))
     known = ", ".join(sorted({name for line in lines for name in line.card.dialects}))
-    page.line(((node, "bold"), (f"  {models}, described by {known}", "grey50")))
+    described = f", described by {known}" if known else ""
+    page.line(((node, "bold"), (f"  {models}{described}", "grey50")))
     wide = page.width is None or page.width >= WIDE
     width = WIDEST_BAR if page.width is None else min(max(10, page.width // 5), WIDEST_BAR)
     uuids = (_UUID,) if wide else ()
