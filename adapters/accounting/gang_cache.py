@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.containers import names_extended_resource
-from adapters.dialects.gangs import any_gang_of, others, rule_of, task_of
+from adapters.dialects.gangs import TASK, any_gang_of, others, rule_of, task_of
+from adapters.dialects.volcano.keys import GROUP_NAMES
 from adapters.wire.kube import Metadata, Pod, PodSpec, PodStatus, UnreadPod, annotations
 from adapters.wire.kube_policy import PodGroupObject
 from core.requests.gang import GangApi, GangRef, GangRule
@@ -117,11 +118,11 @@ class GangCache:
         may_wait = not pod.spec.node_name and (
             isinstance(pod, UnreadPod) or names_extended_resource(pod)
         )
-        kept = pod if may_wait else _bare(pod)
+        kept = pod if may_wait else _bare(pod, ref)
         if self._ref_of.get(uid) == ref and self._pods[ref][uid] == kept:
             return
         self.drop(uid)
-        self._change()
+        self._change(ref)
         self._ref_of[uid] = ref
         rule = rule_of(pod) if ref.api is GangApi.KOORDINATOR else None
         if rule is not None:
@@ -133,7 +134,7 @@ class GangCache:
         self._rule_of.pop(uid, None)
         ref = self._ref_of.pop(uid, None)
         if ref is not None:
-            self._change()
+            self._change(ref)
             pods = self._pods[ref]
             del pods[uid]
             if not pods:
@@ -141,8 +142,8 @@ class GangCache:
 
     def put_group(self, api: GangApi, group: PodGroupObject) -> None:
         """Add or replace the object of a gang; one without a number of pods describes none."""
-        self._change()
         ref = GangRef(api, group.metadata.namespace, group.metadata.name)
+        self._change(ref)
         if group.minimum:
             others_of = others(group.metadata.annotations or {})
             self._rules[ref] = GangRule(group.minimum, others_of, group.tasks)
@@ -155,7 +156,7 @@ class GangCache:
 
     def drop_group(self, ref: GangRef) -> None:
         """Remove a deleted object."""
-        self._change()
+        self._change(ref)
         self._rules.pop(ref, None)
         self._together.pop(ref, None)
 
@@ -182,9 +183,14 @@ class GangCache:
             self._gangs[ref] = self._gang(ref, self._pods[ref])
         return self._gangs[ref]
 
-    def _change(self) -> None:
+    def _change(self, ref: GangRef) -> None:
         self.revision += 1
-        self._gangs.clear()
+        if (
+            ref.api is GangApi.VOLCANO
+        ):  # bound together with no other, and of most pods of a cluster
+            self._gangs.pop(ref, None)
+        else:
+            self._gangs.clear()
 
     def bound_in_part(self) -> Iterator[Gang]:
         """Return the gangs of which pods are bound, and fewer than are bound together.
@@ -278,15 +284,17 @@ def _going_on(pods: Iterable[Pod]) -> tuple[Pod, ...]:
     return counted if any(pod.spec.node_name for pod in going_on) else going_on
 
 
-def _bare(pod: Pod) -> Pod:
+def _bare(pod: Pod, ref: GangRef) -> Pod:
     """Return what is read of a pod that needs no cards any more, or none at all."""
-    meta = pod.metadata
+    meta, texts = pod.metadata, annotations(pod)
+    if ref.api is GangApi.VOLCANO:  # no other text is read of what may be 20,000 pods
+        texts = {key: texts[key] for key in (*GROUP_NAMES, TASK) if key in texts}
     metadata = Metadata(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
         labels=meta.labels,
-        annotations=annotations(pod),
+        annotations=texts,
     )
     spec = PodSpec(
         node_name=pod.spec.node_name,

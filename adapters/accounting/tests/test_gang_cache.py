@@ -206,6 +206,33 @@ def test_of_a_pod_that_needs_no_cards_its_containers_are_not_kept() -> None:
     assert {each.metadata.name: len(each.spec.containers) for each in gang.pods} == {"a": 0, "b": 1}
 
 
+def test_the_many_pods_of_volcano_cost_little_and_leave_other_gangs_as_they_are() -> None:
+    cache = GangCache()
+    group = PodGroupObject(Metadata(name="g", namespace="team"), PodGroupSpec(min_member=2))
+    cache.put_group(GangApi.KOORDINATOR, group)
+    cache.put_group(GangApi.VOLCANO, group)
+    for name in "ab":
+        cache.put(pod(name))
+    before, revision = cache.gang(pod("a")), cache.revision
+    texts = {"scheduling.k8s.io/group-name": "g", TASK: "worker"}
+    running = [
+        Pod(
+            Metadata(name=uid, namespace="team", uid=uid, annotations=texts | {"long": "x"}),
+            PodSpec(scheduler_name="volcano", node_name="n"),
+        )
+        for uid in ("v1", "v2")
+    ]
+    for each in running:
+        cache.put(each)
+    gang = cache.any_gang(running[0])
+
+    assert before is not None
+    assert cache.gang(pod("a")) is before
+    assert cache.revision > revision
+    assert gang is not None
+    assert [each.metadata.annotations for each in gang.pods] == [texts] * 2
+
+
 def test_the_pods_of_each_task_are_missed_beside_the_number_of_all() -> None:
     cache = GangCache()
     spec = PodGroupSpec(min_member=3, min_task_member={"master": 1, "worker": 2})
