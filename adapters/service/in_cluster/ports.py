@@ -13,8 +13,10 @@ from adapters.cluster.api.paths import DEVICE_CLASSES, NODE_LEDGERS
 from adapters.cluster.objects.events import EventRecorder, EventSubject
 from adapters.cluster.objects.nodes import LockedError, NodeLockClient
 from adapters.cluster.objects.pods import PodClient
+from adapters.dialects.merge import read_node
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import BindError, NodeLocked
+from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import Logger
 from adapters.service.settings.settings import SettingsError
 from adapters.wire.kube import KubeNode, Pod, full_name, pod_ref
@@ -157,6 +159,23 @@ class ClusterView:
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
         return self._cache.counted(pod)
+
+
+def follow_descriptions(cache: ClusterCache, service: Service) -> None:
+    """Let a service know of which nodes something describes cards, though they have no ledger.
+
+    A plain pod is not bound there before the leader has made the ledger: pods may have the cards.
+    """
+
+    def is_described(name: str) -> bool:
+        node = cache.nodes.get(name)
+        if node is None:
+            return False
+        sources = cache.devices.get(name), service.pod_requests.dialects, cache.hardware.get(name)
+        return bool(read_node(node, *sources, cache.claims.described(name))[0].cards)
+
+    service.ledgers.is_described = is_described
+    cache.subscribe(service.ledgers.look_at)
 
 
 class PodWaker:

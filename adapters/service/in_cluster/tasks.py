@@ -35,6 +35,7 @@ from adapters.service.in_cluster.ports import (
     PodWaker,
     check_served,
     credentials,
+    follow_descriptions,
 )
 from adapters.service.in_cluster.watches import CLAIMS, WATCHED, ClusterLedgerWatch, Sync, Watches
 from adapters.service.observe.decision_log import Logger
@@ -126,6 +127,7 @@ class InCluster:
         for sync in (*awaited, Sync.ADOPTION):
             service.readiness.mark_unsynced(sync)
 
+        follow_descriptions(self._cache, service)
         watches = self._watches.cluster(self._cache, service)
         host_quotas, watches["resourcequotas"] = self._watches.resource_quotas(service)
         if self._settings.dra.claims:

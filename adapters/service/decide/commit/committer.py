@@ -117,6 +117,9 @@ class Committer:
             return decided.answer
         if decided is not None:
             return decided
+        problem = self._ledgers.problem(node)
+        if problem is not None:
+            raise LedgerContended(problem)
         if pod_request.request.plugin is not None:
             return Committed(Placement(node, ()), Node(node), new=False)
         return Reason(node, 0, cause=Cause.NO_CARDS)

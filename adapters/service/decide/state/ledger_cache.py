@@ -3,7 +3,7 @@
 No I/O and no clock: the caller passes the records and the time.
 """
 
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -27,6 +27,8 @@ class LedgerCache:
         cards: one of each kind that a record has had so far: of each size, mode and geometry.
         lost: nodes whose record was deleted by another client, in this order. What was committed
             to it may still be bound.
+        is_described: whether something describes cards of a node. Without a record such a node is
+            not one without cards: its record was deleted, or is not made yet.
     """
 
     def __init__(self) -> None:
@@ -35,7 +37,9 @@ class LedgerCache:
         self.cards: dict[Hashable, Card] = {}
         self.lost: dict[str, None] = {}
         self._stored: dict[str, Stored] = {}
+        self.is_described: Callable[[str], bool] = lambda _: False
         self._problems: dict[str, str] = {}
+        self._missing: dict[str, str] = {}
         self._reservations: dict[str, dict[str, Allocation]] = {}
         self._holding: dict[str, frozenset[str]] = {}
 
@@ -46,6 +50,7 @@ class LedgerCache:
             name: _recipients(each) for name, each in self._stored.items() if each.ledger.holds
         }
         self._problems.clear()
+        self._missing = {node: why for node, why in self._missing.items() if node not in stored}
         self.inventory = Inventory(self._combined(node) for node in self._stored)
         self._note_cards(self.inventory.models())
         for node in [*self._reservations]:
@@ -94,6 +99,16 @@ class LedgerCache:
                 self._holding[change.node] = _recipients(change.stored)
             self.inventory.put(self._combined(change.node))
         self.revision += 1
+        self.look_at(change.node)
+
+    def look_at(self, node: str) -> None:
+        """Note that what describes a node has changed, or its record."""
+        is_missing = not self.has_record(node) and self.is_described(node)
+        if is_missing != (node in self._missing):
+            self._missing.pop(node, None)
+            if is_missing:
+                self._missing[node] = f"the ledger of node {node} was deleted, or is not made yet"
+            self.revision += 1
 
     def lose(self, node: str) -> None:
         """Note that the record of a node was deleted."""
@@ -134,12 +149,12 @@ class LedgerCache:
         return node in self._stored or node in self._problems
 
     def problem(self, node: str) -> str | None:
-        """Return why a node's record cannot be read; None where it can, or there is none."""
-        return self._problems.get(node)
+        """Return why what a node has is not known; None where it is, or it has no cards."""
+        return self._problems.get(node) or self._missing.get(node)
 
     def problems(self) -> Mapping[str, str]:
-        """Return why records cannot be read, by node."""
-        return self._problems
+        """Return why what nodes have is not known: records that cannot be read, or are missing."""
+        return {**self._missing, **self._problems} if self._missing else self._problems
 
     def committed(self, uid: str) -> Iterator[tuple[str, Allocation]]:
         """Return the allocations that the store has for a pod, with their nodes."""

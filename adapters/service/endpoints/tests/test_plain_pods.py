@@ -75,6 +75,31 @@ def test_a_plain_pod_is_bound_unchanged_to_a_node_without_a_ledger(limits: Json)
     assert (bench.store.writes, bench.cluster.bindings) == (0, 1)
 
 
+@pytest.mark.parametrize("limits", PLAIN[:5])
+def test_a_plain_pod_waits_where_a_ledger_was_deleted_until_it_is_made_again(limits: Json) -> None:
+    async def work() -> list[str]:
+        bench = await a_service(pods=[a_pod("p", limits=limits), a_pod("q")])
+        ledgers, found = bench.service.ledgers, list[str]()
+        ledgers.is_described = lambda node: node == "n1"
+        stored = ledgers.stored("n1")
+        assert stored is not None
+        await bench.store.delete("n1", stored.version)
+        ledgers.apply(Change("n1", None))
+        extender = KubeExtender(bench.service)
+        found.append((await decoded(extender.bind(bind_call("p", "n1"))))["Error"])
+        found.append(response(await bind(bench, "p", "n1"))["status"]["message"])
+        answer = await decoded(extender.filter(names(plain(**limits), "n1", "stranger")))
+        assert answer["NodeNames"] == ["stranger"]
+        ledgers.is_described = lambda _: False
+        ledgers.look_at("n1")
+        found.append((await decoded(extender.bind(bind_call("p", "n1"))))["Error"])
+        return found
+
+    missing = "try again: the ledger of node n1 was deleted, or is not made yet"
+
+    assert run(work()) == [missing, missing, ""]
+
+
 def test_a_pod_with_a_share_is_still_denied_there() -> None:
     async def work() -> Json:
         return await bind(await a_service(pods=[a_pod()]), "p", "stranger")

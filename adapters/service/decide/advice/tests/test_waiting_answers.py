@@ -41,6 +41,7 @@ class WorkingClock(FakeClock):
     """Each look at the clock takes a millisecond; sleeps are counted."""
 
     time: int = 0
+    ahead: int = 0
     slept: list[int] = field(default_factory=list)
     looks: int = 0
 
