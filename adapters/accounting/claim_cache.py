@@ -35,11 +35,7 @@ class ClaimCache:
     """
 
     def __init__(self, changed: NodesChanged) -> None:
-        """Begin empty: where no watch feeds it, no claim holds anything.
-
-        Args:
-            changed: called after each change.
-        """
+        """Begin empty: where no watch feeds it, no claim holds anything."""
         self.shadows = ShadowCache(changed)
         self._changed = changed
         self._slices: dict[str, ResourceSlice] = {}

@@ -71,11 +71,7 @@ class Gang:
         return tuple(pod for part in self.parts for pod in part.pods)
 
     def lacks(self, uids: frozenset[str]) -> int:
-        """Return how many pods more than some must be placed before one may be bound.
-
-        Args:
-            uids: pods that are placed.
-        """
+        """Return how many pods more than some must be placed before one may be bound."""
         return sum(part.lacks(uids) for part in self.parts)
 
 

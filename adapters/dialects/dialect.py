@@ -306,9 +306,6 @@ class Dialect(ABC):
 
         By the name of the resource, and only those that schedulers and the kubelet count. Empty
         where the dialect describes none of the cards; cards that are not healthy do not count.
-
-        Args:
-            cards: all of one node.
         """
 
     def needs_node_lock(self, request: Request, node: KubeNode) -> bool:  # noqa: ARG002

@@ -102,13 +102,7 @@ class AmountKeys:
 def amounts(
     container: ContainerRequest, keys: AmountKeys, *, by_policy: bool
 ) -> dict[str, int | str]:
-    """Return what a container requests; memory and compute are always written.
-
-    Args:
-        container: the request.
-        keys: by which the dialect counts.
-        by_policy: as in ``stated_compute``.
-    """
+    """Return what a container requests; memory and compute are always written."""
     if container.memory is not None:
         memory = {keys.memory: mebibytes(container.memory)}
     else:

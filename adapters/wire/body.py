@@ -155,13 +155,7 @@ _GROUPED = PartialDecoder(_GroupedPod)
 
 
 def unread_pod(metadata: Metadata, raw: msgspec.Raw, problem: str) -> UnreadPod:
-    """Return a pod that cannot be decoded.
-
-    Args:
-        metadata: its identity.
-        raw: the object.
-        problem: why it cannot be decoded.
-    """
+    """Return a pod that cannot be decoded."""
     bound, texts, grouped = _part(_BOUND, raw), _part(_TEXTS, raw), _part(_GROUPED, raw)
     spec = PodSpec(
         node_name=None if bound is None else bound.spec.node_name,

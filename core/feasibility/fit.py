@@ -38,10 +38,6 @@ def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
     """Place a request on a node.
 
     What the pod of the request holds there already counts as free.
-
-    Args:
-        request: what the pod asks for.
-        ledger: the node and its allocations.
     """
     if kubelet_chooses(request, ledger.node.cards):
         return kubelet_placement(request, ledger.release(request.uid))
@@ -56,10 +52,6 @@ def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:
 
     Choices past ``TRIES`` of one container's cards are left out. What the pod of the request holds
     there already counts as free.
-
-    Args:
-        request: what the pod asks for.
-        ledger: the node and its allocations.
     """
     ledger = ledger.release(request.uid)
     if kubelet_chooses(request, ledger.node.cards):

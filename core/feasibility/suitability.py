@@ -87,12 +87,7 @@ def slice_obstacle(card: Card, memory: int, compute: int) -> Obstacle:
 
 
 def kubelet_chooses(request: Request, cards: tuple[Card, ...]) -> bool:
-    """Return whether not the ledger, but a device plugin and the kubelet serve a request on a node.
-
-    Args:
-        request: what the pod asks for.
-        cards: of the node.
-    """
+    """Return whether a device plugin and the kubelet serve a request on a node with these cards."""
     if request.plugin is None:
         return False
     own = [card for card in cards if _of_vendor(request, card)]

@@ -228,12 +228,6 @@ class NodeLedger:
 
         The meter begins again. Those that are the same objects as here are not counted again, if
         the others come after them.
-
-        Args:
-            allocations: each of another pod.
-            version: of the ledger.
-            fences: of the ledger.
-            holds: of the ledger.
         """
         here = self.allocations
         by_uid = {allocation.uid: allocation for allocation in allocations}

@@ -127,11 +127,6 @@ class Quota:
         """Return why a pod may not have some amounts; None where it may.
 
         What the pod counts already it may have, whatever the limits are now.
-
-        Args:
-            uid: of the pod.
-            amounts: what the pod asks for.
-            more: what others will hold soon.
         """
         own = self.of_pod(uid)
         wanted = own.most(amounts)

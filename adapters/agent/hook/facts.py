@@ -62,10 +62,6 @@ def injected_minors(pod: PodSandbox, env: Sequence[str]) -> InjectedMinors | Non
 
     Beside a mirrored record the minors are text of the image or of the pod's author. Where the hook
     acts on it too, the runtime rejects the container, because two plugins set the variable.
-
-    Args:
-        pod: of the container.
-        env: of the container.
     """
     keys = pod.annotation_keys
     hooks = (

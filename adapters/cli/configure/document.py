@@ -256,11 +256,7 @@ def recorded(content: Any) -> Any:
 
 
 def restored(content: Any) -> Any:
-    """Return content with quotes around each word that YAML 1.1 reads as something else.
-
-    Args:
-        content: as ``recorded`` returned it.
-    """
+    """Return content with quotes around each word that YAML 1.1 reads as something else."""
     return _each_word(content, _quoted_if_needed, _quoted_if_needed)
 
 

@@ -225,13 +225,7 @@ def rewrite_resources(
 
 
 def rewrite_texts(pod: dict[str, Any], gone: Collection[str], wanted: Mapping[str, str]) -> None:
-    """Remove annotations and labels, and write annotations.
-
-    Args:
-        pod: or a template.
-        gone: annotations and labels to remove.
-        wanted: annotations to write.
-    """
+    """Remove annotations and labels, and write annotations."""
     metadata = pod.get("metadata")
     if metadata is None:
         if not wanted:

@@ -38,9 +38,6 @@ class MovePlanClient:
     async def create(self, manifest: object) -> MovePlanObject:
         """Create a plan and return it as the server has it.
 
-        Args:
-            manifest: the whole object.
-
         Raises:
             ClusterError: status 409 where there is one of that name; 422 where it is not valid.
         """

@@ -153,13 +153,7 @@ def allocated(claim: ResourceClaim) -> Claim | None:
 
 
 def unread_claim(metadata: Metadata, raw: bytes, problem: str) -> Claim:
-    """Return a claim that cannot be decoded: it may have any device, of the nodes that it names.
-
-    Args:
-        metadata: its identity.
-        raw: the object.
-        problem: why it cannot be decoded.
-    """
+    """Return a claim that cannot be decoded: it may have any device, of the nodes that it names."""
     name = f"{metadata.namespace or 'default'}/{metadata.name}"
     nodes = _placed(_PLACED_CLAIM, raw)
     return Claim(metadata.uid, name, nodes=nodes, unread=f"the claim cannot be decoded: {problem}")

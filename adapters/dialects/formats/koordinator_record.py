@@ -186,12 +186,6 @@ def write_record(pod: Pod, request: Request, placement: Placement, node: Node) -
     If several containers request cards, Dragoman's own record distinguishes them, and
     ``device-allocated`` states the pod's peak use of each card. A share requested in percent keeps
     its percentage. What koord-scheduler stated there of other devices stays.
-
-    Args:
-        pod: the pod.
-        request: what the pod requests.
-        placement: the cards that it gets.
-        node: the node of the placement.
     """
     cards = {card.uuid: card for card in node.cards}
     percents = {wanted.name: wanted.memory_percent for wanted in request.containers}
@@ -243,11 +237,6 @@ def read_record(pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
 
     Without Dragoman's own record, and if several containers request cards, the grants are the
     pod's and name no container.
-
-    Args:
-        pod: the pod.
-        request: what it requests.
-        node: where it runs.
 
     Raises:
         DialectError: the record cannot be parsed, or differs from Dragoman's own record.

@@ -84,10 +84,6 @@ def read_node(node: KubeNode, config: HamiConfig) -> NodeDescription:
 
     A node with 0 of the resource that counts cards has no device plugin any more, which leaves its
     annotation behind: the cards are known then, and pods of this dialect get none of them.
-
-    Args:
-        node: the node.
-        config: the settings of this dialect.
     """
     texts = annotations(node)
     entries, problems = _entries(texts.get(NODE_DEVICES, "").strip())

@@ -298,10 +298,6 @@ def _read_hints(
     numa_aware.go:73-172,multi_scheduler.go:41-60}. A value that would change the choice and is not
     supported is an error.
 
-    Args:
-        pod: the pod.
-        requests: what its containers request.
-
     Returns:
         how the cards of one container must be connected; whether no other pod may have a share of
         the pod's cards; which annotations have no effect here, as sentences.

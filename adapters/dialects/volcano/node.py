@@ -176,10 +176,6 @@ def read_node(node: KubeNode, config: DeviceConfig) -> NodeDescription:
 
     A node with 0 of one of the resources has no running device plugin, or the kubelet has removed
     what it registered: the cards then count as unhealthy, and no pod gets them.
-
-    Args:
-        node: the node.
-        config: the device settings.
     """
     cards: dict[str, Card] = {}
     problems: list[str] = []

@@ -234,9 +234,6 @@ class EndedPods(Protocol):
 
         Such a pod gets no cards again: the ledger need not be the newest.
 
-        Args:
-            ledger: of one node.
-
         Raises:
             OSError: no answer arrived.
         """

@@ -54,11 +54,7 @@ class NodeRejections:
         return tuple(sorted(counts.items()))
 
     def by_node(self, answers: Sequence[T]) -> list[T]:
-        """Return what belongs to the rejection of each name.
-
-        Args:
-            answers: one for each distinct rejection.
-        """
+        """Return what belongs to the rejection of each name."""
         return [answers[at] for at in self.of_node.tolist()]
 
     def where(self, *, unresolvable: bool) -> "NodeRejections":

@@ -274,10 +274,6 @@ def added(asked: Allocation, ledger: NodeLedger) -> Allocation:
 
     An earlier attempt may be the one that the API server writes, so it holds its devices too until
     the reconciler has seen which allocation the claim has.
-
-    Args:
-        asked: what the scheduler chose.
-        ledger: of the node.
     """
     earlier = ledger.allocations.get(asked.uid)
     if earlier is None:
@@ -290,10 +286,6 @@ def conflict(asked: Allocation, view: LedgerView) -> str | None:
     """Return why the devices are not free; None where they are.
 
     What the claim had on the node before, by an earlier attempt, counts as free.
-
-    Args:
-        asked: what the scheduler chose.
-        view: of the node's ledger.
     """
     earlier = view.reserved.allocations.get(asked.uid)
     if earlier is not None:

@@ -37,11 +37,6 @@ def is_asked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     """Return whether grants are exactly what a request asks for, on cards that it may have.
 
     They must be in start order of the containers, by which it counts what runs at the same time.
-
-    Args:
-        request: of a pod.
-        grants: of cards of the node.
-        node: where they are.
     """
     try:
         stated = restate(request, grants, node)
@@ -68,11 +63,6 @@ def are_linked(request: Request, grants: Sequence[Grant], node: Node) -> bool:
     """Return whether the cards of each container are such as the topology of its request demands.
 
     Only a search can say: it finds them where the container may have no others of the idle node.
-
-    Args:
-        request: of a pod.
-        grants: exactly what it asks for.
-        node: where they are.
     """
     if not _is_bound_to_links(request):
         return True
@@ -100,11 +90,6 @@ def answers(request: Request, grants: Sequence[Grant], node: Node) -> bool:
 
     The uid does not say so by itself: a client without an API server can send another request under
     the same uid. Grants that name no container, which another scheduler made, are not compared.
-
-    Args:
-        request: of the pod.
-        grants: that it has.
-        node: where they are.
     """
     if any(grant.container == "" for grant in grants):
         return True
