@@ -198,19 +198,21 @@ def in_order(moves: Sequence[Move], situation: Situation) -> tuple[Move, ...] | 
     """
     now: _Changed = {}, dict(situation.room)
     chosen: list[tuple[int, _Changed]] = []
+    done: frozenset[int] = frozenset()
     stuck: set[frozenset[int]] = set()  # after which the other moves cannot all follow
     number = 0
     while len(chosen) < len(moves):
-        done = frozenset(each for each, _ in chosen)
         if number == len(moves):
             stuck.add(done)
             if not chosen or len(stuck) > MOST:
                 return None
             number, now = chosen.pop()
+            done -= {number}
         elif number not in done and done | {number} not in stuck:
             after = _made(moves[number], now, situation.inventory)
             if after is not None:
                 chosen.append((number, now))
+                done |= {number}
                 now, number = after, -1
         number += 1
     return tuple(moves[each] for each, _ in chosen)

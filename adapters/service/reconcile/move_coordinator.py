@@ -173,7 +173,7 @@ class MoveCoordinator:
         try:
             every = [await self._read(plan) for plan in plans]
             going = sorted(filter(None, every), key=turn)
-            for plan in going:
+            for plan in going[:1]:
                 self._age(plan)  # from the first look at it on
             uids = {plan.uid for plan in going}
             await self._release(lambda hold: hold.plan not in uids)  # of plans that are over
