@@ -180,7 +180,7 @@ class Policy:
         container runtime's socket can start containers that neither the kubelet nor NRI knows:
         Docker in a container does that with the host's daemon, or with one of its own in a
         privileged container. The agent does not reject such a container: Pod Security admission
-        decides who may run privileged ones. Old releases of HAMi-core do not limit several cards.
+        decides who may run privileged ones.
         """
         grant = facts.grant
         if facts.exempt or grant is GrantStatus.OTHER_COMPONENT or isinstance(grant, GrantError):
@@ -197,10 +197,7 @@ class Policy:
             if foreign:
                 found.insert(0, f"device nodes of other cards ({foreign})")
         if isinstance(grant, Limits):
-            found += [
-                f"CUDA_VISIBLE_DEVICES, with which HAMi-core {release} limits none of several cards"
-                for release in equipment.unenforced(grant)
-            ]
+            found += equipment.lifted_limits(grant, container)
         return ", ".join(found)
 
 

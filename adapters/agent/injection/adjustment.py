@@ -64,15 +64,25 @@ class Equipment(msgspec.Struct, frozen=True):
         known |= {uuid: uuid for uuid in self.cards}
         return frozenset(map(known.__getitem__, words)) if known.keys() >= set(words) else None
 
-    def unenforced(self, limits: Limits) -> set[str]:
-        """Return the releases of HAMi-core that do not limit these cards, if there are several."""
-        shared = [limit for limit in limits.cards if limit.slice is None]
-        if len(shared) < 2 or not any(c.memory_limited or c.compute_limited for c in shared):
-            return set()
-        cards = (self.cards.get(limit.uuid) for limit in shared)
-        profiles = (self.profiles.get(card.vendor) for card in cards if card)
-        libraries = {each.hami.library for each in profiles if each and each.hami}
-        return set(filter(None, map(hami.unenforced_release, libraries)))
+    def lifted_limits(self, limits: Limits, container: NriContainer) -> list[str]:
+        """Name what lifts HAMi-core's limits of a container, as far as it can be seen."""
+        if not any(card.memory_limited or card.compute_limited for card in limits.cards):
+            return []
+        found = [
+            f"a mount at {mount.destination}"
+            for mount in container.mounts
+            if mount.destination.strip("/") == hami.OVERRIDE
+        ]
+        shared = [limit.uuid for limit in limits.cards if limit.slice is None]
+        if len(shared) > 1:
+            cards = filter(None, map(self.cards.get, shared))
+            profiles = filter(None, (self.profiles.get(card.vendor) for card in cards))
+            libraries = {each.hami.library for each in profiles if each.hami}
+            found += [
+                f"CUDA_VISIBLE_DEVICES, with which HAMi-core {release} limits none of several cards"
+                for release in filter(None, map(hami.unenforced_release, libraries))
+            ]
+        return found
 
     def device_nodes(self, uuid: str) -> Sequence[str]:
         """Return the device nodes of a card of this node; none where no profile names them."""

@@ -38,6 +38,9 @@ NEUTRAL = {
 Source: HAMi-core 8f3a89c src/multiprocess/multiprocess_memory_limit.c:1029-1055, src/libvgpu.c:95;
 CUDA_DISABLE_CONTROL is read by HAMi's device plugin and by earlier libraries."""
 
+OVERRIDE = "overrideEnv"
+"""A file in the root whose lines the library reads after the environment."""
+
 UNENFORCED = {"c0f9da6": "2.6", "3506e62": "2.7"}
 """Commits of the library that limit nothing where ``CUDA_VISIBLE_DEVICES`` leaves out one of
 several cards, with HAMi's releases; Volcano's device plugin 1.11 has the second one. Seen by

@@ -136,6 +136,29 @@ def test_a_library_that_limits_nothing_with_several_cards_is_a_bypass(
     assert all("CUDA_VISIBLE_DEVICES" in each.text for each in found)
 
 
+@pytest.mark.parametrize(
+    ("destination", "share", "exposed"),
+    [
+        ("/overrideEnv", True, True),
+        ("//overrideEnv/", True, True),
+        ("/etc/overrideEnv", True, False),
+        ("/overrideEnv", False, False),
+    ],
+)
+def test_a_mount_of_a_file_that_lifts_hami_cores_limits_is_a_bypass(
+    profile: VendorProfile, destination: str, share: bool, exposed: bool
+) -> None:
+    there = policy(profile, ledger(HALF))
+    mounts = (Mount(destination, "bind", "/var/lib/kubelet/x"),)
+    running = container(
+        name="main" if share else "other", state=ContainerState.RUNNING, mounts=mounts
+    )
+
+    _, found = audit(there, [POD], [running])
+
+    assert [each.text for each in found] == [f"a mount at {destination}"] * exposed
+
+
 def test_a_library_that_is_not_there_is_no_bypass(profile: VendorProfile, tmp_path: Path) -> None:
     assert profile.hami is not None
     profile = replace(profile, hami=changed(profile.hami, library=str(tmp_path / "none")))
