@@ -31,7 +31,25 @@ _PREFIX = 6
 
 # Domains of accelerators' resources. Source: HAMi v2.10.0 charts/hami/values.yaml and
 # docs of the vendors' device plugins.
+SHARERS = (
+    "aliyun.com/gpu-",
+    "cerit.io/gpu",
+    "elasticgpu.io/",
+    "k8s.amazonaws.com/vgpu",
+    "nvidia.com/gpu-",
+    "nvshare.com/",
+    "tencent.com/vcuda-",
+    "volcano.sh/gpu-",
+)
+"""Resources of systems that share NVIDIA's cards, each with a book of its own.
+
+Source: gpushare-device-plugin of AliyunContainerService and of CERIT-SC, elastic-gpu,
+aws-virtual-gpu-device-plugin, nebuly nos (``nvidia.com/gpu-10gb``), nvshare, tkestack gpu-manager,
+and Volcano's device plugin before vGPU (``volcano.sh/gpu-memory``), each in its README.
+"""
+
 _ACCELERATORS = (
+    *SHARERS,
     "amd.com/",
     "aws.amazon.com/neuron",
     "birentech.com/",

@@ -1,6 +1,6 @@
 """Look for what is wrong with the cards of a cluster by all rules, and print the findings."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -12,10 +12,13 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.rows import Row, columns, table
 from adapters.dialects import registry
-from adapters.dialects.adoption import disagreements, may_use_cards
+from adapters.dialects.adoption import NVIDIA, disagreements, may_use_cards
+from adapters.dialects.device_plugins import read_plugin_node
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dra import DRA
 from adapters.dialects.formats.gpu_fractions import RESERVES, UNKNOWN_PART
+from adapters.dialects.formats.nvidia_words import GPU
+from adapters.dialects.unread_keys import SHARERS
 from adapters.repairs.plan import drift
 from adapters.repairs.repairs import (
     Adopt,
@@ -36,6 +39,8 @@ from core.ledger.problem import Problem, ProblemKind
 from core.quota.amounts import text as amount_text
 from core.requests.grant import KUBELET
 from core.requests.reason import Cause
+
+KOORDINATOR = "koordinator"
 
 NAMED = 5
 """Pods that a finding names, at most."""
@@ -220,9 +225,8 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
         if keys and not requests_cards(pod, fleet.dialects):
             text = f"has {', '.join(keys)} and requests no share"
             yield Finding(RULES["record-without-request"], text, node=name, pod=full_name(pod))
-    if state.stored is None:
-        yield from _two_allocators(name, state, fleet.dialects)
-    else:
+    yield from _two_allocators(name, state, fleet.dialects)
+    if state.stored is not None:
         yield from filter(None, (_of_repair(name, repair) for repair in state.repairs))
 
 
@@ -273,30 +277,80 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
 
 
 def _two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Finding]:
-    """Dialects whose components advertise the same cards, each with a scheduler of its own."""
+    """Components that advertise the same cards, each with a scheduler or a kubelet that decides.
+
+    A ledger has the allocations of all dialects, and none of the others'.
+    """
     mirrored = written(state.kube)
-    advertised: set[str] = set()
+    advertised: dict[str, int] = {}
     for resource, amount in (state.kube.status.allocatable or {}).items():
         with suppress(QuantityError):
-            if resource not in mirrored and parse(str(amount)) > 0:
-                advertised.add(resource)
-    found: dict[str, tuple[frozenset[str], list[str]]] = {}
+            if resource not in mirrored and (number := parse(str(amount))) > 0:
+                advertised[resource] = int(number)
+    found: dict[str, tuple[frozenset[str], str]] = {}
+    expected: dict[str, int] = {}
     for dialect in dialects:
         own = [card for card in state.node.cards if dialect.name in card.dialects]
-        offered = sorted(advertised & dialect.resources(own).keys())
+        amounts = dialect.resources(own)
+        offered = sorted(advertised.keys() & amounts.keys())
         if offered:
-            found[dialect.name] = frozenset(card.uuid for card in own), offered
+            found[dialect.name] = frozenset(card.uuid for card in own), offered[0]
+            expected |= amounts
     shared: dict[tuple[str, ...], list[str]] = {}
-    for card in state.node.cards:
+    for card in state.node.cards if state.stored is None else ():
         owners = tuple(owner for owner, (cards, _) in found.items() if card.uuid in cards)
         if len(owners) > 1:
-            shared.setdefault(owners, []).append(card.uuid)
+            shared.setdefault(tuple(f"{each} ({found[each][1]})" for each in owners), []).append(
+                card.uuid
+            )
+    others = _others(advertised, expected, state, found)
+    known = [f"{owner} ({resource})" for owner, (_, resource) in found.items()]
+    if others and len(known) + len(others) > 1:
+        held = frozenset[str]().union(*(cards for cards, _ in found.values()))
+        shared[*known, *others] = sorted(held)
     for owners, uuids in shared.items():
-        parts = " and ".join(f"{owner} ({found[owner][1][0]})" for owner in owners)
-        what = f"{len(uuids)} cards" if len(uuids) > 1 else "it"
-        text = f"{parts} advertise {what}, and no ledger has the allocations of both"
+        what = "it" if len(uuids) == 1 else f"{len(uuids)} cards" if uuids else "the node's cards"
+        text = f"{' and '.join(owners)} advertise {what}, and no ledger has the allocations of both"
         only = uuids[0] if len(uuids) == 1 else ""
         yield Finding(RULES["two-allocators"], text, node=name, card=only)
+
+
+def _others(
+    advertised: Mapping[str, int],
+    expected: Mapping[str, int],
+    state: NodeState,
+    owners: Collection[str],
+) -> list[str]:
+    """Return who advertises NVIDIA's cards of a node and is no dialect.
+
+    Args:
+        advertised: amounts that the node states.
+        expected: those that the components of dialects state.
+        state: of the node.
+        owners: the dialects of these components.
+    """
+    vendors = {card.vendor for card in state.node.cards}
+    if vendors and vendors.isdisjoint({NVIDIA, ""}):
+        return []
+    sharers = dict[str, str]()
+    for resource in sorted(advertised.keys() - expected.keys()):
+        if resource.startswith(SHARERS):
+            system = "Volcano's former plugin" if resource.startswith("volcano.sh/") else resource
+            sharers.setdefault(system.partition("/")[0], resource)
+    found = [f"{system} ({resource})" for system, resource in sharers.items()]
+    stated = read_plugin_node(state.kube)
+    if stated is None:
+        return found
+    for name, each in stated.resources.items():
+        # koord-scheduler allocates whole cards by the plugin's resource too
+        is_koordinator = name == GPU and KOORDINATOR in owners
+        if name not in advertised or not name.startswith("nvidia.com/") or is_koordinator:
+            continue
+        # HAMi's plugin has the same resource, of another amount: the sum of its sharers
+        cards = None if stated.cards is None else stated.cards * each.replicas
+        if name not in expected or advertised[name] == cards != expected[name]:
+            return [*found, f"NVIDIA's device plugin ({name})"]
+    return found
 
 
 def _container_findings(state: NodeState, report: NodeReport) -> Iterator[Finding]:

@@ -95,7 +95,7 @@ _MEANINGS = {
     "unknown-card": (WARNING, "a pod's record names a card that its node does not have"),
     "two-allocators": (
         WARNING,
-        "components of several dialects allocate one card without a common ledger",
+        "several components allocate one card, or the cards of a node, without a common ledger",
     ),
     "node-description": (
         WARNING,

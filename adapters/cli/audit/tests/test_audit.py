@@ -394,3 +394,77 @@ def test_a_claim_of_a_device_that_no_slice_describes_is_no_record_of_a_pod() -> 
     found = one(node(cards=1), a_slice(uuid(0)), claim, user)
 
     assert (found["rule"], found["pod"]) == ("claim-without-card", "team/c")
+
+
+@pytest.mark.parametrize(
+    ("resource", "owner"),
+    [
+        ("nvidia.com/gpu", "NVIDIA's device plugin (nvidia.com/gpu)"),
+        ("nvidia.com/gpu.shared", "NVIDIA's device plugin (nvidia.com/gpu.shared)"),
+        ("nvidia.com/mig-1g.5gb", "NVIDIA's device plugin (nvidia.com/mig-1g.5gb)"),
+        ("aliyun.com/gpu-mem", "aliyun.com (aliyun.com/gpu-mem)"),
+        ("tencent.com/vcuda-core", "tencent.com (tencent.com/vcuda-core)"),
+        ("cerit.io/gpu.mem", "cerit.io (cerit.io/gpu.mem)"),
+        ("nvidia.com/gpu-10gb", "nvidia.com (nvidia.com/gpu-10gb)"),
+        ("volcano.sh/gpu-memory", "Volcano's former plugin (volcano.sh/gpu-memory)"),
+    ],
+)
+def test_a_component_that_is_no_dialect_is_a_second_allocator(resource: str, owner: str) -> None:
+    first = "volcano (volcano.sh/vgpu-number)"
+    both = node(cards=2, more=advertising("volcano.sh/vgpu-number", resource))
+
+    found = one(both)
+    in_ledger = [each["rule"] for each in findings(both, ledger_of(both))]
+
+    assert (found["rule"], found["node"]) == ("two-allocators", "node-a")
+    assert found["text"].startswith(f"{first} and {owner} advertise 2 cards")
+    assert in_ledger == ["two-allocators"]
+
+
+def test_nvidias_plugin_beside_another_system_on_undescribed_cards_is_found() -> None:
+    both = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {"name": "n"},
+        **advertising("nvidia.com/gpu", "aliyun.com/gpu-mem", "aliyun.com/gpu-count"),
+    }
+
+    assert one(both)["text"].startswith(
+        "aliyun.com (aliyun.com/gpu-count) and NVIDIA's device plugin (nvidia.com/gpu) advertise"
+        " the node's cards"
+    )
+
+
+def test_one_system_beside_no_other_is_no_second_allocator() -> None:
+    for names in (["aliyun.com/gpu-mem"], ["nvidia.com/gpu", "nvidia.com/mig-1g.5gb"]):
+        alone = {"kind": "Node", "apiVersion": "v1", "metadata": {"name": "n"}}
+        assert findings({**alone, **advertising(*names)}) == []
+    none = node(cards=1, more=advertising("volcano.sh/vgpu-number"))
+    none["status"]["allocatable"]["nvidia.com/gpu"] = "0"
+    assert findings(none) == []
+
+
+@pytest.mark.parametrize(("stated", "rules"), [("20", []), ("2", ["two-allocators"])])
+def test_nvidias_plugin_in_place_of_hamis_is_found_by_its_amount(
+    stated: str, rules: list[str]
+) -> None:
+    entries = [
+        {"id": uuid(i), "count": 10, "devmem": 10000, "devcore": 100, "type": "NVIDIA-A"}
+        for i in range(2)
+    ]
+    hami = {
+        "kind": "Node",
+        "apiVersion": "v1",
+        "metadata": {
+            "name": "n",
+            "labels": {"nvidia.com/gpu.count": "2"},
+            "annotations": {
+                "hami.io/node-nvidia-register": json.dumps(
+                    [{**each, "numa": 0, "health": True, "mode": "hami-core"} for each in entries]
+                )
+            },
+        },
+        "status": {"allocatable": {"nvidia.com/gpu": stated}},
+    }
+
+    assert [each["rule"] for each in findings(hami)] == rules
