@@ -25,17 +25,13 @@ _RULES = PartialDecoder(DeviceTaintRules)
 
 
 class ClaimClient:
-    """The server's claims, without a cache."""
+    """The server's claims, without a cache; every method may raise ``ClusterError``."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
-        """Return the claim with this namespace and name, of any uid; None where there is none.
-
-        Raises:
-            ClusterError: the server did not answer.
-        """
+        """Return the claim with this namespace and name, of any uid; None where there is none."""
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
 
@@ -43,9 +39,6 @@ class ClaimClient:
         """Return the rules that taint devices; none where the API has no such kind.
 
         Where the service may not read them, one that taints all devices.
-
-        Raises:
-            ClusterError: the server did not answer.
         """
         try:
             body = await self._client.find(DEVICE_TAINT_RULES.collection())
@@ -74,7 +67,7 @@ _OBJECT = PartialDecoder(dict[str, msgspec.Raw])
 
 
 class ShadowClaimClient:
-    """The server's shadow claims, which are in one namespace."""
+    """The server's shadow claims, of one namespace; errors as of ``ClaimClient``."""
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
         self._client = client
@@ -104,11 +97,7 @@ class ShadowClaimClient:
             await self._client.replace(self._path(claim.name, "status"), replaced)
 
     async def delete(self, name: str, uid: str) -> None:
-        """Delete a claim; one of another uid stays.
-
-        Raises:
-            ClusterError: the server rejected it, or did not answer.
-        """
+        """Delete a claim; one of another uid stays."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
             await self._client.delete(self._path(name), options)

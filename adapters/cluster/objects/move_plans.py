@@ -12,26 +12,18 @@ _PAGE = 50
 
 
 class MovePlanClient:
-    """The server's plans, without a cache."""
+    """The server's plans, without a cache; every method may raise ``ClusterError``."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
     async def list(self) -> list[MovePlanObject]:
-        """All plans; none where the kind is not installed.
-
-        Raises:
-            ClusterError: the server rejected it, or did not answer.
-        """
+        """All plans; none where the kind is not installed."""
         selection = Selection(MOVE_PLANS, optional=True)
         return await list_all(self._client, selection, MovePlanObject, page=_PAGE)
 
     async def get(self, name: str) -> MovePlanObject | None:
-        """Return a plan as it is now; None where there is none.
-
-        Raises:
-            ClusterError: the server rejected it, or did not answer.
-        """
+        """Return a plan as it is now; None where there is none."""
         body = await self._client.find(MOVE_PLANS.path(name))
         return None if body is None else read(_PLAN, body)
 

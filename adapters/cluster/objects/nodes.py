@@ -26,17 +26,13 @@ _NODE = PartialDecoder(KubeNode)
 
 
 class NodeClient:
-    """The server's nodes, without a cache."""
+    """The server's nodes, without a cache; every method may raise ``ClusterError``."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
 
     async def get(self, name: str) -> KubeNode | None:
-        """Return a node as it is now; None where there is none.
-
-        Raises:
-            ClusterError: the server did not answer.
-        """
+        """Return a node as it is now; None where there is none."""
         body = await self._client.find(NODES.path(name))
         return None if body is None else read(_NODE, body)
 

@@ -21,7 +21,7 @@ _POD = PartialDecoder(Pod)
 
 
 class PodClient:
-    """The server's pods, without a cache."""
+    """The server's pods, without a cache; every method may raise ``ClusterError``."""
 
     def __init__(self, client: KubeClient) -> None:
         self._client = client
@@ -30,9 +30,6 @@ class PodClient:
         """Return the pod with this namespace and name, of any uid; None where there is none.
 
         What closes cards of a ledger, or keeps them, is for people where a pod's name would be.
-
-        Raises:
-            ClusterError: the server did not answer.
         """
         try:
             path = PODS.path(pod.name, pod.namespace)
@@ -42,11 +39,7 @@ class PodClient:
         return None if body is None else read(_POD, body)
 
     async def on_node(self, node: str) -> list[Pod]:
-        """Return all pods that are bound to a node.
-
-        Raises:
-            ClusterError: the server did not answer, or a pod cannot be decoded.
-        """
+        """Return all pods that are bound to a node."""
         return await list_all(self._client, Selection(PODS, fields=f"spec.nodeName={node}"), Pod)
 
     async def annotate(
@@ -168,9 +161,5 @@ class BudgetClient:
         self._client = client
 
     async def all(self) -> list[Budget]:
-        """Return all budgets as they are now.
-
-        Raises:
-            ClusterError: the server did not answer, or a budget cannot be decoded.
-        """
+        """Return all budgets as they are now."""
         return await list_all(self._client, Selection(DISRUPTION_BUDGETS), Budget)
