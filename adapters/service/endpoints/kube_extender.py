@@ -57,28 +57,17 @@ class KubeExtender:
         self._binds = 0
         self._bind_ended = asyncio.Event()
 
-    async def filter(self, content: bytes) -> bytes:
-        """Answer a scheduler that asks for victims only where it has found some itself.
-
-        So do koord-scheduler, and kube-scheduler up to 1.37. It asks this extender about nodes that
-        passed its own filters. There its preemption finds no victim, reports an error for each of
-        them, and tries the pod again at once. So its preemption can resolve no rejection of ours.
-        Source: kubernetes 1.37.1 pkg/scheduler/framework/preemption/preemption.go,
-        DryRunPreemption.
-        """
-        return await self._filter(content, proposes_none=False)
-
-    async def filter_with_preemption(self, content: bytes) -> bytes:
-        """Answer kube-scheduler 1.38 or later, which asks for victims also where it found none.
-
-        Source: kubernetes/kubernetes#135486.
-        """
-        return await self._filter(content, proposes_none=True)
-
-    async def _filter(self, content: bytes, *, proposes_none: bool) -> bytes:
+    async def filter(self, content: bytes, *, proposes_none: bool = False) -> bytes:
         """Return the nodes that fit; if none does, why not. Nothing is written.
 
-        ``proposes_none``: the scheduler asks for victims also where it has found none.
+        Koord-scheduler, and kube-scheduler up to 1.37, ask for victims only where they have found
+        some: this extender is asked about nodes that passed their own filters. There their
+        preemption finds none, reports an error for each of them, and tries the pod again at once.
+        So it can resolve no rejection of ours. Source: kubernetes 1.37.1
+        pkg/scheduler/framework/preemption/preemption.go, DryRunPreemption.
+
+        With ``proposes_none`` it is kube-scheduler 1.38 or later, which asks for victims also where
+        it has found none. Source: kubernetes/kubernetes#135486.
         """
         await self._wait_for_binds()
         self._service.check_ready()

@@ -273,36 +273,6 @@ class SettingsFile:
         return f"{self._path}:{line}: " if line else f"{self._path}: "
 
 
-def override(
-    document: Mapping[str, object], settings: type[BaseSettings], environment: Mapping[str, str]
-) -> dict[str, object]:
-    """Return a document of settings, with camelCase keys, with the values of variables in it.
-
-    Keys after the prefix are read in any case.
-
-    Raises:
-        SettingsError: a variable names no setting; a misspelled one must not start the service.
-    """
-    settable = frozenset(_variables(settings, PREFIX))
-    values: dict[str, str | None] = {}
-    for name, value in environment.items():
-        if not name.startswith(PREFIX):
-            continue
-        if name.upper() in settable:
-            values[name.lower()] = value
-        elif not is_service_link(name, value):
-            upper, known = name.upper(), sorted(settable)
-            if within := [each for each in known if each.startswith(f"{upper}_")]:
-                text = "is a section of the settings; set one of its values: " + ", ".join(within)
-            else:
-                similar = difflib.get_close_matches(upper, known) or known
-                text = f"there is no such setting; there is {', '.join(similar)}"
-            raise SettingsError(f"{name}: {text}")
-    source = EnvSettingsSource(settings)
-    source.env_vars = values
-    return _merge(document, source())
-
-
 def _merge(document: Mapping[str, object], overrides: Mapping[str, object]) -> dict[str, object]:
     """Return the document with the overrides in it, section by section."""
     merged = dict(document)
@@ -382,13 +352,30 @@ def read(file: Path | None, environment: Mapping[str, str] | None = None) -> Set
             the key; the environment of this process, where None.
 
     Raises:
-        SettingsError: the file cannot be read, a variable names no setting, or a value is invalid.
+        SettingsError: the file cannot be read, a variable names no setting (a misspelled one must
+            not start the service), or a value is invalid.
     """
     variables = os.environ if environment is None else environment
     found = None if file is None else SettingsFile(file)
-    document = {} if found is None else found.content
+    settable = frozenset(_variables(Settings, PREFIX))
+    values: dict[str, str | None] = {}
+    for name, value in variables.items():
+        if not name.startswith(PREFIX):
+            continue
+        if name.upper() in settable:
+            values[name.lower()] = value
+        elif not is_service_link(name, value):
+            upper, known = name.upper(), sorted(settable)
+            if within := [each for each in known if each.startswith(f"{upper}_")]:
+                text = "is a section of the settings; set one of its values: " + ", ".join(within)
+            else:
+                similar = difflib.get_close_matches(upper, known) or known
+                text = f"there is no such setting; there is {', '.join(similar)}"
+            raise SettingsError(f"{name}: {text}")
+    source = EnvSettingsSource(_Variables)
+    source.env_vars = values
     try:
-        return Settings.model_validate(override(document, _Variables, variables))
+        return Settings.model_validate(_merge({} if found is None else found.content, source()))
     except ValidationError as error:
         texts: list[str] = []
         for each in error.errors(include_url=False):

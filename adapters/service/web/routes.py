@@ -1,6 +1,7 @@
 """All routes over HTTP."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from itertools import islice
 
 import orjson
@@ -44,7 +45,9 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
         # A body with 5,000 whole nodes has 64 MiB, one with 12,500 has 160 MiB.
         ("POST", "/extender/filter"): _endpoint(kube.filter, "filter", 256),
         # As `dragoman configure kube-scheduler --kubernetes-version 1.38` writes it.
-        ("POST", "/extender/filter/1.38"): _endpoint(kube.filter_with_preemption, "filter", 256),
+        ("POST", "/extender/filter/1.38"): _endpoint(
+            partial(kube.filter, proposes_none=True), "filter", 256
+        ),
         ("POST", "/extender/prioritize"): _endpoint(kube.prioritize, "prioritize", 256),
         ("POST", "/extender/preempt"): _endpoint(kube.preempt, "preempt", 256),
         ("POST", "/extender/bind"): _endpoint(kube.bind, "bind", 1),

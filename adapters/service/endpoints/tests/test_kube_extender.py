@@ -85,7 +85,7 @@ def test_of_1_38_each_node_says_why_and_whether_preemption_may_help() -> None:
     async def work() -> Json:
         kube = await a_full_and_a_small_node()
         asked = names(a_pod(memory=4000), "full", "small", "stranger")
-        return await decoded(kube.filter_with_preemption(asked))
+        return await decoded(kube.filter(asked, proposes_none=True))
 
     found = run(work())
 
