@@ -67,6 +67,7 @@ class DialectInfo:
         mirror: the annotation in which the ecosystem's scheduler counts what pods of other dialects
             have (``adapters.dialects.mirrors``); None where it counts no such record.
         pod_annotations: annotations that authors of pods may set.
+        pod_labels: labels that authors may set.
         kept_annotations: those of ``pod_annotations`` that only schedulers may change once the pod
             exists, because other pods of its cards depend on them.
         pod_resources: resources that pods may request, by their default names.
@@ -90,6 +91,7 @@ class DialectInfo:
     runtime_hook: RuntimeHook | None = None
     mirror: str | None = None
     pod_annotations: frozenset[str] = frozenset()
+    pod_labels: frozenset[str] = frozenset()
     kept_annotations: frozenset[str] = frozenset()
     pod_resources: frozenset[str] = frozenset()
     resources_beside: frozenset[str] = frozenset()

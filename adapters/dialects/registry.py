@@ -129,6 +129,11 @@ def annotations() -> frozenset[str]:
     return service_keys().union(*(info.pod_annotations for info in DIALECTS))
 
 
+def labels() -> frozenset[str]:
+    """Return every label of a pod that a dialect reads."""
+    return frozenset[str]().union(*(info.pod_labels for info in DIALECTS))
+
+
 def resources() -> frozenset[str]:
     """Return every resource that a dialect counts, by its default name."""
     return frozenset[str]().union(*(info.pod_resources for info in DIALECTS))

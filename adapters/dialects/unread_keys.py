@@ -1,7 +1,9 @@
-"""Warnings for annotations and resources that look like a dialect's but are not read.
+"""Warnings for annotations, labels and resources that look like a dialect's but are not read.
 
-Such a name that is close to one that a dialect reads is probably misspelled. A resource of an
-accelerator that no dialect counts is named, so that its author does not wait for Dragoman.
+Such a name that is close to one that a dialect reads is probably misspelled, and one that is read
+in another place stands in a wrong one. A resource of an accelerator that no dialect counts is
+named, so that its author does not wait for Dragoman; so is an annotation about cards that no
+dialect reads.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,15 +17,18 @@ from adapters.dialects.containers import pod_containers, resource_names
 from adapters.dialects.device_plugins import plugin_share
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.info import DialectInfo
-from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations
+from adapters.wire.kube import Container, Pod, PodSpec, Resources, annotations, labels
 
 MOST = 16
 
 NOT_COUNTED = "Dragoman does not count this resource"
 """The end of a warning about a resource of an accelerator."""
 
+_MISPLACED = "not read there; it is"
+
 _COMPARED = 128
-"""Annotations that are compared with the known ones; no honest pod has as many of these domains."""
+"""Annotations or labels that are compared with the known ones, of these domains; no honest pod has
+as many."""
 
 _CLOSE = 0.8
 _PREFIX = 6
@@ -70,6 +75,16 @@ _ACCELERATORS = (
 )
 
 
+# Beginnings of annotations that are about cards and no other component's.
+_ABOUT_CARDS = (
+    "hami.io/",
+    "koordinator.sh/gpu",
+    "metax-tech.com/",
+    "nvidia.com/",
+    "volcano.sh/vgpu-",
+)
+
+
 def advice(pod: Pod, dialects: Sequence[Dialect]) -> tuple[str, ...]:
     """Return warnings for the author of a pod, ``MOST`` sentences at most; most pods get none."""
     return tuple(islice(_warnings(pod, dialects), MOST))
@@ -86,10 +101,11 @@ def counts(name: str, dialects: Sequence[Dialect]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the dialects read: names of resources and of annotations, and those names' domains."""
+    """What the dialects read: resources, annotations and labels, and the domains of all three."""
 
     resources: frozenset[str]
     annotations: frozenset[str]
+    labels: frozenset[str]
     domains: frozenset[str]
 
 
@@ -97,9 +113,10 @@ class _Known:
 def _known(_: tuple[DialectInfo, ...]) -> _Known:
     """Return what the dialects of a registry read; computed again only for another registry."""
     annotations = registry.annotations()
-    domains = frozenset(key.partition("/")[0] for key in annotations)
     resources = registry.resources() | registry.resources_beside()
-    return _Known(resources, annotations, domains)
+    labels = registry.labels()
+    domains = frozenset(key.partition("/")[0] for key in annotations | labels | resources)
+    return _Known(resources, annotations, labels, domains)
 
 
 def _warnings(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
@@ -109,15 +126,33 @@ def _warnings(pod: Pod, dialects: Sequence[Dialect]) -> Iterator[str]:
         resources = member.container.resources
         for name in sorted({*(resources.limits or ()), *(resources.requests or ())} - counted):
             close = _close(name, known.resources)
-            if close is not None:
+            if name in known.annotations:
+                yield f"{member.path}.resources[{name}]: {_MISPLACED} an annotation"
+            elif close is not None:
                 yield f"{member.path}.resources[{name}]: no dialect has it; did you mean {close}?"
             elif name.startswith(_ACCELERATORS):
                 yield f"{member.path}.resources[{name}]: {NOT_COUNTED}"
-    near = (key for key in sorted(annotations(pod)) if key.partition("/")[0] in known.domains)
-    for key in islice(near, _COMPARED):
-        close = _close(key, known.annotations)
-        if close is not None:
-            yield f"metadata.annotations[{key}]: no dialect reads it; did you mean {close}?"
+    named = resource_names(pod)
+    everything = known.annotations | known.labels | known.resources
+    for place, keys, read in (
+        ("annotations", annotations(pod), known.annotations),
+        ("labels", labels(pod), known.labels | registry.service_keys()),
+    ):
+        near = (key for key in sorted(keys) if key.partition("/")[0] in known.domains)
+        for key in islice(near, _COMPARED):
+            if key in read or key in named:
+                continue
+            where = f"metadata.{place}[{key}]"
+            close = _close(key, everything)
+            if key in known.resources or plugin_share(key) is not None:
+                yield f"{where}: {_MISPLACED} a resource of a container"
+            elif key in everything:
+                kind = "an annotation" if key in known.annotations else "a label"
+                yield f"{where}: {_MISPLACED} {kind}"
+            elif close is not None:
+                yield f"{where}: no dialect reads it; did you mean {close}?"
+            elif place == "annotations" and counted and key.startswith(_ABOUT_CARDS):
+                yield f"{where}: no dialect reads it"
 
 
 def uncounted(names: Iterable[str], dialects: Sequence[Dialect]) -> tuple[str, ...]:
@@ -145,7 +180,11 @@ def _close(name: str, known: frozenset[str]) -> str | None:
         if its_domain != domain:
             continue
         begins = len(own) >= _PREFIX and its_own.startswith(own)
-        ratio = SequenceMatcher(None, own, its_own).ratio()
+        ratio = SequenceMatcher(None, _letters(own), _letters(its_own)).ratio()
         if (ratio >= _CLOSE or begins) and (best is None or ratio > best[0]):
             best = ratio, each
     return None if best is None else best[1]
+
+
+def _letters(name: str) -> str:
+    return name.translate({ord(each): None for each in "-._"})

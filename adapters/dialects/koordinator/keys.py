@@ -129,6 +129,7 @@ INFO = DialectInfo(
     implementation="adapters.dialects.koordinator.dialect:Koordinator",
     writer="adapters.dialects.koordinator.pod:WRITER",
     pod_annotations=POD_ANNOTATIONS,
+    pod_labels=frozenset({ISOLATION, PRE_ALLOCATION_REQUIRED}),
     pod_resources=frozenset({*OWN, *WHOLE_CARDS}),
     resources_beside=BESIDE,
     node_sources=("object Device",),

@@ -4,10 +4,11 @@ from hypothesis import strategies as st
 
 from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults
+from adapters.dialects.koordinator.keys import ISOLATION
 from adapters.dialects.registry import dialects
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.dialects.unread_keys import MOST, advice, uncounted
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Container, Metadata, Pod, PodSpec, Resources
 
 
 def annotated(*keys: str) -> Pod:
@@ -51,6 +52,70 @@ def test_a_resource_that_is_close_to_a_known_one_is_probably_misspelled(
     assert advice(bound({name: 1}), ALL) == (
         f"spec.containers[c].resources[{name}]: no dialect has it; did you mean {meant}?",
     )
+
+
+WRONG_PLACES = [
+    ("annotations", "nvidia.com/gpumem", "not read there; it is a resource of a container"),
+    ("annotations", "volcano.sh/vgpu-memory", "not read there; it is a resource of a container"),
+    ("annotations", "nvidia.com/mig-1g.5gb", "not read there; it is a resource of a container"),
+    ("annotations", ISOLATION, "not read there; it is a label"),
+    ("labels", "koordinator.sh/gpu-core", "not read there; it is a resource of a container"),
+    ("labels", "nvidia.com/use-gputype", "not read there; it is an annotation"),
+    ("labels", "volcano.sh/vgpu-mode", "not read there; it is an annotation"),
+    (
+        "labels",
+        "nvidia.com/use-gputyp",
+        "no dialect reads it; did you mean nvidia.com/use-gputype?",
+    ),
+    (
+        "annotations",
+        "nvidia.com/gpu.memory",
+        "no dialect reads it; did you mean nvidia.com/gpumem?",
+    ),
+    (
+        "annotations",
+        "metax-tech.com/vmemroy",
+        "no dialect reads it; did you mean metax-tech.com/vmemory?",
+    ),
+    ("annotations", "nvidia.com/card-size", "no dialect reads it"),
+    ("annotations", "hami.io/quota", "no dialect reads it"),
+    ("annotations", "volcano.sh/vgpu-what-i-want", "no dialect reads it"),
+]
+
+
+@pytest.mark.parametrize(("place", "key", "text"), WRONG_PLACES)
+def test_a_key_in_a_wrong_place_is_named_with_its_own(place: str, key: str, text: str) -> None:
+    texts = {key: "3000"}
+    metadata = Metadata("p", labels=texts) if place == "labels" else Metadata(annotations=texts)
+    container = Container("c", Resources(limits={"nvidia.com/gpu": "1"}))
+    pod = Pod(metadata, PodSpec(containers=(container,)))
+
+    assert advice(pod, ALL) == (f"metadata.{place}[{key}]: {text}",)
+
+
+@pytest.mark.parametrize(
+    "key", ["nvidia.com/use-gputype", "scheduling.koordinator.sh/gpu-partition-spec"]
+)
+def test_an_annotation_among_the_resources_is_named(key: str) -> None:
+    assert advice(bound({key: 1}), ALL) == (
+        f"spec.containers[c].resources[{key}]: not read there; it is an annotation",
+    )
+
+
+def test_what_stands_in_its_place_too_or_is_of_no_card_gets_no_advice() -> None:
+    shared = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+
+    assert advice(bound(shared, {"nvidia.com/gpumem": "3000"}), ALL) == ()
+    assert advice(bound({"cpu": 1}, {"nvidia.com/card-size": "8"}), ALL) == ()
+    assert (
+        advice(bound(shared, {"volcano.sh/job-name": "j", "koordinator.sh/priority": "1"}), ALL)
+        == ()
+    )
+
+
+@pytest.mark.parametrize("key", sorted({*registry.labels(), *registry.service_keys()}))
+def test_a_label_that_a_dialect_reads_or_writes_gets_no_advice(key: str) -> None:
+    assert advice(Pod(Metadata("p", labels={key: "x"})), ALL) == ()
 
 
 @pytest.mark.parametrize(
