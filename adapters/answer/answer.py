@@ -311,37 +311,29 @@ class ClusterFacts(Protocol):
     @property
     def dialects(self) -> Sequence[Dialect]:
         """All dialects, as the operator's policy configures them."""
-        ...
 
     @property
     def inventory(self) -> Inventory:
         """The ledgers that can be read."""
-        ...
 
     @property
     def revision(self) -> Hashable:
         """Changes whenever a ledger, a quota or a gang does."""
-        ...
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return the nodes by name, as a copy that stays; of equally good ones the first wins."""
-        ...
 
     def unreadable(self) -> Mapping[str, str]:
         """Why the ledger of a node cannot be read, by name of the node."""
-        ...
 
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that are bound to a node and may use cards."""
-        ...
 
     def claims_of(self, uid: str) -> Iterable[str]:
         """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
-        ...
 
     def uncounted(self, pod: Pod) -> Iterable[str]:
         """Why no ledger counts devices of cards that a bound pod has by claims, as sentences."""
-        ...
 
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.
@@ -349,19 +341,15 @@ class ClusterFacts(Protocol):
         Raises:
             DialectError: the request is invalid.
         """
-        ...
 
     def evaluate(self, request: Request) -> NodeEvaluation:
         """Return a request against all ledgers, and the quota of its namespace."""
-        ...
 
     def gang(self, pod: Pod) -> Gang | None:
         """Return the gang of a pod with all its pods; None where it may be bound alone."""
-        ...
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
         """Why the quota of a pod's namespace refuses some amounts; None where it does not."""
-        ...
 
 
 def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:

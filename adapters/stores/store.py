@@ -59,7 +59,6 @@ class Store(Protocol):
 
     async def load(self) -> Mapping[str, Stored]:
         """All readable records by node; ``changes`` begins with the others."""
-        ...
 
     async def read(self, node: str) -> Stored | None:
         """Return the newest record of a node; None where it has none.
@@ -67,7 +66,6 @@ class Store(Protocol):
         Raises:
             LedgerRecordError: it has one that cannot be read.
         """
-        ...
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
         """Write a node's record in place of the one that the caller read.
@@ -84,7 +82,6 @@ class Store(Protocol):
         Raises:
             Conflict: the record has another version, does not exist any more, or exists already.
         """
-        ...
 
     async def delete(self, node: str, expected: str) -> None:
         """Delete the record that the caller read.
@@ -92,7 +89,6 @@ class Store(Protocol):
         Raises:
             Conflict: the record has another version, or does not exist any more.
         """
-        ...
 
     def changes(self) -> AsyncGenerator[Change, None]:
         """Every change after the last ``load``, own ones included; for one reader at a time.
@@ -103,11 +99,9 @@ class Store(Protocol):
         come first. The iteration ends with ``close``. After a ``StoreError`` or a cancellation
         call again: no change is lost.
         """
-        ...
 
     async def close(self) -> None:
         """Close connections and files; ``changes`` ends."""
-        ...
 
 
 Decode = Callable[[bytes | msgspec.Raw], NodeLedger]
@@ -179,7 +173,6 @@ class QuotaStore(Protocol):
         Raises:
             QuotaRecordError: it has one that cannot be used.
         """
-        ...
 
     async def create(self, namespace: str) -> StoredQuota:
         """Create a quota without limits, for the holds of a namespace.
@@ -188,7 +181,6 @@ class QuotaStore(Protocol):
             Conflict: the namespace has one.
             QuotaRecordError: the store answers with one that cannot be used.
         """
-        ...
 
     async def write(self, quota: Quota, expected: str) -> str:
         """Write holds in place of those that the caller read; the limits stay.
@@ -199,7 +191,6 @@ class QuotaStore(Protocol):
         Raises:
             Conflict: the quota has another version, or does not exist any more.
         """
-        ...
 
 
 def stored_quota(thing: ShareQuotaObject) -> StoredQuota:

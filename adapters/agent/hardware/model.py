@@ -88,11 +88,9 @@ class HardwareSource(Protocol):
         Raises:
             InventoryError: the source cannot list the cards.
         """
-        ...
 
     def loads(self) -> dict[str, CardLoad]:
         """Return how busy the cards are, by uuid; cards that do not answer are missing."""
-        ...
 
 
 class InstanceEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):

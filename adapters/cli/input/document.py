@@ -50,11 +50,9 @@ class Document(Protocol):
     @property
     def location(self) -> InputLocation:
         """The first line."""
-        ...
 
     def head(self) -> DocumentHead:
         """Return the fields that decide how to parse the rest."""
-        ...
 
     def read(self, form: type[T]) -> T:
         """Convert the manifest to a typed value; fields that the type does not name are ignored.
@@ -62,7 +60,6 @@ class Document(Protocol):
         Raises:
             InputError: a field has another type than in Kubernetes, or is nested too deeply.
         """
-        ...
 
     def items(self) -> "tuple[int, Iterator[Document]]":
         """Return how many items a list has, and these one by one: a dump can have hundreds of MB.
@@ -70,7 +67,6 @@ class Document(Protocol):
         Raises:
             InputError: ``items`` is not a list.
         """
-        ...
 
 
 def documents(source: Source) -> Iterator[Document]:

@@ -36,7 +36,6 @@ class EventApi(Protocol):
         Raises:
             ClusterError: the API server did not confirm the write.
         """
-        ...
 
     async def patch(self, path: str, body: object) -> bytes:
         """Merge a part into an object.
@@ -44,7 +43,6 @@ class EventApi(Protocol):
         Raises:
             ClusterError: the API server did not confirm the write.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,6 @@ class KubeObject(Protocol):
     @property
     def metadata(self) -> Metadata:
         """Name, namespace, uid, version."""
-        ...
 
 
 class Identity(NamedTuple):
@@ -39,19 +38,15 @@ class EventHandler(Protocol[HandledT]):
 
     def on_update(self, thing: HandledT) -> None:
         """Take an object that was added or changed."""
-        ...
 
     def on_delete(self, what: Identity) -> None:
         """Take an object that was deleted."""
-        ...
 
     def on_unreadable(self, what: Unreadable, problem: str) -> None:
         """Take an object that was added or changed and cannot be decoded."""
-        ...
 
     def on_synced(self) -> None:
         """Take the end of a full list; called after each of them."""
-        ...
 
 
 ObjectT = TypeVar("ObjectT", bound=KubeObject)
@@ -68,7 +63,6 @@ class ObjectDecoder(Protocol[DecodedT]):
         Raises:
             UnreadableError: it cannot be decoded.
         """
-        ...
 
 
 Key = tuple[str, str]

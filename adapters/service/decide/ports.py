@@ -75,7 +75,6 @@ class Binder(Protocol):
         Raises:
             BindError: the API server refused it, or its answer was lost.
         """
-        ...
 
 
 class PodReader(Protocol):
@@ -90,11 +89,9 @@ class PodReader(Protocol):
         Raises:
             OSError: no answer arrived.
         """
-        ...
 
     async def newest(self, pod: PodRef) -> Pod | None:
         """Return the pod from the cluster, past every cache; else as ``get``."""
-        ...
 
 
 class LiveClaims(Protocol):
@@ -106,7 +103,6 @@ class LiveClaims(Protocol):
         Raises:
             OSError: the API server did not answer.
         """
-        ...
 
 
 class LiveResources(LiveClaims, Protocol):
@@ -118,7 +114,6 @@ class LiveResources(LiveClaims, Protocol):
         Raises:
             OSError: the API server did not answer.
         """
-        ...
 
 
 class NodeLocked(RuntimeError):  # noqa: N818 (not a fault: try again)
@@ -146,11 +141,9 @@ class NodeLocks(Protocol):
             NodeLocked: another pod has it.
             OSError: no answer arrived.
         """
-        ...
 
     async def release(self, pod: Pod, node: str) -> None:
         """Unlock a node if the pod has the lock. Never fails: a lock that stays expires."""
-        ...
 
 
 class ClusterObjects(Protocol):
@@ -159,32 +152,25 @@ class ClusterObjects(Protocol):
     @property
     def revision(self) -> int:
         """Changes whenever a node's labels, taints, cordon or devices do."""
-        ...
 
     @property
     def has_all_nodes(self) -> bool:
         """Whether a node that is not among ``nodes`` does not exist, although it has a ledger."""
-        ...
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return the nodes by name, as a copy; of equally good ones the first is named."""
-        ...
 
     def pods_on(self, node: str) -> Sequence[Pod]:
         """Return the pods that are bound to a node and may use cards."""
-        ...
 
     def claims_of(self, uid: str) -> Sequence[str]:
         """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
-        ...
 
     def uncounted(self, pod: Pod) -> Sequence[str]:
         """Return why no ledger counts devices of cards that a bound pod has by claims."""
-        ...
 
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
-        ...
 
 
 class NoObjects:
@@ -223,7 +209,6 @@ class BudgetReader(Protocol):
         Raises:
             OSError: no answer arrived.
         """
-        ...
 
 
 class EndedPods(Protocol):
@@ -237,7 +222,6 @@ class EndedPods(Protocol):
         Raises:
             OSError: no answer arrived.
         """
-        ...
 
 
 class EventEmitter(Protocol):
@@ -252,7 +236,6 @@ class EventEmitter(Protocol):
             message: a sentence.
             warning: whether something is wrong.
         """
-        ...
 
 
 class Clock(Protocol):
@@ -260,19 +243,15 @@ class Clock(Protocol):
 
     def now(self) -> int:
         """Return nanoseconds on a monotonic clock."""
-        ...
 
     def wall(self) -> int:
         """Return nanoseconds since 1970."""
-        ...
 
     async def pause(self, attempt: int) -> None:
         """Back off before a retry: longer after each attempt, counted from 0, with jitter."""
-        ...
 
     async def sleep(self, nanoseconds: int) -> None:
         """Wait."""
-        ...
 
 
 class Outcome(Enum):
@@ -361,11 +340,9 @@ class DecisionLog(Protocol):
 
     def record(self, decision: DecisionRecord) -> None:
         """Record a decision. Never fails."""
-        ...
 
     def conflict(self, node: str) -> None:
         """Count a write of a node's ledger that lost to another replica. Never fails."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,17 +41,14 @@ class DeviceCatalog(Protocol):
     @property
     def devices(self) -> Devices:
         """The devices of all slices."""
-        ...
 
     def pool(
         self, driver: str, name: str, nodes: Collection[str] | None
     ) -> Sequence[ResourceSlice]:
         """Return the slices of the newest generation of a pool, on these nodes; None for all."""
-        ...
 
     def device_class(self, name: str) -> DeviceClass | None:
         """Return a class; None where there is none."""
-        ...
 
 
 class ClaimAdmission:

@@ -76,11 +76,9 @@ class MovePlanStore(Protocol):
 
     async def list(self) -> Sequence[MovePlanObject]:
         """Return all plans."""
-        ...
 
     async def write_status(self, plan: MovePlanObject, status: MovePlanStatus) -> MovePlanObject:
         """Replace the status of a plan that is still as it was read."""
-        ...
 
 
 class Report(Protocol):
@@ -88,7 +86,6 @@ class Report(Protocol):
 
     def __call__(self, plan: MovePlanObject, reason: str, text: str, *, warning: bool) -> None:
         """Emit it: a word in CamelCase, and a sentence."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

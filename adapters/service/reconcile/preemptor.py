@@ -101,7 +101,6 @@ class Evictions(Protocol):
         Raises:
             OSError: it was not evicted.
         """
-        ...
 
 
 class PodAccess(Protocol):
@@ -109,7 +108,6 @@ class PodAccess(Protocol):
 
     async def on_node(self, node: str) -> Sequence[Pod]:
         """Return all pods that are bound to a node, as the API server has them."""
-        ...
 
     async def annotate(
         self,
@@ -119,7 +117,6 @@ class PodAccess(Protocol):
         version: str = "",
     ) -> Pod:
         """Set annotations of the pod with this uid and resourceVersion."""
-        ...
 
 
 class Mark(Wire, frozen=True, gc=False):

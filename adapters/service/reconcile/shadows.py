@@ -27,11 +27,9 @@ class ShadowWriter(Protocol):
 
     async def create(self, claim: ShadowClaim) -> None:
         """Create a claim with its allocation; no effect where it is there."""
-        ...
 
     async def delete(self, name: str, uid: str) -> None:
         """Delete a claim; no effect where there is none of this uid."""
-        ...
 
 
 class ShadowPublisher:

@@ -142,11 +142,9 @@ class ClientConnection(Protocol):
 
     def drop(self) -> None:
         """Close it at once."""
-        ...
 
     def expire(self, phase: ConnectionPhase) -> None:
         """Close it, because a phase took too long; with a response where there can be one."""
-        ...
 
 
 _EVICTED = (

@@ -61,16 +61,13 @@ class Attempt(Protocol[AnswerT]):
     @property
     def holder(self) -> PodRef:
         """The pod or ResourceClaim, with its uid."""
-        ...
 
     @property
     def node(self) -> str:
         """The name of the node."""
-        ...
 
     def decide(self, view: LedgerView) -> Decided[AnswerT]:
         """Decide on one state of the ledger; a pure function, called again for a newer state."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,6 @@ class LivePods(Protocol):
         Raises:
             OSError: the API server did not answer.
         """
-        ...
 
     async def annotate(
         self,
@@ -62,7 +61,6 @@ class LivePods(Protocol):
         Raises:
             OSError: the API server rejected the change, or did not answer.
         """
-        ...
 
 
 class _PodCache(Generic[ResultT]):
