@@ -108,17 +108,22 @@ class GangMembers:
         kept = self.moving.union(self._needed_first(waiting)[:number])
         return replace(self, waiting=tuple(waiting[uid] for uid in waiting if uid in kept))
 
-    def at_most(self, number: int, planned: Mapping[str, Placement]) -> Mapping[str, Placement]:
+    def at_most(
+        self, number: Callable[[str], int], planned: Mapping[str, Placement]
+    ) -> Mapping[str, Placement]:
         """Return a part of a plan, those pods first without which the gang cannot be bound.
 
         Args:
-            number: pods that get cards; those of ``moving`` have some already.
+            number: how many pods of a namespace get cards; those of ``moving`` have some already.
             planned: the plan.
         """
-        if len(planned.keys() - self.moving) <= number:
+        parts, new = self.gang.parts, dict[str, list[str]]()
+        of = {pod.metadata.uid: part.ref.namespace for part in parts for pod in part.pods}
+        for uid in self._needed_first(planned.keys() - self.moving):
+            new.setdefault(of[uid], []).append(uid)
+        kept = self.moving.union(*(uids[: max(0, number(name))] for name, uids in new.items()))
+        if planned.keys() <= kept:
             return planned
-        new = [uid for uid in self._needed_first(planned) if uid not in self.moving]
-        kept = self.moving.union(new[: max(0, number)])
         return {uid: to for uid, to in planned.items() if uid in kept}
 
     def _needed_first(self, planned: Collection[str]) -> Sequence[str]:

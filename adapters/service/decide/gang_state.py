@@ -224,9 +224,9 @@ def unheld(members: GangMembers) -> GangRefusal:
     return GangRefusal(f"{named(members.gang)}: cards of {placed} of its pods are held")
 
 
-def full(gang: Gang, most: int) -> GangRefusal:
-    """Return that the namespace of a gang holds cards for as many pods as it may."""
+def full(namespace: str, gang: Gang, most: int) -> GangRefusal:
+    """Return that a namespace with pods of a gang holds cards for as many pods as it may."""
     return GangRefusal(
-        f"{named(gang)}: at most {most} pods of namespace {gang.ref.namespace} hold cards"
+        f"{named(gang)}: at most {most} pods of namespace {namespace} hold cards"
         " before they are bound"
     )

@@ -16,7 +16,7 @@ releases, as after every commit (``GRACE`` of ``reconcile``), and marks the pod 
 """
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 
@@ -325,9 +325,12 @@ class Gangs:
             names: where it may go.
             moving: as of ``GangMembers``: their scheduler names their nodes no more.
         """
-        members, namespace = self._members(gang, moving), gang.ref.namespace
-        if members.lacks(moving) > LARGEST - self._held_in(namespace):
-            return full(gang, LARGEST)
+        members, lacking = self._members(gang, moving), Counter[str]()
+        for part in gang.parts:
+            lacking[part.ref.namespace] += part.lacks(members.placed | moving)
+        for namespace, number in lacking.items():
+            if number > LARGEST - self._held_in(namespace) or lacking.total() > LARGEST:
+                return full(namespace, gang, LARGEST)
         kinds = members.kinds()
         if len(kinds) > KINDS:
             return GangRefusal(too_many(gang, KINDS))
@@ -341,9 +344,10 @@ class Gangs:
             refusal = GangRefusal(together(gang, lacks, plan))
             state.refusal = self._basis(gang, names), refusal
             return refusal
-        planned = members.at_most(LARGEST - self._held_in(namespace), plan.placed)
-        if members.lacks(planned):
-            return full(gang, LARGEST)
+        planned = members.at_most(lambda name: LARGEST - self._held_in(name), plan.placed)
+        for part in gang.parts:
+            if part.lacks(members.placed.union(planned)):
+                return full(part.ref.namespace, gang, LARGEST)
         requests = {each.request.uid: each for each in members.waiting}
         state.committing = frozenset(planned)
         try:

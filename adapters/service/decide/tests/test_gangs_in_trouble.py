@@ -1,7 +1,9 @@
 """Gangs whose pods, quotas and schedulers do what is not usual."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from itertools import chain, count
 from typing import Any
@@ -437,3 +439,36 @@ def test_gangs_of_which_each_names_the_other_give_back_what_they_got_when_both_w
 
     assert "held and not used" in answer
     assert held == {"n1": ["a", "b"]}  # the leader releases these
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (1, 1), (0, 2)])
+def test_gangs_of_two_namespaces_hold_no_more_than_each_of_these_may(
+    monkeypatch: pytest.MonkeyPatch, sizes: tuple[int, int], at_once: bool
+) -> None:
+    """Whichever of its pods a filter is about: the pods that hold cards count."""
+    monkeypatch.setattr(gangs, "LARGEST", 3)
+
+    def joined(number: int) -> Iterator[Json]:
+        groups = json.dumps([f"a/g{number}", f"b/g{number}"])
+        for namespace, size in zip("ab", (max(1, sizes[0]), sizes[1]), strict=True):
+            texts = {f"{GANG}/name": f"g{number}", f"{GANG}/groups": groups}
+            for pod in range(size):
+                made = member(f"{namespace}{number}-{pod}", size, annotations=texts)
+                made["metadata"]["namespace"] = namespace
+                yield made
+
+    async def work() -> tuple[list[str], Counter[str]]:
+        teams = [[*joined(number)] for number in range(4)]
+        this = await lab([*chain(*teams)], cards=(8, 8))
+        asked = [this.filter(team[0 if sizes[0] else -1], "n1", "n2") for team in teams]
+        answers = await asyncio.gather(*asked) if at_once else [await each for each in asked]
+        held = Counter(uid[0] for uid in chain(*this.held().values()))
+        return [str(answer) for answer in answers], held
+
+    answers, held = run(work())
+
+    assert max(held.values()) <= 3
+    largest = "ba"[sizes[0] > sizes[1]]
+    if sizes != (1, 1):
+        assert sum(f"3 pods of namespace {largest} hold cards" in each for each in answers) == 3
