@@ -1,7 +1,7 @@
 """Why a pod is pending, or why it is where it is: the facts, in words and as JSON."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adapters.accounting.gang_cache import Gang
@@ -168,10 +168,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         ],
         "unread": allocation.unread if allocation else None,
         "fits": list(answer.fitting),
-        "groups": [
-            {"text": each.text, "nodes": each.nodes, "examples": list(each.examples)}
-            for each in answer.groups()
-        ],
+        "groups": [asdict(each) | {"examples": list(each.examples)} for each in answer.groups()],
         "reasons": answer.texts(),
         "excluded": list(answer.excluded.names),
         "notes": list(answer.notes),
@@ -187,16 +184,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
             }
             for each in found.evictions
         ],
-        "history": [
-            {
-                "time": each.time,
-                "count": each.count,
-                "reason": each.reason,
-                "component": each.component,
-                "message": each.message,
-            }
-            for each in found.history
-        ],
+        "history": [asdict(each) for each in found.history],
     }
 
 

@@ -1,14 +1,15 @@
 """A cluster that exists on paper only, and what becomes of the pods that wait there."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import msgspec
 
 from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
 from adapters.cli.input.source import InputError
-from adapters.cli.output.report import NOT_PLACED, NodeTexts, PodLine, PodResult
+from adapters.cli.output.report import NOT_PLACED, PodLine, PodResult
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing
 from adapters.dialects import registry
@@ -21,33 +22,10 @@ _COLUMNS = columns("NAMESPACE", "POD", "DIALECT", "NOW", "THEN", "REASON")
 
 _KEYS = ("namespace", "pod", "dialect", "now", "then", "placed", "reason", "gang")
 
+_NOT_ASKED = (PodResult.BOUND, PodResult.SKIPPED)
+
 MOST = 1000
 """Nodes that one option adds, at most."""
-
-
-@dataclass(frozen=True, slots=True)
-class Additional:
-    """Nodes to add.
-
-    Attributes:
-        like: name of a node of the cluster.
-        count: how many, 1 to ``MOST``.
-    """
-
-    like: str
-    count: int
-
-    @classmethod
-    def parse(cls, text: str) -> "Additional":
-        """Read ``NODE=COUNT``.
-
-        Raises:
-            InputError: it is not of this form.
-        """
-        like, _, count = text.rpartition("=")
-        if not like or not count.isdecimal() or not 1 <= int(count) <= MOST:
-            raise InputError("--add", f"{text!r} must be NODE=COUNT, with COUNT from 1 to {MOST}")
-        return cls(like, int(count))
 
 
 def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
@@ -80,21 +58,27 @@ def remove(fleet: Fleet, names: Sequence[str]) -> Fleet:
     )
 
 
-def add(fleet: Fleet, additions: Sequence[Additional]) -> Fleet:
+def add(fleet: Fleet, additions: Sequence[str]) -> Fleet:
     """Return the cluster with further nodes: cards and labels of existing ones, and no pods.
 
     Raises:
-        InputError: a node does not exist.
+        InputError: an addition is not ``NODE=COUNT``, or its node does not exist.
     """
+    parsed: list[tuple[str, int]] = []
+    for text in additions:
+        like, _, count = text.rpartition("=")
+        if not like or not count.isdecimal() or not 1 <= int(count) <= MOST:
+            raise InputError("--add", f"{text!r} must be NODE=COUNT, with COUNT from 1 to {MOST}")
+        parsed.append((like, int(count)))
     nodes = dict(fleet.nodes)
-    for each in additions:
-        model = _node(fleet, each.like, "--add")
+    for like, most in parsed:
+        model = _node(fleet, like, "--add")
         number = 0
-        for _ in range(each.count):
+        for _ in range(most):
             number += 1
-            while f"{each.like}-new-{number}" in nodes:
+            while f"{like}-new-{number}" in nodes:
                 number += 1
-            name = f"{each.like}-new-{number}"
+            name = f"{like}-new-{number}"
             cards = tuple(
                 replace(card, node=name, uuid=f"{card.uuid}-{name}") for card in model.node.cards
             )
@@ -144,64 +128,44 @@ def _node(fleet: Fleet, name: str, option: str) -> NodeState:
     return state
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two runs.
+def compare(
+    now: Iterable[PodLine], then: Iterable[PodLine], moved: frozenset[str]
+) -> tuple[Listing, str]:
+    """Return one row for each pod that has to be placed in the changed cluster, and a summary.
 
-    Attributes:
-        now: the pending pods on the cluster as it is.
-        then: all pods that have to be placed on the changed one.
+    Args:
+        now: the pods on the cluster as it is.
+        then: those on the changed one.
         moved: ``namespace/name`` of pods whose node is removed.
     """
-
-    now: tuple[PodLine, ...]
-    then: tuple[PodLine, ...]
-    moved: frozenset[str]
-
-    @classmethod
-    def of(
-        cls, now: Iterable[PodLine], then: Iterable[PodLine], moved: frozenset[str]
-    ) -> "Comparison":
-        """Compare two runs, without what they say of each node: 20 KB for a pod that fits none."""
-
-        def short(lines: Iterable[PodLine]) -> tuple[PodLine, ...]:
-            return tuple(replace(line, reasons=NodeTexts(), groups=()) for line in lines)
-
-        return cls(short(now), short(then), moved)
-
-    def listing(self) -> Listing:
-        """Return one row for each pod that has to be placed in the changed cluster."""
-        before = {str(line.pod): line for line in self.now}
-        rows: list[Row] = []
-        for after in self.then:
-            if after.result in (PodResult.BOUND, PodResult.SKIPPED):
-                continue
-            earlier = before.get(str(after.pod))
-            now, then = "new" if earlier is None else _where(earlier), _where(after)
-            reason = after.summary if after.result in NOT_PLACED else ""
-            if str(after.pod) in self.moved and not reason:
-                reason = "moves"
-            cells = (after.pod.namespace, after.pod.name, after.dialect or "", now, then, reason)
-            fields = {
-                "namespace": after.pod.namespace, "pod": after.pod.name, "dialect": after.dialect,
-                "now": now, "then": then, "placed": after.node is not None, "reason": reason,
-                "gang": None if after.gang is None else after.gang.name,
-            }  # fmt: skip
-            rows.append(Row(f"pod/{after.pod.name}", cells, fields))
-        return Listing("WhatIfList", _COLUMNS, tuple(rows), _KEYS)
-
-    def summary(self) -> str:
-        """Say how many pods are placed, now and then."""
-        return f"now: {_placed(self.now)}; then: {_placed(self.then)}"
+    before: dict[str, str] = {}
+    placed, asked = Counter[str](), Counter[str]()
+    for line in now:  # none is kept: one that fits no node has 20 KB
+        before[str(line.pod)] = _where(line)
+        placed["now"] += line.result is PodResult.PLACED
+        asked["now"] += line.result not in _NOT_ASKED
+    rows: list[Row] = []
+    for line in then:
+        if line.result in _NOT_ASKED:
+            continue
+        placed["then"] += line.result is PodResult.PLACED
+        earlier, later = before.get(str(line.pod), "new"), _where(line)
+        reason = line.summary if line.result in NOT_PLACED else ""
+        if str(line.pod) in moved and not reason:
+            reason = "moves"
+        cells = (line.pod.namespace, line.pod.name, line.dialect or "", earlier, later, reason)
+        fields = {
+            "namespace": line.pod.namespace, "pod": line.pod.name, "dialect": line.dialect,
+            "now": earlier, "then": later, "placed": line.node is not None, "reason": reason,
+            "gang": None if line.gang is None else line.gang.name,
+        }  # fmt: skip
+        rows.append(Row(f"pod/{line.pod.name}", cells, fields))
+    asked["then"] = len(rows)
+    runs = (f"{run}: {placed[run]} of {asked[run]} waiting pods placed" for run in ("now", "then"))
+    return Listing("WhatIfList", _COLUMNS, tuple(rows), _KEYS), "; ".join(runs)
 
 
 def _where(line: PodLine) -> str:
     if line.result is PodResult.INVALID:
         return "invalid"
     return line.node or "does not fit"
-
-
-def _placed(lines: tuple[PodLine, ...]) -> str:
-    asked = [line for line in lines if line.result not in (PodResult.BOUND, PodResult.SKIPPED)]
-    placed = sum(line.result is PodResult.PLACED for line in asked)
-    return f"{placed} of {len(asked)} waiting pods placed"

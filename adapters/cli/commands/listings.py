@@ -233,7 +233,7 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.output.rows import RowFormat
     from adapters.cli.output.terminal import message
-    from adapters.cli.view.listing import formatted_listing, more_elsewhere, sort
+    from adapters.cli.view.listing import formatted_listing, sort
     from adapters.dialects.dialect import Defaults
 
     namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
@@ -243,7 +243,7 @@ def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     listing = sort(rows(fleet, namespace), shown.sort)
     notes = listing.notes
     if shown.namespace is None and listing.elsewhere and not listing.empty:
-        notes = (*notes, more_elsewhere(listing.elsewhere))
+        notes = (*notes, f"{listing.elsewhere} more in other namespaces, see -A")
     output = None if shown.output is None else RowFormat(shown.output.value)
     for text in notes:
         message("note", text)
@@ -312,8 +312,7 @@ def whatif(
         found = Origin(filename or (), kubeconfig, context).read()
         coming = read_files(pods) if pods else Manifests()
         now = read_fleet(found, Defaults())
-        additions = [changes.Additional.parse(text) for text in add or ()]
-        then = changes.remove(changes.add(read_fleet(found, defaults), additions), remove or ())
+        then = changes.remove(changes.add(read_fleet(found, defaults), add or ()), remove or ())
         then = changes.arrive(
             then,
             {name: pod for name, (pod, _) in coming.pods.items()},
@@ -323,17 +322,17 @@ def whatif(
             name for name, pod in then.pods.items()
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
         )  # fmt: skip
-        comparison = changes.Comparison.of(
+        listing, summary = changes.compare(
             Run(now, RunOptions(Defaults(), 0)).place_all(),
             Run(then, RunOptions(defaults, 0)).place_all(),
             moved,
         )
         chosen = None if all_namespaces else namespace
-        listing = sorted_by(of_namespace(comparison.listing(), chosen), sort)
+        listing = sorted_by(of_namespace(listing, chosen), sort)
     form = None if output is None else RowFormat(output.value)
     rows, headers = listing.rows, not no_headers
     typer.echo(formatted(listing.kind, listing.columns, rows, form, headers=headers), nl=False)
     if headers and output in (None, ListFormat.WIDE):
-        typer.echo(f"\n{comparison.summary()}")
+        typer.echo(f"\n{summary}")
     if not all(row.fields["placed"] for row in rows):
         raise typer.Exit(SOME_NOT_PLACED)

@@ -44,7 +44,8 @@ class FleetFacts:
         self.dialects: Sequence[Dialect] = fleet.dialects
         self.quotas = NamespaceQuotas(fleet)
         self._fleet = fleet
-        self.inventory = fleet.inventory()
+        readable = (each.ledger for each in fleet.nodes.values() if each.unreadable is None)
+        self.inventory = Inventory(ledger.with_holds() for ledger in readable)
         self._alike: dict[bytes, PodRequest] = {}
         self._gangs = fleet.gangs()
         self._nodes = {name: state.kube for name, state in fleet.nodes.items()}
@@ -103,7 +104,9 @@ class FleetFacts:
 
     def over_quota(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
         """Return why the quota of a namespace refuses some amounts; None where it does not."""
-        return self.quotas.refusal_of(holder, amounts)
+        quota = self.quotas.by_namespace.get(holder.namespace)
+        short = quota and quota.shortage(holder.uid, amounts)
+        return short.text() if short else None
 
 
 def plugin_devices(fleet: Fleet) -> PluginDevices:
@@ -134,7 +137,7 @@ class NamespaceQuotas:
     def __init__(self, fleet: Fleet) -> None:
         self.by_namespace = counted(fleet.quotas, (state.ledger for state in fleet.nodes.values()))
         self._feasibility = FeasibilityCache()
-        self._unreadable = fleet.unreadable()
+        self._unreadable = frozenset(n for n, s in fleet.nodes.items() if s.unreadable is not None)
         self._cards: dict[Hashable, Card] = (
             {
                 (card.memory, card.mode, card.geometry): card
@@ -151,12 +154,6 @@ class NamespaceQuotas:
         short = quota and quota.shortage(request.uid, least(request, self._cards.values()))
         refusal = short.text() if short else None
         return self._feasibility.evaluate(request, inventory, self._unreadable, refusal)
-
-    def refusal_of(self, holder: PodRef, amounts: QuotaAmounts) -> str | None:
-        """Return why the quota of a namespace refuses some amounts; None where it does not."""
-        quota = self.by_namespace.get(holder.namespace)
-        short = quota and quota.shortage(holder.uid, amounts)
-        return short.text() if short else None
 
     def take(self, allocation: Allocation, node: Node) -> str | None:
         """Count an allocation; why the quota refuses it, None where it does not."""

@@ -35,7 +35,6 @@ from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from adapters.wire.records.ledger import LedgerObject, LedgerRecordError
 from adapters.wire.records.quota import QuotaRecordError, read_quota
-from core.feasibility.inventory import Inventory
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import NO_LIMITS
@@ -114,16 +113,6 @@ class Fleet:
         for pod in self.pods.values():
             cache.put(pod)
         return cache
-
-    def inventory(self) -> Inventory:
-        """Return the ledgers of nodes whose NodeLedger can be read, with what is kept there."""
-        states = self.nodes.values()
-        readable = (state.ledger for state in states if state.unreadable is None)
-        return Inventory(ledger.with_holds() for ledger in readable)
-
-    def unreadable(self) -> frozenset[str]:
-        """Return the nodes whose NodeLedger cannot be read, so that nothing can be placed there."""
-        return frozenset(n for n, state in self.nodes.items() if state.unreadable is not None)
 
     def without_cards(self) -> tuple[str, ...]:
         """Return a sentence where no node has a card: the input probably lacks what describes them.

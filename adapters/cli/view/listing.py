@@ -120,15 +120,6 @@ def elsewhere(what: str, namespace: str | None, others: int) -> str:
     return f"{what} in namespace {namespace}{f'; {others} in others, see -A' if others else ''}"
 
 
-def more_elsewhere(others: int) -> str:
-    """Return a sentence for a list of the context's namespace, which the user did not choose.
-
-    Args:
-        others: rows that the list has for all other namespaces, at least one.
-    """
-    return f"{others} more in other namespaces, see -A"
-
-
 def in_namespaces(rows: Sequence[Row], namespace: str | None) -> tuple[Row, ...]:
     """Return the rows of one namespace; all for None."""
     return tuple(row for row in rows if namespace in (None, row.fields["namespace"]))
