@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.pod_requests import PodRequest, dialect_name
-from adapters.answer.answer import GangAnswer, PodAnswer, standing
+from adapters.answer.answer import GangAnswer, PodAnswer, scheduler_message, standing
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
@@ -202,7 +202,8 @@ class Run:
         if answer.found is None:
             return PodLine(pod_ref(pod), PodResult.SKIPPED, NO_REQUEST)
         if whole is not None and whole.refusal:
-            return replace(self._rejected(replace(answer, gang=whole)), groups=())
+            refused_answer = replace(answer, gang=whole, message=scheduler_message(pod))
+            return replace(self._rejected(refused_answer), groups=())
         if whole is not None and pod.metadata.uid in whole.placed:
             return self._placed(answer, answer.found, whole.placed[pod.metadata.uid])
         if whole is not None and pod.metadata.uid in whole.devices:
