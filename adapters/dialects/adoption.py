@@ -15,12 +15,7 @@ from dataclasses import replace
 
 from adapters.dialects import allocation_record
 from adapters.dialects.allocation_record import ChoiceError, at_least, restate
-from adapters.dialects.containers import (
-    PodContainer,
-    pod_containers,
-    resource_names,
-    whole_amount,
-)
+from adapters.dialects.containers import PodContainer, pod_containers, resource_names, whole_amount
 from adapters.dialects.dialect import AdoptedAllocation, Dialect, DialectError, UnclearRecord
 from adapters.dialects.formats.gpu_fractions import (
     RESERVES,

@@ -6,14 +6,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import NamedTuple
 
-from adapters.stores.store import (
-    Change,
-    Conflict,
-    Stored,
-    StoredQuota,
-    changes_of,
-    stored_of,
-)
+from adapters.stores.store import Change, Conflict, Stored, StoredQuota, changes_of, stored_of
 from adapters.wire.records.ledger import encode
 from core.ledger.node_ledger import NodeLedger
 from core.quota.quota import Quota

@@ -11,14 +11,7 @@ from typing import NamedTuple
 
 from core.hardware.node import Node
 from core.ledger.problem import Problem, find_problems
-from core.ledger.usage import (
-    IDLE,
-    CardShare,
-    CardUsage,
-    contested_cards,
-    first_conflict,
-    shares_of,
-)
+from core.ledger.usage import IDLE, CardShare, CardUsage, contested_cards, first_conflict, shares_of
 from core.requests.grant import Allocation, AllocationState
 from core.value import value
 

@@ -14,16 +14,7 @@ from itertools import count
 from core.feasibility.inventory import Inventory
 from core.ledger.node_ledger import LedgerError, NodeLedger
 from core.moves.places import Hole, Places, State
-from core.moves.situation import (
-    NONE,
-    Amounts,
-    Move,
-    PlannedPod,
-    Situation,
-    minus,
-    plus,
-    shortage,
-)
+from core.moves.situation import NONE, Amounts, Move, PlannedPod, Situation, minus, plus, shortage
 from core.requests.grant import Allocation
 
 Step = State | int

@@ -13,12 +13,7 @@ from enum import Enum
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from adapters.cli.configure.document import (
-    DEFAULT_PROFILE,
-    Configuration,
-    Kind,
-    is_number_of_nodes,
-)
+from adapters.cli.configure.document import DEFAULT_PROFILE, Configuration, Kind, is_number_of_nodes
 from adapters.cli.configure.options import (
     NAMES,
     PLAIN,

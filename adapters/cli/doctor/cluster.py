@@ -9,13 +9,7 @@ from collections.abc import Iterator, Mapping
 from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import has
-from adapters.cli.doctor.observed import (
-    Account,
-    Observed,
-    Permission,
-    SchedulerPod,
-    scheduler_pods,
-)
+from adapters.cli.doctor.observed import Account, Observed, Permission, SchedulerPod, scheduler_pods
 
 OLDEST = (1, 30)
 """Since then, matchConditions of webhooks and admission policies are stable."""

@@ -4,15 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from adapters.cli.input.source import InputError
-from adapters.cli.output.rows import (
-    Column,
-    Row,
-    RowFormat,
-    as_json,
-    as_yaml,
-    formatted,
-    listed,
-)
+from adapters.cli.output.rows import Column, Row, RowFormat, as_json, as_yaml, formatted, listed
 
 
 @dataclass(frozen=True, slots=True)

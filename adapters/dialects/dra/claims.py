@@ -8,20 +8,8 @@ import msgspec
 
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.dra import (
-    ClaimAllocation,
-    ClaimStatus,
-    DeviceResult,
-    ResourceClaim,
-)
-from adapters.wire.kube import (
-    Container,
-    Metadata,
-    Pod,
-    RequiredNodeSelector,
-    Resources,
-    Wire,
-)
+from adapters.wire.dra import ClaimAllocation, ClaimStatus, DeviceResult, ResourceClaim
+from adapters.wire.kube import Container, Metadata, Pod, RequiredNodeSelector, Resources, Wire
 from core.requests.request import PodRef
 
 NAME_FIELD = "metadata.name"

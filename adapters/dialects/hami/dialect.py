@@ -4,12 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Self
 
-from adapters.dialects.containers import (
-    pod_containers,
-    requests_any,
-    resource_names,
-    stated_amount,
-)
+from adapters.dialects.containers import pod_containers, requests_any, resource_names, stated_amount
 from adapters.dialects.dialect import (
     NO_ALLOCATION,
     AdmissionDefaults,

@@ -16,12 +16,7 @@ from adapters.dialects.containers import (
 )
 from adapters.dialects.dialect import AdmissionDefaults, Defaults, DialectError
 from adapters.dialects.formats.annotation_values import boolean, names, several_words
-from adapters.dialects.formats.hami_policies import (
-    CARD_POLICY,
-    MUTEX,
-    NUMA_BIND,
-    read_policies,
-)
+from adapters.dialects.formats.hami_policies import CARD_POLICY, MUTEX, NUMA_BIND, read_policies
 from adapters.dialects.formats.hami_record import MAX_MIB
 from adapters.dialects.hami import keys
 from adapters.dialects.hami.keys import HamiConfig

@@ -15,14 +15,7 @@ from adapters.dialects.formats.annotation_values import decode
 from adapters.dialects.formats.koordinator_settings import KoordinatorScheduling
 from adapters.dialects.koordinator import keys
 from adapters.wire.decode.decoder import Int64
-from adapters.wire.kube import (
-    Amount,
-    DeviceInfo,
-    DeviceObject,
-    KubeNode,
-    annotations,
-    labels,
-)
+from adapters.wire.kube import Amount, DeviceInfo, DeviceObject, KubeNode, annotations, labels
 from adapters.wire.quantity import QuantityError, parse_int
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.node import Partition

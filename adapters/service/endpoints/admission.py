@@ -19,13 +19,7 @@ from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.commit.validate import is_valid
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.service import AlreadyPlaced, Service
-from adapters.service.endpoints.outcomes import (
-    CONFLICT,
-    ERRORS,
-    FORBIDDEN,
-    deny,
-    failed,
-)
+from adapters.service.endpoints.outcomes import CONFLICT, ERRORS, FORBIDDEN, deny, failed
 from adapters.service.endpoints.pod_admission import (
     Allow,
     Deny,

@@ -18,12 +18,7 @@ from adapters.dialects.dra.claims import Claim, allocated
 from adapters.dialects.dra.consumption import ConsumptionError, PoolName, others, with_shares
 from adapters.dialects.dra.devices import Devices, means_cards
 from adapters.dialects.dra.holders import holding
-from adapters.service.decide.commit.attempt import (
-    PLACED,
-    UNCLEAR,
-    ClaimOption,
-    ClaimRefusal,
-)
+from adapters.service.decide.commit.attempt import PLACED, UNCLEAR, ClaimOption, ClaimRefusal
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.dra import (
     DeviceClass,
