@@ -296,6 +296,8 @@ def _two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) ->
         if offered:
             found[dialect.name] = frozenset(card.uuid for card in own), offered[0]
             expected |= amounts
+    if state.stored is None:
+        found |= {source: (uuids, "claims") for source, uuids in state.sliced.items()}
     shared: dict[tuple[str, ...], list[str]] = {}
     for card in state.node.cards if state.stored is None else ():
         owners = tuple(owner for owner, (cards, _) in found.items() if card.uuid in cards)

@@ -59,6 +59,7 @@ class NodeState:
         repairs: by which ``ledger`` differs from ``stored``, in order.
         pods: the pods that are bound to it and may use cards.
         problems: with its description, as sentences.
+        sliced: by driver, the cards that its ResourceSlices describe, by uuid.
     """
 
     kube: KubeNode
@@ -68,6 +69,7 @@ class NodeState:
     repairs: tuple[Repair, ...]
     pods: tuple[Pod, ...]
     problems: tuple[str, ...]
+    sliced: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
     def node(self) -> Node:
@@ -294,7 +296,8 @@ class _Reader:
         view = NodeView(ledger, node, pods, bound, holdings=holdings, claims=claims)
         repairs = reconcile(view, self._dialects)
         after = repaired(ledger, repairs)
-        return NodeState(kube, after, stored, unreadable, repairs, pods, problems)
+        sliced = {one.source: frozenset(c.uuid for c in one.cards) for one in more if one.cards}
+        return NodeState(kube, after, stored, unreadable, repairs, pods, problems, sliced)
 
 
 def _decoded(name: str, item: LedgerObject) -> NodeLedger:

@@ -12,6 +12,7 @@ from adapters.cli.tests.builders import (
     Plain,
     a_claim,
     a_slice,
+    ledger_of,
     node,
     pod,
     report,
@@ -190,6 +191,12 @@ def test_a_plain_pod_whose_claim_is_not_known_may_have_any_card(
     assert "may be in use by a pod whose card the kubelet chose" in found.stdout
 
 
+def offering(described: Plain) -> Plain:
+    """A node whose device plugin advertises its cards."""
+    described["status"] = {"allocatable": {"volcano.sh/vgpu-number": "20"}}
+    return described
+
+
 BARE: Plain = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}
 NOT_COUNTED = "the ResourceSlice of gpu.nvidia.com/node-a/gpu-0 states no"
 
@@ -231,3 +238,42 @@ def test_a_pod_with_a_claim_of_no_card_uses_none() -> None:
     found = CliRunner().invoke(app, ["explain", "pod", "p", "-f", "-"], input=things)
 
     assert "is bound to node-a and uses no cards" in found.stdout
+
+
+def plugin_node(**allocatable: str) -> Plain:
+    return {**BARE, "status": {"allocatable": allocatable, "capacity": allocatable}}
+
+
+@pytest.mark.parametrize(
+    ("things", "advertise"),
+    [
+        (
+            (plugin_node(**{"nvidia.com/gpu": "2"}), a_slice(uuid(0), uuid(1))),
+            "ResourceSlices of gpu.nvidia.com (claims) and NVIDIA's device plugin (nvidia.com/gpu)"
+            " advertise 2 cards",
+        ),
+        (
+            (offering(node(cards=2)), a_slice(uuid(1))),
+            "volcano (volcano.sh/vgpu-number) and ResourceSlices of gpu.nvidia.com (claims)"
+            " advertise it",
+        ),
+        ((offering(node(cards=2)), a_slice("GPU-other")), ""),
+        ((BARE, a_slice(uuid(0))), ""),
+    ],
+    ids=["NVIDIA's plugin", "Volcano's plugin", "other cards", "claims alone"],
+)
+def test_a_card_of_a_device_plugin_and_of_a_slice_has_two_allocators(
+    things: tuple[Plain, ...], advertise: str
+) -> None:
+    found = CliRunner().invoke(app, ["audit", "-f", "-"], input=stream(*things))
+
+    assert ("two-allocators" in found.stdout) == bool(advertise)
+    assert advertise in found.stdout
+
+
+def test_a_ledger_has_the_allocations_of_plugins_and_of_claims() -> None:
+    things = (offering(node(cards=2)), a_slice(uuid(1)))
+
+    found = CliRunner().invoke(app, ["audit", "-f", "-"], input=stream(*things, ledger_of(*things)))
+
+    assert "two-allocators" not in found.stdout
