@@ -116,12 +116,9 @@ class GangAnswer:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Nodes that the pod does not fit for one cause.
+    """How many nodes the pod does not fit for one cause, and names of the first of them.
 
-    Attributes:
-        text: the cause, with ranges of what is missing.
-        nodes: how many they are.
-        examples: names of the first of them.
+    The text has ranges of what is missing.
     """
 
     text: str

@@ -19,12 +19,7 @@ from core.requests.request import Request
 
 @dataclass(frozen=True, slots=True)
 class DeviceUser:
-    """A bound pod with devices of a plugin.
-
-    Attributes:
-        pod: the pod.
-        amounts: of devices, by resource.
-    """
+    """A bound pod with devices of a plugin, and their amounts by resource."""
 
     pod: Pod
     amounts: Mapping[str, int]

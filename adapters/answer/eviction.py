@@ -27,10 +27,7 @@ HIGHEST = 1 << 31
 class NodeEviction:
     """The fewest pods whose end lets a pod fit one node.
 
-    Attributes:
-        node: name.
-        pods: to end.
-        preemption: all of them have a lower priority, so that they may be evicted for it.
+    ``preemption``: all of them have a lower priority, so that they may be evicted for it.
     """
 
     node: str

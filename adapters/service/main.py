@@ -45,14 +45,7 @@ OPEN_FILES = 1 << 18
 
 @dataclass(slots=True)
 class Tasks:
-    """Tasks that run until they are stopped; the error of one is logged and stops the service.
-
-    Attributes:
-        log: of the service.
-        stop_service: called when a task ends with an error.
-        running: all tasks.
-        failed: whether one ended with an error.
-    """
+    """Tasks that run until they are stopped; the error of one is logged and stops the service."""
 
     log: Logger
     stop_service: Callable[[], None]
@@ -81,13 +74,7 @@ class Tasks:
 
 @dataclass(frozen=True, slots=True)
 class Composition:
-    """A service with what it needs in its surroundings.
-
-    Attributes:
-        runtime: the service.
-        routes: HTTP routes that only this composition has.
-        tasks: feed the service; it runs them until it stops.
-    """
+    """A service with HTTP routes that only this composition has, and tasks that feed it."""
 
     runtime: ServiceRuntime
     routes: Mapping[tuple[str, str], Route] = field(default_factory=dict)
@@ -205,8 +192,6 @@ class StartOptions:
     Attributes:
         config: the settings file; None for the defaults.
         overrides: settings that win over file and environment, by the names of variables.
-        inventory: nodes and pods, where there is no cluster.
-        documents: the schedulers' own settings files.
         announce: called with the URL of each port once it accepts requests.
     """
 

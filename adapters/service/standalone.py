@@ -77,12 +77,9 @@ def with_uid(pod: Pod) -> Pod:
 
 
 class LocalCluster:
-    """The table of pods, and the nodes; it implements the ports to the cluster.
+    """The table of pods, and the nodes, which stay; it implements the ports to the cluster.
 
-    Attributes:
-        revision: never changes: the nodes stay as they are.
-        has_all_nodes: the store may have ledgers of nodes that are not in the files.
-        gangs: of the pods.
+    The store may have ledgers of nodes that are not in the files: ``has_all_nodes``.
     """
 
     revision = 0

@@ -29,7 +29,6 @@ class Failure:
     """How an error is reported.
 
     Attributes:
-        outcome: of the decision that the error ends.
         cause: one word, the label of the decision in metrics.
         status: the HTTP status where the API server asked.
         text: of the answer to the scheduler; ``{}`` is replaced by the error.

@@ -64,12 +64,7 @@ class PodFacts:
 
 @dataclass(frozen=True, slots=True)
 class Deny:
-    """The pod is not created.
-
-    Attributes:
-        cause: in one word, for metrics.
-        text: for its author.
-    """
+    """The pod is not created: the cause in one word, for metrics, and a text for its author."""
 
     cause: str
     text: str
@@ -77,12 +72,9 @@ class Deny:
 
 @dataclass(frozen=True, slots=True)
 class Allow:
-    """The pod is created.
+    """The pod is created, with notes for its author; without a patch as it is.
 
-    Attributes:
-        notes: for its author.
-        dialect: of the request; empty where the pod requests no share.
-        patch: None where it is created as it is.
+    The dialect is empty where the pod requests no share.
     """
 
     notes: tuple[str, ...] = ()

@@ -44,12 +44,7 @@ PlanSource = Callable[[], Awaitable[Sequence[MovePlanObject]]]
 
 @dataclass(frozen=True, slots=True)
 class RecentPlans:
-    """The plans as they were a few seconds ago.
-
-    Attributes:
-        plans: all of them, in any order.
-        problem: why they are not known; empty where they are.
-    """
+    """The plans as they were a few seconds ago, in any order, or why they are not known."""
 
     plans: Sequence[MovePlanObject] = ()
     problem: str = ""

@@ -67,10 +67,8 @@ class Content:
     """A body as it is sent.
 
     Attributes:
-        plain: as it is.
         packed: with gzip; None where that saves nothing.
         tag: of the content; weak, because both forms have it.
-        kind: media type.
     """
 
     plain: bytes

@@ -51,12 +51,7 @@ class QueryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The part of the rows that an answer has.
-
-    Attributes:
-        offset: rows before it.
-        limit: rows at most.
-    """
+    """The part of the rows that an answer has."""
 
     offset: int
     limit: int
