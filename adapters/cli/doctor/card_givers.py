@@ -99,6 +99,11 @@ _KNOWN = (
 """Source of the names: the projects' charts and Dockerfiles; in docs/reference/compatibility.md."""
 
 
+_UNENFORCED = re.compile(r"(.*/)?(hami:v?2\.[67]|volcano-vgpu-device-plugin:v?1\.11)\b.*")
+"""Images with a HAMi-core that limits nothing in some containers: seen by running it; see
+docs/reference/compatibility.md."""
+
+
 def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
     """Say what happens to pods of nodes that are not ours, and which nodes two components serve."""
     if "nodes" in seen.unreadable:
@@ -189,21 +194,35 @@ def check_components(seen: Observed) -> Iterator[CheckResult]:
     """Return a finding for each component that is known."""
     if "daemonsets" in seen.unreadable:
         return
-    found = []
+    found: list[CheckResult] = []
+    agents = seen.agents()
+    alone = True
     for each in seen.daemon_sets:
-        names = [one.image_name for one in each.spec.template.spec.containers]
+        spec = each.spec.template.spec
+        names = [one.image_name for one in spec.containers]
         known = next((kind for kind in _KNOWN if any(kind.image in name for name in names)), None)
-        if known is not None and each not in seen.agents():
-            found.append((known, each))
-    if not found:
+        place = f"{each.metadata.namespace}/{each.metadata.name}"
+        parts: list[tuple[str, str]] = []
+        if known is not None and each not in agents:
+            alone = False
+            if known.overlap:
+                parts.append((f"{known.name} ({place}): {known.overlap}", known.remedy))
+            else:
+                found.append(ok("injectors", f"{known.name} ({place}) {known.does}"))
+        images = [one.image for one in (*spec.containers, *(spec.init_containers or ()))]
+        for image in filter(_UNENFORCED.fullmatch, images):
+            text = (
+                f"HAMi-core of {image} ({place}) limits nothing in containers of several cards that"
+                " set CUDA_VISIBLE_DEVICES"
+            )
+            parts.append((text, "use HAMi 2.8 or Volcano's plugin 1.12, or later"))
+        if parts:
+            texts, remedies = zip(*parts, strict=True)
+            found.append(warning("injectors", "; ".join(texts), "; ".join(remedies)))
+    if alone:
         yield ok("injectors", "no device plugin that Dragoman knows; the agents report the cards")
     yield from _without_cards(seen)
-    for known, workload in found:
-        name = f"{known.name} ({workload.metadata.namespace}/{workload.metadata.name})"
-        if known.overlap:
-            yield warning("injectors", f"{name}: {known.overlap}", known.remedy)
-        else:
-            yield ok("injectors", f"{name} {known.does}")
+    yield from found
 
 
 def _without_cards(seen: Observed) -> Iterator[CheckResult]:

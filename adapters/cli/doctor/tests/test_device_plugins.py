@@ -203,3 +203,35 @@ def test_nvidias_daemon_set_alone_is_no_warning() -> None:
     )
 
     assert cluster.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("image", "init", "warned"),
+    [
+        ("projecthami/hami:v2.6.0", False, True),
+        ("registry.example.com/mirror/projecthami/hami:v2.7.1@sha256:00", True, True),
+        ("registry:5000/volcanosh/volcano-vgpu-device-plugin:v1.11.0", False, True),
+        ("projecthami/hami:v2.8.0", True, False),
+        ("projecthami/hami:v2.60.0", True, False),
+        ("projecthami/hami@sha256:2.6.0", True, False),
+        ("volcanosh/volcano-vgpu-device-plugin:v1.12.0", False, False),
+        ("other/tool:v2.6.0", True, False),
+    ],
+)
+def test_a_hami_core_that_limits_nothing_is_named_by_its_image(
+    image: str, init: bool, warned: bool
+) -> None:
+    cluster = a_sound_cluster()
+    names = ("x/y", image) if init else (image, "x/y")
+    main, first = ([{"name": "main", "image": name}] for name in names)
+    cluster.add(
+        {
+            "kind": "DaemonSet",
+            "metadata": {"name": "library", "namespace": "kube-system"},
+            "spec": {"template": {"spec": {"containers": main, "initContainers": first}}},
+        }
+    )
+
+    found = [each for each in of_injectors(cluster) if "CUDA_VISIBLE_DEVICES" in each.text]
+
+    assert [image in each.text for each in found] == [True] * warned
