@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
-from adapters.dialects.gangs import gang_of
+from adapters.dialects.gangs import any_gang_of
 from adapters.wire.kube import Pod, full_name, gates_of, labels, pod_ref
 from adapters.wire.quantity import QuantityError, parse_int
 from core.feasibility.fragmentation import FreeShares, fragmentation, free_shares
 from core.hardware.quantity import MAX_MEMORY
 from core.ledger.node_ledger import NodeLedger
-from core.requests.gang import GangRef
+from core.requests.gang import GangApi, GangRef
 
 FOR = "--for"
 
@@ -106,7 +106,15 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
         InputError: a name is that of no pod and no gang that waits.
     """
     pending = sorted(fleet.pending(), key=full_name)
-    every = _grouped(pod for pod in pending if not gates_of(pod))
+    gangs = fleet.gangs()
+    members: dict[GangRef | str, list[Pod]] = {}
+    for pod in pending:
+        ref, gang = any_gang_of(pod), gangs.any_gang(pod)
+        if ref is not None and ref.api is GangApi.VOLCANO and (gang is None or gang.minimum < 2):
+            ref = None  # vc-scheduler gives each workload a PodGroup, most of one pod
+        if not gates_of(pod):
+            members.setdefault(ref or pod.metadata.uid, []).append(pod)
+    every = [tuple(group) for group in members.values()]
     if not goal.names:
         return every
     chosen: dict[str, Group] = {}
@@ -118,8 +126,8 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
         found: list[Group] = []
         for group in every:
             of_namespace = [pod for pod in group if namespace in (None, pod_ref(pod).namespace)]
-            gangs = {gang.name for gang in map(gang_of, of_namespace) if gang is not None}
-            if name in (gangs if is_gang else {pod.metadata.name for pod in of_namespace}):
+            named = {gang.name for gang in map(any_gang_of, of_namespace) if gang is not None}
+            if name in (named if is_gang else {pod.metadata.name for pod in of_namespace}):
                 found.append(group)
         what = "gang" if is_gang else "pod"
         if not found:
@@ -132,13 +140,6 @@ def groups(fleet: Fleet, goal: PendingPods) -> list[Group]:
             raise InputError(FOR, f"several namespaces have a {what} {name} that waits: {several}")
         chosen[found[0][0].metadata.uid] = found[0]
     return [*chosen.values()]
-
-
-def _grouped(pods: Iterable[Pod]) -> list[Group]:
-    found: dict[GangRef | str, list[Pod]] = {}
-    for pod in pods:
-        found.setdefault(gang_of(pod) or pod.metadata.uid, []).append(pod)
-    return [tuple(group) for group in found.values()]
 
 
 @dataclass(frozen=True, slots=True)

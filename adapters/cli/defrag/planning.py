@@ -355,7 +355,8 @@ class _Planning:
         for each in wanted:
             place = at.get(each.pod.metadata.uid)
             self.free += bool(place and each.best and not plan.moves)
-            why = "" if place else f"{proof}; {each.text()}"
+            alone = "only without its gang: " if each.best and len(wanted) > 1 else ""
+            why = "" if place else f"{proof}; {alone}{each.text()}"
             after = None if place is None else len(self.moves)
             self.targets.append(_pod_target(each, after, place, why))
 

@@ -21,7 +21,7 @@ from adapters.cli.tests.builders import (
     volcano_bound,
 )
 from adapters.cli.tests.command import as_plain, command
-from adapters.cli.tests.gangs import KUBERNETES, group, member
+from adapters.cli.tests.gangs import APIS, KUBERNETES, VOLCANO, group, member
 from core.hardware.quantity import MIB
 
 
@@ -625,3 +625,25 @@ def test_nodes_of_device_plugins_are_not_denied_to_become_empty() -> None:
     (target,) = as_plain("defrag", "--free-nodes", "1", things=things)["report"]["targets"]
 
     assert target["reason"].startswith("1 nodes of device plugins are not searched; of 1 nodes")
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_all_pods_of_a_gang_fit_or_none_in_the_words_of_any_scheduler(api: str) -> None:
+    nodes = [node("near", cards=1), node("room", cards=1)]
+    things = [*nodes, volcano_bound("a", 5000, on="near", **owned()), group(api, 2)]
+    things += [member("g0", api), member("g1", api)]
+
+    for words in ((), ("--for", "gang/g")):
+        plan = as_plain("defrag", *words, things=things)
+
+        assert plan["spec"]["moves"] == []
+        reasons = {each["reason"] for each in plan["report"]["targets"]}
+        assert reasons == {"no plan exists; only without its gang: cards fit on room"}
+
+
+def test_pods_of_a_workload_of_volcano_are_no_gang_where_one_is_bound_alone() -> None:
+    things = [node(cards=1), group(VOLCANO, 1), *(member(f"g{n}", VOLCANO) for n in range(2))]
+
+    targets = as_plain("defrag", things=things)["report"]["targets"]
+
+    assert [each["fits"] for each in targets] == [True, False]
