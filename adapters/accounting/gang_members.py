@@ -2,14 +2,16 @@
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from adapters.accounting.gang_cache import Gang, GangPart
 from adapters.accounting.pod_requests import PodRequest
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.gangs import task_of
 from adapters.wire.kube import Pod, UnreadPod
 from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.gang_plan import Candidate, GangPlan, place_together
+from core.feasibility.gang_plan import Candidate, GangPlan, LeastNumber, place_together
 from core.feasibility.inventory import NodeNames
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Placement
@@ -76,7 +78,7 @@ class GangMembers:
             for each in alike:
                 candidate = Candidate(each.request, evaluation, may_go(each))
                 candidates[each.request.uid] = candidate
-        plan = place_together([*candidates.values()])
+        plan = place_together([*candidates.values()], self._least_numbers())
         placed, short, reason = {**plan.placed}, plan.short, plan.reason
         taken: dict[str, QuotaAmounts] = {}
         for uid in self._needed_first(plan.placed):
@@ -128,14 +130,26 @@ class GangMembers:
 
     def _needed_first(self, planned: Collection[str]) -> Sequence[str]:
         """Return the pods of a plan, those first without which the gang cannot be bound."""
-        needed, more = list[str](), list[str]()
+        uids = [pod.metadata.uid for pod in self.gang.pods if pod.metadata.uid in planned]
+        needed: dict[str, None] = {}
+        for each in chain.from_iterable(self._least_numbers()):
+            missing, new = each.lacks(needed), each.uids.difference(needed)
+            needed |= dict.fromkeys([uid for uid in uids if uid in new][:missing])
+        return [*needed, *(uid for uid in uids if uid not in needed)]
+
+    def _least_numbers(self) -> Sequence[Sequence[LeastNumber]]:
+        """Return how many more pods of each task, and then of each part, must be placed."""
+        tasks, parts = list[LeastNumber](), list[LeastNumber]()
         for part in self.gang.parts:
-            uids = [pod.metadata.uid for pod in part.pods]
-            missing = max(0, part.minimum - sum(uid in self.placed for uid in uids))
-            new = [uid for uid in uids if uid in planned]
-            needed += new[:missing]
-            more += new[missing:]
-        return needed + more
+            uids = frozenset(pod.metadata.uid for pod in part.pods)
+            parts.append(self._least_number(uids, part.minimum))
+            for task, least in part.tasks.items():
+                uids = frozenset(pod.metadata.uid for pod in part.pods if task_of(pod) == task)
+                tasks.append(self._least_number(uids, least))
+        return tasks, parts
+
+    def _least_number(self, uids: frozenset[str], least: int) -> LeastNumber:
+        return LeastNumber(uids - self.placed, least - len(uids & self.placed))
 
 
 def members_of(

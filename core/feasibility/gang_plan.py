@@ -1,6 +1,6 @@
 """Places several pods at once: each on the cards that the ones before it leave."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, filterfalse
 
@@ -49,7 +49,26 @@ class Candidate:
     names: NodeNames
 
 
-def place_together(candidates: Sequence[Candidate]) -> GangPlan:
+@dataclass(frozen=True, slots=True)
+class LeastNumber:
+    """A least number of some pods without which no pod of the gang is bound.
+
+    Attributes:
+        uids: of the pods.
+        number: how many of them; none where it is not above 0.
+    """
+
+    uids: frozenset[str]
+    number: int
+
+    def lacks(self, placed: Collection[str]) -> int:
+        """Return how many of its pods must be placed beside these."""
+        return max(0, self.number - len(self.uids.intersection(placed)))
+
+
+def place_together(
+    candidates: Sequence[Candidate], stages: Sequence[Sequence[LeastNumber]] = ()
+) -> GangPlan:
     """Place as many pods as the nodes have room for, in one of two orders: the better plan.
 
     Pods that request alike are placed as well as possible. Where they differ, a plan for all may
@@ -57,6 +76,8 @@ def place_together(candidates: Sequence[Candidate]) -> GangPlan:
 
     Args:
         candidates: no pod twice, and none that has cards already.
+        stages: least numbers; those of each stage are placed before those of the next one, and
+            all further pods last. No pod counts twice in one stage.
     """
 
     def size(one: Candidate) -> tuple[int, int, int, str]:
@@ -64,24 +85,40 @@ def place_together(candidates: Sequence[Candidate]) -> GangPlan:
         return -totals.cards, -totals.memory, -totals.memory_percent, one.request.uid
 
     largest_first = sorted(candidates, key=size)
-    plan = _in_order(largest_first)
+    plan = _in_order(largest_first, stages)
     if not plan.short:
         return plan
     nodes: dict[Hashable, int] = {}
     for kind, each in {_kind(one): one for one in candidates}.items():
         rows = each.names.rows(each.evaluation.inventory)
         nodes[kind] = int(each.evaluation.fitting(rows).sum())
-    other = _in_order(sorted(largest_first, key=lambda each: nodes[_kind(each)]))
-    return other if len(other.placed) > len(plan.placed) else plan
+    other = _in_order(sorted(largest_first, key=lambda each: nodes[_kind(each)]), stages)
+
+    def worth(one: GangPlan) -> tuple[int, int]:
+        return -sum(each.lacks(one.placed) for needs in stages for each in needs), len(one.placed)
+
+    return max(plan, other, key=worth)
 
 
-def _in_order(candidates: Iterable[Candidate]) -> GangPlan:
-    """Place pods one after the other."""
+def _in_order(candidates: Iterable[Candidate], stages: Sequence[Sequence[LeastNumber]]) -> GangPlan:
+    """Place pods one after the other, those of the least numbers first."""
     plan = _Plan()
     short = reason = ""
-    for candidate in candidates:
-        if not plan.place(candidate) and not short:
-            short, reason = candidate.request.pod, plan.why_not(candidate)
+    waiting = [*candidates]
+    for needs in (*stages, None):
+        need_of = {uid: each for each in needs or () for uid in each.uids}
+        left = {each: each.lacks(plan.placed) for each in needs or ()}
+        later: list[Candidate] = []
+        for candidate in waiting:
+            need = need_of.get(candidate.request.uid)
+            if needs is not None and (need is None or not left[need]):
+                later.append(candidate)
+            elif plan.place(candidate):
+                if need is not None:
+                    left[need] -= 1
+            elif not short:
+                short, reason = candidate.request.pod, plan.why_not(candidate)
+        waiting = later
     return GangPlan(plan.placed, short, reason)
 
 

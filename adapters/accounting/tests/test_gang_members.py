@@ -1,6 +1,8 @@
 """What the pods of a gang have, and a plan for those that need cards, without a service."""
 
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
+
+import pytest
 
 from adapters.accounting.gang_cache import Gang, GangPart
 from adapters.accounting.gang_members import GangMembers, members_of
@@ -105,3 +107,48 @@ def test_a_pod_that_cannot_be_decoded_counts_only_where_it_is_bound_or_has_cards
 
     assert found.placed == {"uid-a", "uid-b"}
     assert found.waiting == ()
+
+
+def joined(*sizes: tuple[str, int], tasks: Mapping[str, int] | None = None) -> GangMembers:
+    """Gangs that are bound together: the names of their pods, and how many are needed of each."""
+    parts = []
+    for number, (names, least) in enumerate(sizes):
+        ref = GangRef(GangApi.VOLCANO, "default", f"g{number}")
+        texts = [{"volcano.sh/task-spec": name} for name in names]
+        made = [
+            read_pod(a_pod(f"{name}{number}{at}", memory=LARGE, annotations=text))
+            for at, (name, text) in enumerate(zip(names, texts, strict=True))
+        ]
+        parts.append(GangPart(ref, least, tuple(made), dict(tasks or {})))
+    read = PodRequestCache(DIALECTS).read
+    return members_of(Gang(parts[0].ref, tuple(parts)), lambda _: False, read)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "cards"),
+    [
+        ([("aa", 1), ("b", 1)], 2),
+        ([("b", 1), ("aaa", 2)], 3),
+        ([("aaaa", 1), ("bbb", 2), ("c", 1)], 4),
+        ([("aaaa", 0), ("bb", 2)], 2),
+    ],
+)
+def test_least_numbers_of_joined_gangs_come_before_their_other_pods(
+    sizes: list[tuple[str, int]], cards: int
+) -> None:
+    for order in (sizes, sizes[::-1]):
+        asked = joined(*order)
+        placed = plan(asked, cards=cards).placed
+        assert (asked.lacks(placed), len(placed)) == (0, cards)
+        assert asked.lacks(asked._needed_first([*placed])[:cards]) == 0
+
+
+@pytest.mark.parametrize("names", ["aaab", "baaa", "abab", "aabb"])
+def test_least_numbers_of_tasks_come_before_the_other_pods_of_their_gang(names: str) -> None:
+    asked = joined((names, 3), tasks={"a": 1, "b": 1})
+
+    placed = plan(asked).placed
+
+    assert (asked.lacks(placed), len(placed)) == (0, 3)
+    waiting = asked.at_first(3).waiting
+    assert asked.lacks([each.request.uid for each in waiting]) == 0
