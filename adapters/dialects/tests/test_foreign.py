@@ -4,6 +4,7 @@ import pytest
 from msgspec import structs
 
 from adapters.dialects.adoption import adopt, adopt_from_kubelet
+from adapters.dialects.formats.gpu_fractions import names_fraction
 from adapters.dialects.tests.builders import ALL, bound
 from adapters.wire.kube import Amount
 from adapters.wire.records.hardware import DeviceHolding
@@ -165,3 +166,8 @@ def test_what_an_author_writes_as_a_reservation_is_no_word_of_the_kubelet() -> N
 
     assert found is not None
     assert found.unread == KUBELET_CHOOSES
+
+
+def test_only_an_annotation_that_names_devices_makes_a_fraction() -> None:
+    assert names_fraction(bound({"cpu": 1}, {FRACTION: "u0"}))
+    assert not names_fraction(bound({"cpu": 1}, {REQUEST: "8Gi", "gpu-fraction": "0.5"}))
