@@ -1,4 +1,4 @@
-"""What each call does. Errors are exceptions here and status codes in ``server``."""
+"""What each call does. Errors are exceptions here, those of ``server._CODES``."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
@@ -50,12 +50,7 @@ class Calls:
         self._service = service
 
     async def allocate(self, request: pb.AllocateRequest) -> pb.AllocateResponse:
-        """Allocate cards to a pod, and bind it if the request says so.
-
-        Raises:
-            NotReady, UnknownPod, DialectError, StateError, NothingFitsError, ElsewhereError,
-            LedgerContended, BindError, BodyError, OSError: see their classes.
-        """
+        """Allocate cards to a pod, and bind it if the request says so."""
         service = self._service
         service.check_ready()
         pod = await self._find(request.pod)
@@ -107,11 +102,7 @@ class Calls:
         raise LedgerContended("other pods took the cards each time")
 
     async def release(self, request: pb.ReleaseRequest) -> pb.ReleaseResponse:
-        """Release what ``allocate`` allocated.
-
-        Raises:
-            NotReady, StateError, LedgerContended, OSError: see their classes.
-        """
+        """Release what ``allocate`` allocated."""
         service = self._service
         service.check_ready()
         found = dict(service.ledgers.committed(request.uid)).get(request.node)
@@ -129,11 +120,7 @@ class Calls:
         return pb.ReleaseResponse(released=True)
 
     async def explain(self, request: pb.ExplainRequest) -> pb.ExplainResponse:
-        """Return where a pod fits, and why it does not fit the other nodes.
-
-        Raises:
-            NotReady, UnknownPod, DialectError, BodyError, OSError: see their classes.
-        """
+        """Return where a pod fits, and why it does not fit the other nodes."""
         service = self._service
         service.check_ready()
         if request.WhichOneof("of") == "manifest":
@@ -158,11 +145,7 @@ class Calls:
         )
 
     async def list_cards(self, request: pb.ListCardsRequest) -> pb.ListCardsResponse:
-        """Return the cards, page by page.
-
-        Raises:
-            NotReady: see its class.
-        """
+        """Return the cards, page by page."""
         self._service.check_ready()
         inventory = self._service.ledgers.inventory
         if request.node:
@@ -180,11 +163,7 @@ class Calls:
         )
 
     async def watch_ledger(self, request: pb.WatchLedgerRequest) -> AsyncIterator[pb.LedgerChange]:
-        """Yield every node as it is, then each that changes, until the client cancels.
-
-        Raises:
-            NotReady: see its class.
-        """
+        """Yield every node as it is, then each that changes, until the client cancels."""
         self._service.check_ready()
         ledgers, wanted = self._service.ledgers, frozenset(request.nodes)
         sent: dict[str, NodeLedger | str] = {}
