@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from types import MappingProxyType
 from typing import Any
@@ -27,19 +26,6 @@ class GrantStatus(Enum):
 GrantAnswer = Limits | GrantStatus
 
 
-@dataclass(frozen=True, slots=True)
-class _Record:
-    """A record and its cards; replaced as a whole, because several threads read it.
-
-    Attributes:
-        ledger: None where the node has no record: then no allocation is recorded.
-        cards: by uuid; they stay when the record is deleted.
-    """
-
-    ledger: NodeLedger | None = None
-    cards: Mapping[str, Card] = field(default_factory=lambda: MappingProxyType({}))
-
-
 class LedgerGrants:
     """Grants from the node's record, which a file or a watch supplies."""
 
@@ -47,7 +33,8 @@ class LedgerGrants:
 
     def __init__(self, ledger: NodeLedger | None = None) -> None:
         """Start with a record, or with an unknown one."""
-        self._record = _Record()
+        # Replaced as a whole, because several threads read it. The cards stay without a record.
+        self._record: tuple[NodeLedger | None, Mapping[str, Card]] = (None, MappingProxyType({}))
         self._changed = asyncio.Event()
         self._known = False
         if ledger is not None:
@@ -56,24 +43,24 @@ class LedgerGrants:
     @property
     def ledger(self) -> NodeLedger | None:
         """The latest record; None where the node has none."""
-        return self._record.ledger
+        return self._record[0]
 
     def replace(self, ledger: NodeLedger) -> None:
         """Use a newer record, and wake the waiters."""
         cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
-        self._set(_Record(ledger, cards))
+        self._set(ledger, cards)
 
     def clear(self) -> None:
         """Note that the node has no record: no allocation is recorded. The cards stay."""
-        self._set(_Record(None, self._record.cards))
+        self._set(None, self.cards())
 
     def wake(self) -> None:
         """Wake the waiters: a granted MIG slice was created, or could not be created."""
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
 
-    def _set(self, record: _Record) -> None:
-        self._record = record
+    def _set(self, ledger: NodeLedger | None, cards: Mapping[str, Card]) -> None:
+        self._record = ledger, cards
         self._known = True
         self.wake()
 
@@ -85,10 +72,10 @@ class LedgerGrants:
         Raises:
             GrantError: the grant is invalid on this node, or its pod was deleted.
         """
-        record = self._record
-        if record.ledger is None:
+        ledger, cards = self._record
+        if ledger is None:
             return GrantStatus.NOT_RECORDED
-        allocation = record.ledger.allocations.get(pod)
+        allocation = ledger.allocations.get(pod)
         if allocation is None or allocation.state is not AllocationState.COMMITTED:
             return GrantStatus.NOT_RECORDED
         if allocation.release_by is not None:
@@ -103,12 +90,12 @@ class LedgerGrants:
                 "the pod's init containers had finished, so that other pods may have their share of"
                 " the card: this one starts when the ledger counts it again"
             )
-        found = limits(allocation.grants, container, record.cards)
+        found = limits(allocation.grants, container, cards)
         return found if found.cards else GrantStatus.NO_SHARE
 
     def cards(self) -> Mapping[str, Card]:
         """Return the node's cards, by uuid."""
-        return self._record.cards
+        return self._record[1]
 
     def holders(self, cards: Collection[str] | None, pod: str) -> tuple[str, ...]:
         """List the other pods that the ledger gave a part of some cards, by namespace and name.
@@ -119,7 +106,7 @@ class LedgerGrants:
             cards: uuids; None for all of the node.
             pod: uid of the pod that does not count.
         """
-        ledger = self._record.ledger
+        ledger = self.ledger
         return tuple(
             held.pod
             for held in (() if ledger is None else ledger.allocations.values())

@@ -6,7 +6,7 @@ Each report is a line in the log, and an Event on the pod where the agent has a 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from adapters.agent.hook.facts import VISIBLE_DEVICES, ContainerFacts, InjectorConflictError
+from adapters.agent.hook.facts import VISIBLE_DEVICES, InjectorConflictError
 from adapters.agent.hook.policy import NoGrantYet, Policy
 from adapters.agent.injection.plan import RepeatedVariableError
 from adapters.agent.log import log_event
@@ -43,7 +43,18 @@ def audit(
         if pod is None or container.state == ContainerState.STOPPED:
             continue
         facts = policy.facts(pod, container)
-        if lack := _missing(policy, facts):
+        lack = ""
+        try:
+            plan = policy.plan(facts)
+            if isinstance(plan, NoGrantYet):
+                lack = f"a recorded share: {plan.value}"
+            elif isinstance(facts.grant, Limits):
+                rest = plan.minus_present(container)
+                mounts = (mount.destination for mount in rest.mounts)
+                lack = ", ".join([*rest.env, *mounts, *rest.devices, *rest.cdi])
+        except (GrantError, InjectorConflictError, RepeatedVariableError) as error:
+            lack = f"its share: {error}"
+        if lack:
             missing.append(Finding(pod, container, lack))
         # Cards that a container without a share names, and that no device plugin gave it: a new
         # one gets ``void`` instead; one that runs already may have them open.
@@ -55,23 +66,6 @@ def audit(
         if paths:
             bypasses.append(Finding(pod, container, paths))
     return missing, bypasses
-
-
-def _missing(policy: Policy, facts: ContainerFacts) -> str:
-    try:
-        plan = policy.plan(facts)
-    except (GrantError, InjectorConflictError) as error:
-        return f"its share: {error}"
-    if isinstance(plan, NoGrantYet):
-        return f"a recorded share: {plan.value}"
-    if not isinstance(facts.grant, Limits):
-        return ""
-    try:
-        rest = plan.minus_present(facts.container)
-    except RepeatedVariableError as error:
-        return f"its share: {error}"
-    names = [*rest.env, *(mount.destination for mount in rest.mounts), *rest.devices, *rest.cdi]
-    return ", ".join(names)
 
 
 @dataclass(slots=True)

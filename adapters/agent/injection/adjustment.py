@@ -15,7 +15,7 @@ from adapters.agent.injection.profiles import VOID, VendorProfile
 from adapters.agent.log import log_event
 from adapters.agent.nri.model import NriContainer, PodSandbox, RuntimeInfo
 from core.hardware.card import Card
-from core.hardware.mig import MigKey, Slice
+from core.hardware.mig import MigKey
 from core.hardware.quantity import MIB
 from core.requests.limits import CardLimit, GrantError, Limits
 
@@ -205,29 +205,33 @@ def _of_vendor(
 ) -> list[AdjustmentPlan]:
     # A container numbers its cards by their place on the bus, not by their order in a list.
     cards = sorted(limits, key=lambda limit: (equipment.cards[limit.uuid].index, limit.uuid))
+    indexes = [equipment.cards[limit.uuid].index for limit in cards]
     uuids: list[str] = []
-    indexes: list[str] = []
-    memories: list[str] = []
-    computes: list[str] = []
     cdi: list[str] = []
     nodes: list[str] = []
-    for limit in cards:
-        index = equipment.cards[limit.uuid].index
-        instance = _instance(limit.uuid, limit.slice, equipment)
-        uuid = limit.uuid if instance is None else instance.uuid
+    for limit, index in zip(cards, indexes, strict=True):
+        uuid, devices = limit.uuid, tuple[str, ...]()
+        if limit.slice is not None:
+            key = MigKey(uuid, limit.slice.profile, limit.slice.start)
+            instance, why = equipment.instances.get(key), equipment.failed_instances.get(key)
+            if instance is None:
+                problem = (
+                    f"card {uuid} has no {limit.slice.profile} instance at {limit.slice.start}"
+                )
+                if why is None and equipment.creates_instances:
+                    raise PartitioningError(f"{problem} yet")
+                raise GrantError(problem if why is None else f"{problem}: {why}")
+            uuid, devices = instance.uuid, instance.devices
         uuids.append(uuid)
-        indexes.append(str(index))
-        memories.append(str(limit.memory // MIB))
-        computes.append(str(limit.compute))
         if equipment.cdi and profile.cdi:
             cdi.append(_for_card(profile.cdi, uuid, index))
         else:
-            nodes += (instance and instance.devices) or equipment.device_nodes(limit.uuid)
+            nodes += devices or equipment.device_nodes(limit.uuid)
     values = {
         "{uuids}": ",".join(uuids),
-        "{indexes}": ",".join(indexes),
-        "{memories}": ",".join(memories),
-        "{computes}": ",".join(computes),
+        "{indexes}": ",".join(map(str, indexes)),
+        "{memories}": ",".join(str(limit.memory // MIB) for limit in cards),
+        "{computes}": ",".join(str(limit.compute) for limit in cards),
     }
     env = {name: _fill(value, values) for name, value in profile.env.items()}
     if profile.visible_env:
@@ -246,22 +250,6 @@ def _of_vendor(
             hami.library_plan(profile.hami, pod.uid, container),
         ]
     return plans
-
-
-def _instance(uuid: str, slot: Slice | None, equipment: Equipment) -> Instance | None:
-    if slot is None:
-        return None
-    key = MigKey(uuid, slot.profile, slot.start)
-    found = equipment.instances.get(key)
-    if found is not None:
-        return found
-    problem = f"card {uuid} has no {slot.profile} instance at {slot.start}"
-    why = equipment.failed_instances.get(key)
-    if why is not None:
-        raise GrantError(f"{problem}: {why}")
-    raise (
-        PartitioningError(f"{problem} yet") if equipment.creates_instances else GrantError(problem)
-    )
 
 
 def _for_card(template: str, uuid: str, index: int) -> str:
