@@ -157,26 +157,6 @@ class ServedCertificate:
         """Ignore it: the Secret was listed."""
 
 
-class CertificateLog:
-    """Logs events of the certificate; a problem that lasts is logged once."""
-
-    def __init__(self, log: Logger) -> None:
-        self._log = log
-        self._problem = ""
-
-    def event(self, event: str, text: str) -> None:
-        """Log an event with a sentence about it."""
-        if event not in PROBLEMS:
-            self._log.info(event, text=text)
-        elif text != self._problem:
-            self._problem = text
-            self._log.warning(event, text=text)
-
-    def failed(self, error: ClusterError) -> None:
-        """Log a request to the API server that failed; the tasks repeat it."""
-        self.event("certificate.failed", str(error))
-
-
 def certificate_tasks(
     runtime: ServiceRuntime,
     client: KubeClient,
@@ -190,11 +170,22 @@ def certificate_tasks(
 
     The service is not ready before it serves a certificate. Secret and Lease are in ``namespace``.
     """
-    service, events = runtime.service, CertificateLog(log)
+    service, problem = runtime.service, ""
+
+    def event(name: str, text: str) -> None:
+        """Log an event with a sentence about it; a problem that lasts is logged once."""
+        nonlocal problem
+        if name not in PROBLEMS:
+            log.info(name, text=text)
+        elif text != problem:
+            problem = text
+            log.warning(name, text=text)
+
+    def failed(error: ClusterError) -> None:
+        event("certificate.failed", str(error))
+
     service.readiness.mark_unsynced(Sync.CERTIFICATE)
-    served = ServedCertificate(
-        text, lambda: service.readiness.mark_synced(Sync.CERTIFICATE), events.event
-    )
+    served = ServedCertificate(text, lambda: service.readiness.mark_synced(Sync.CERTIFICATE), event)
     runtime.metrics.gauge(
         "dragoman_certificate_end_timestamp_seconds",
         "End of the validity of the serving certificate; 0 while there is none.",
@@ -209,9 +200,9 @@ def certificate_tasks(
         WebhookClient(client, managed.webhooks).publish,
         policy,
         lambda: int(time()),
-        events.event,
+        event,
     )
     selection = Selection(SECRETS, namespace, fields=f"metadata.name={managed.secret}")
-    watch = Reflector(client, selection, Secret, served, report=events.failed)
-    election = Election(client, namespace, LEASE, identity, report=events.failed)
+    watch = Reflector(client, selection, Secret, served, report=failed)
+    election = Election(client, namespace, LEASE, identity, report=failed)
     return watch.run(), election.run(rotator.run)
