@@ -65,11 +65,7 @@ class Hami(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings files.
-
-        Raises:
-            DialectError: a settings file has an invalid value.
-        """
+        """Create the dialect with the settings files; see ``Dialect``."""
         config = keys.read_config(settings)
         return cls(config, defaults, frozenset(config.amounts))
 
@@ -113,11 +109,7 @@ class Hami(Dialect):
         return not annotations(pod).keys().isdisjoint(keys.POD_ANNOTATIONS)
 
     def read_request(self, pod: Pod) -> Request:
-        """Read what a pod that ``matches`` requests.
-
-        Raises:
-            DialectError: the request is invalid.
-        """
+        """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002

@@ -90,11 +90,7 @@ class Koordinator(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings of its scheduler.
-
-        Raises:
-            DialectError: a setting is invalid.
-        """
+        """Create the dialect with the settings of its scheduler; see ``Dialect``."""
         scheduling = read_scheduling(settings)
         return cls(scheduling, ranking(scheduling, defaults))
 

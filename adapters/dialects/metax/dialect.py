@@ -93,11 +93,7 @@ class Metax(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings files.
-
-        Raises:
-            DialectError: a settings file has an invalid value.
-        """
+        """Create the dialect with the settings files; see ``Dialect``."""
         config = keys.read_config(settings)
         return cls(config, defaults, frozenset(config.resources))
 
@@ -106,11 +102,7 @@ class Metax(Dialect):
         return not self.named.isdisjoint(resource_names(pod))
 
     def read_request(self, pod: Pod) -> Request:
-        """Read what a pod that ``matches`` requests.
-
-        Raises:
-            DialectError: the request is invalid.
-        """
+        """Read what a pod that ``matches`` requests; see ``Dialect``."""
         return pods.read_request(pod, self.config, self.defaults)
 
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:

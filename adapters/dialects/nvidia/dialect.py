@@ -64,11 +64,7 @@ class Nvidia(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with the settings files.
-
-        Raises:
-            DialectError: a setting is invalid.
-        """
+        """Create the dialect with the settings files; see ``Dialect``."""
         return cls(ranking(read_scheduling(settings), defaults))
 
     def matches(self, pod: Pod) -> bool:
@@ -135,11 +131,7 @@ class Nvidia(Dialect):
         return ALLOCATED in annotations(pod) and not _requests_devices(pod)
 
     def read_result(self, pod: Pod, request: Request, node: Node) -> tuple[Grant, ...]:
-        """Read the grants of a pod from ``device-allocated``.
-
-        Raises:
-            DialectError: the record cannot be parsed.
-        """
+        """Read the grants of a pod from ``device-allocated``; see ``Dialect``."""
         return read_record(pod, request, node)
 
     def read_adopted(self, pod: Pod, node: Node) -> AdoptedAllocation | None:

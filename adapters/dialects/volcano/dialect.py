@@ -87,11 +87,7 @@ class Volcano(Dialect):
 
     @classmethod
     def configured(cls, settings: Documents, defaults: Defaults) -> Self:
-        """Create the dialect with a cluster's settings.
-
-        Raises:
-            DialectError: a setting is invalid.
-        """
+        """Create the dialect with a cluster's settings; see ``Dialect``."""
         scheduling, document = read_scheduling(settings)
         config = read_device_config(settings, document)
         return cls(VolcanoPodReader(config, scheduling, ranking(scheduling, defaults)))
