@@ -16,7 +16,6 @@ class MemoryRow(NamedTuple):
     """The record of one node in a table.
 
     Attributes:
-        version: of the last change.
         record: None where it was deleted.
         recreated: the version at which it was created again after its last deletion; 0 for never.
     """
@@ -34,7 +33,6 @@ class MemoryTable:
         rows: by node, the latest change last; rows of deleted nodes stay, so that no version is
             used twice.
         readers: one for each store; set when something has changed.
-        count: number of all changes so far.
     """
 
     rows: dict[str, MemoryRow] = field(default_factory=dict)

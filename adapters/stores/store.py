@@ -40,7 +40,6 @@ class Change:
     """A node's record has changed.
 
     Attributes:
-        node: its name.
         stored: the record now; None where it was deleted or cannot be read.
         problem: why the record cannot be read; None where it can. The node's allocations are not
             known then, so no pod may be placed there until an operator repairs the record.
@@ -68,16 +67,10 @@ class Store(Protocol):
         """
 
     async def write(self, ledger: NodeLedger, expected: str | None) -> str:
-        """Write a node's record in place of the one that the caller read.
+        """Write a node's record in place of the one that the caller read; return its version.
 
-        Reservations are left out.
-
-        Args:
-            ledger: what to write.
-            expected: the version that the caller read; None where there must be no record yet.
-
-        Returns:
-            The new version.
+        Reservations are left out. ``expected`` is the version that the caller read, None where
+        there must be no record yet.
 
         Raises:
             Conflict: the record has another version, does not exist any more, or exists already.
@@ -132,13 +125,8 @@ def changes_of(
 ) -> tuple[Change, ...]:
     """Return the changes that a reader must see so that it knows the record of a node.
 
-    Args:
-        node: its name.
-        version: of the record.
-        record: None where it was deleted.
-        recreated: the record was deleted and created again since the last change that the reader
-            saw, so that the deletion comes first.
-        decode: gives the ledger of the record.
+    Where ``recreated``, the record was deleted and created again since the last change that the
+    reader saw, so that the deletion comes first. None stands for a record that was deleted.
     """
     if record is None:
         return (Change(node, None),)
@@ -183,10 +171,9 @@ class QuotaStore(Protocol):
         """
 
     async def write(self, quota: Quota, expected: str) -> str:
-        """Write holds in place of those that the caller read; the limits stay.
+        """Write holds in place of those that the caller read, and return the new version.
 
-        Returns:
-            the new version.
+        The limits stay.
 
         Raises:
             Conflict: the quota has another version, or does not exist any more.

@@ -63,7 +63,6 @@ class ContainerReport:
 
     Attributes:
         pod: ``namespace/name``.
-        container: name.
         card: the first 40 characters of its uuid.
         granted: bytes that the agent read in the ledger.
         used: bytes.

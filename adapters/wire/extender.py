@@ -109,8 +109,6 @@ class ExtenderArgs:
     """The arguments of filter and prioritize: a pod, and its nodes in one of two forms.
 
     Attributes:
-        pod: that is to be placed.
-        names: of the nodes.
         whole: the body, where it has the nodes in full; None where it has their names alone.
     """
 
@@ -181,7 +179,6 @@ class PreemptionArgs:
     """Arguments of preempt.
 
     Attributes:
-        pod: the pod that is to fit.
         proposals: by node, what the scheduler would evict; it may be no pod.
     """
 

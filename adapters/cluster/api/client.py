@@ -51,9 +51,6 @@ class KubeClient:
     Every method raises ``ClusterError``. What is safe to do twice (everything but ``create``) is
     repeated after 429, 5xx and broken connections; ``create`` is repeated only where the server
     has not acted: after 429, or where there was no connection.
-
-    Attributes:
-        patience: how long it waits.
     """
 
     def __init__(self, credentials: KubeCredentials, patience: Timeouts | None = None) -> None:
@@ -100,12 +97,8 @@ class KubeClient:
     ) -> bytes:
         """Post an object to its collection, or to a subresource.
 
-        Args:
-            path: of the collection or subresource.
-            body: the object.
-            query: further parameters.
-            metadata_only: whether the answer may leave out all of the object but its metadata.
-            repeat_refused: whether it is repeated after 429.
+        With ``metadata_only`` the answer may leave out all of the object but its metadata; with
+        ``repeat_refused`` it is repeated after 429.
         """
         return await self._call(
             "POST", path, query, body, metadata_only=metadata_only, repeat_refused=repeat_refused
@@ -138,10 +131,7 @@ class KubeClient:
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
         """Open a response that goes on, as that of a watch; never repeated.
 
-        Args:
-            path: of a collection.
-            query: of the watch.
-            idle: seconds without data after which the connection counts as dead.
+        After ``idle`` seconds without data the connection counts as dead.
         """
         return self._transport.stream(path, query, idle or self.patience.idle)
 
@@ -262,12 +252,7 @@ class PlainReader:
         self._session: aiohttp.ClientSession | None = None
 
     async def get(self, host: str, port: int, path: str) -> bytes:
-        """Return the body of an answer.
-
-        Args:
-            host: an IP address.
-            port: the TCP port.
-            path: begins with ``/``.
+        """Return the body of an answer; the host is an IP address, and the path begins with ``/``.
 
         Raises:
             OSError: no answer in time, another status than 200, or a body above ``MAX_BODY``.

@@ -50,7 +50,6 @@ class KubeCredentials:
     Attributes:
         server: base URL without a slash at its end.
         context: for TLS; None where the server speaks plain HTTP.
-        proxy: URL of a proxy, or None.
         name: the server's name in its certificate, where it is not that of the URL.
     """
 
@@ -237,7 +236,6 @@ class KubeContext:
     Attributes:
         name: of the context; ``in-cluster`` for a pod's service account.
         namespace: of the context; ``default`` where it has none.
-        source: of the credentials.
     """
 
     name: str

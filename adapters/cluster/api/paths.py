@@ -13,7 +13,6 @@ class Resource:
 
     Attributes:
         group: API group; empty for the core group.
-        version: of the group.
         plural: the name in paths.
         namespaced: whether its objects live in namespaces.
     """
@@ -57,10 +56,8 @@ class Selection:
     """The objects to list or watch.
 
     Attributes:
-        resource: the kind.
         namespace: None for all.
         fields: field selector, such as ``metadata.name=x``.
-        labels: label selector.
         optional: whether the kind may be unknown to the server, as of a CRD that is not installed:
             it counts as empty then, and is looked for again without an error.
     """

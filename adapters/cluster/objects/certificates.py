@@ -25,7 +25,6 @@ class SecretContent(NamedTuple):
     Attributes:
         data: its entries that are UTF-8.
         version: its resourceVersion.
-        annotations: its annotations.
     """
 
     data: Mapping[str, str]

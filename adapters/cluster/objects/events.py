@@ -51,10 +51,8 @@ class EventSubject:
 
     Attributes:
         kind: ``Pod``, ``Node``.
-        name: of the object.
         namespace: empty where its kind has none; such Events are in ``default``.
         uid: of the object; empty where unknown.
-        api_version: of the kind.
     """
 
     kind: str
@@ -83,10 +81,8 @@ class _Series:
     """One Event and its repeats.
 
     Attributes:
-        name: of the Event object.
         note: the newest text.
         written_note: the text that the server has; None where it has none.
-        count: Events so far.
         written_count: the count that the server has.
         last: time of the last one, as the API writes it.
         emitted: monotonic seconds of the last one.

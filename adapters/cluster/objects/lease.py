@@ -61,7 +61,6 @@ class Election:
     """Acquires a lease, works while it holds it, and releases it.
 
     Attributes:
-        leading: whether this candidate holds the lease.
         took_over: whether it took the lease from one that did not release it, and whose work it
             has not followed: it never saw the other renew.
     """
@@ -77,13 +76,8 @@ class Election:
     ) -> None:
         """Send no request yet.
 
-        Args:
-            client: the API server.
-            namespace: of the lease.
-            name: of the lease.
-            identity: unique among the candidates, such as the pod's name and uid.
-            term: seconds.
-            report: called with each error; the candidate goes on.
+        The identity is unique among the candidates, such as the pod's name and uid. ``report`` is
+        called with each error; the candidate goes on.
         """
         self.leading = False
         self.took_over = False

@@ -60,12 +60,7 @@ class NodeClient:
     async def annotate(
         self, name: str, annotations: Mapping[str, str | None], expected: str | None = None
     ) -> KubeNode:
-        """Set annotations; None removes one.
-
-        Args:
-            name: of the node.
-            annotations: to set.
-            expected: the resourceVersion that the node must have, or None for any.
+        """Set annotations; None removes one. A node of another version than ``expected`` stays.
 
         Raises:
             ClusterError: status 409 where the version has changed.
@@ -90,7 +85,6 @@ class LockedError(RuntimeError):
     """Another pod has the lock; nothing was changed.
 
     Attributes:
-        node: the locked node.
         owner: ``namespace/name`` of the pod; empty where the lock does not name it.
     """
 

@@ -49,16 +49,9 @@ class PodClient:
         labels: Mapping[str, str | None] | None = None,
         version: str = "",
     ) -> Pod:
-        """Set annotations and labels of the pod with this uid; None removes one.
+        """Set annotations and labels of the pod with this uid, and return it; None removes one.
 
-        Args:
-            pod: the pod.
-            annotations: to set.
-            labels: to set.
-            version: the resourceVersion that the pod must have still; empty for any.
-
-        Returns:
-            the pod after the write.
+        The pod must still have the resourceVersion ``version``, where that is not empty.
 
         Raises:
             ClusterError: status 409 where the pod of this name has another uid or version, 404
@@ -86,16 +79,10 @@ class PodClient:
         labels: Mapping[str, str],
         version: str = "",
     ) -> None:
-        """Create the Binding of a pod: one write.
+        """Create the Binding of a pod: one write, which adds annotations and labels to the pod.
 
-        Args:
-            pod: the pod.
-            node: the name of the node.
-            annotations: to add to the pod.
-            labels: to add to the pod.
-            version: the resourceVersion that the pod must have still; empty for any. Source:
-                k8s.io/kubernetes/pkg/registry/core/pod/storage/storage.go, the preconditions in
-                setPodNodeAndMetadata.
+        The pod must still have the resourceVersion ``version``, where that is not empty: a
+        precondition in setPodNodeAndMetadata.
 
         Raises:
             ClusterError: the server rejected it. Status 409: the pod is bound already, has another

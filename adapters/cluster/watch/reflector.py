@@ -157,7 +157,6 @@ class Reflector(Generic[ObjectT]):
     """Follows one collection until it is cancelled.
 
     Attributes:
-        stats: counts of what happened so far.
         ready: set when the first full list is complete.
     """
 
@@ -174,14 +173,7 @@ class Reflector(Generic[ObjectT]):
     ) -> None:
         """Send no request yet.
 
-        Args:
-            client: the API server.
-            selection: the objects to watch.
-            kind: type that objects are decoded to, or a decoder of its own.
-            handler: is called for each change.
-            settings: None for the usual ones.
-            report: called with each error; the reflector goes on.
-            report_unreadable: called with each object that cannot be decoded.
+        ``report`` is called with each error, after which the reflector goes on.
         """
         self.stats = ReflectorStats()
         self.ready = asyncio.Event()

@@ -51,7 +51,6 @@ class DeviceHolding:
 
     Attributes:
         pod: uid; another pod of the same name has another.
-        container: its name.
         resource: one that ``is_reported``; an older agent reports fewer of them.
         count: devices, as the kubelet counts; at the container's start all that it asks for.
         cards: uuids, ascending.

@@ -384,7 +384,6 @@ class _Known:
     Attributes:
         node: digest of what says what the node is.
         rows: the digests of its allocations, in their order, without anything between them.
-        ledger: the value of the record.
     """
 
     node: bytes

@@ -147,7 +147,6 @@ class MoveStep(Wire, frozen=True, gc=False, omit_defaults=True):
     """What became of a move that was begun.
 
     Attributes:
-        step: its number.
         evicted_at: when its pod was evicted, or was found gone; empty before.
         begun_at: when ``mover`` wrote that it is about to evict the pod; empty before.
         mover: the process that evicts the pod; no other one does for a minute.
