@@ -21,18 +21,8 @@ RETRY_INTERVAL = 5.0
 """Seconds until a failed creation is retried: the process in the way may have ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class RepartitionJob:
-    """The work on one card.
-
-    Attributes:
-        plan: what to destroy and to create.
-        enable: whether MIG mode must be enabled before.
-    """
-
-    uuid: str
-    plan: RepartitionPlan
-    enable: bool = False
+Jobs = dict[str, tuple[RepartitionPlan, bool]]
+"""By card: what to destroy and to create, and whether MIG mode must be enabled before."""
 
 
 @dataclass(slots=True)
@@ -76,10 +66,10 @@ class MigPartitioner:
         jobs, problems = self._jobs(ledger)
         # From here on no container gets these; one that got one before has a grant for it.
         self.withdrawn = frozenset(
-            _key(j.uuid, placement) for j in jobs for placement in j.plan.remove
+            _key(uuid, placement) for uuid, (plan, _) in jobs.items() for placement in plan.remove
         )
-        for job in jobs:
-            problems |= await asyncio.to_thread(self._do, job)
+        for uuid, (plan, enable) in jobs.items():
+            problems |= await asyncio.to_thread(self._partition, uuid, plan, enable=enable)
         if jobs:
             await self.read_hardware()
         self.withdrawn = frozenset()
@@ -91,7 +81,7 @@ class MigPartitioner:
         if changed:
             self.grants.wake()
 
-    def _jobs(self, ledger: NodeLedger) -> tuple[list[RepartitionJob], dict[MigKey, str]]:
+    def _jobs(self, ledger: NodeLedger) -> tuple[Jobs, dict[MigKey, str]]:
         hardware = self.hardware()
         granted: dict[str, list[GpuInstancePlacement]] = {}
         uncertain: set[str] = set()  # cards of which a pod may use more than the ledger records
@@ -103,7 +93,7 @@ class MigPartitioner:
                 else:
                     placement = GpuInstancePlacement.of(grant.slice)
                     granted.setdefault(grant.card, []).append(placement)
-        jobs: list[RepartitionJob] = []
+        jobs: Jobs = {}
         problems: dict[MigKey, str] = {}
         known = {card.uuid for card in hardware.cards}
         for uuid, wanted in granted.items():
@@ -123,25 +113,25 @@ class MigPartitioner:
             why = "its present instances may be in use"
             problems |= {_key(uuid, placement): why for placement in found.refused}
             if found.add:
-                jobs.append(RepartitionJob(uuid, found, off))
+                jobs[uuid] = found, off
         return jobs, problems
 
-    def _do(self, job: RepartitionJob) -> dict[MigKey, str]:
+    def _partition(self, uuid: str, plan: RepartitionPlan, *, enable: bool) -> dict[MigKey, str]:
         """Partition one card, on another thread, because it may take seconds."""
         try:
-            if job.enable:
-                self.driver.enable(job.uuid)
-            found = self.driver.repartition(job.uuid, job.plan.remove, job.plan.add)
+            if enable:
+                self.driver.enable(uuid)
+            found = self.driver.repartition(uuid, plan.remove, plan.add)
         except RuntimeError as error:
-            return {_key(job.uuid, placement): str(error) for placement in job.plan.add}
+            return {_key(uuid, placement): str(error) for placement in plan.add}
         log_event(
             "mig.repartitioned",
-            card=job.uuid,
-            removed=[f"{placement.profile}@{placement.start}" for placement in job.plan.remove],
-            added=[f"{placement.profile}@{placement.start}" for placement in job.plan.add],
+            card=uuid,
+            removed=[f"{placement.profile}@{placement.start}" for placement in plan.remove],
+            added=[f"{placement.profile}@{placement.start}" for placement in plan.add],
             failed=len(found),
         )
-        return {_key(job.uuid, placement): why for placement, why in found.items()}
+        return {_key(uuid, placement): why for placement, why in found.items()}
 
 
 def _key(uuid: str, placement: GpuInstancePlacement) -> MigKey:

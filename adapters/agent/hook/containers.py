@@ -50,7 +50,6 @@ class ContainerRegistry:
 
     cache_root: Path | None
     now: Callable[[], float] = time.time
-    _attempts: dict[ContainerInfo, set[str]] = field(default_factory=dict[ContainerInfo, set[str]])
     _known: dict[str, ContainerInfo] = field(default_factory=dict[str, ContainerInfo])
     _lock: Lock = field(default_factory=Lock)
 
@@ -59,13 +58,13 @@ class ContainerRegistry:
         with self._lock:
             match event:
                 case Synchronized():
-                    self._attempts, self._known = {}, {}
+                    self._known = {}
                     pods = {pod.id: pod for pod in event.pods}
                     for container in event.containers:
                         pod = pods.get(container.pod)
                         if pod is not None:
                             self._add(pod, container)
-                    root, kept = self.cache_root, set(map(self._folder, self._attempts))
+                    root, kept = self.cache_root, set(map(self._folder, self.present()))
                     for path in () if root is None or not root.is_dir() else root.iterdir():
                         if path not in kept and "_" in path.name:
                             # The inode's last change: the container can set the other times.
@@ -79,15 +78,13 @@ class ContainerRegistry:
                 case Removed(_, container):
                     # Only by its id: the runtime names no more of a failed creation.
                     known = self._known.pop(container.id, None)
-                    if known is not None:
-                        self._attempts[known].discard(container.id)
-                        if not self._attempts[known]:  # else a restarted one uses the folder
-                            del self._attempts[known]
-                            self._discard(self._folder(known))
+                    # A restarted container uses the same folder.
+                    if known is not None and known not in self._known.values():
+                        self._discard(self._folder(known))
 
     def present(self) -> list[ContainerInfo]:
         """List the containers that exist."""
-        return list(self._attempts)
+        return list(dict.fromkeys(list(self._known.values())))
 
     def cache_dirs(self) -> Iterator[tuple[ContainerInfo, Path]]:
         """Yield the containers that have a HAMi-core folder, with its path."""
@@ -97,9 +94,8 @@ class ContainerRegistry:
                 yield container, path
 
     def _add(self, pod: PodSandbox, container: NriContainer) -> None:
-        known = ContainerInfo(pod.uid, pod.namespace, pod.name, container.name)
-        self._known[container.id] = known
-        self._attempts.setdefault(known, set()).add(container.id)
+        info = ContainerInfo(pod.uid, pod.namespace, pod.name, container.name)
+        self._known[container.id] = info
 
     def _folder(self, container: ContainerInfo) -> Path | None:
         if self.cache_root is None:
@@ -134,7 +130,6 @@ class StoppedPods:
     subscribers: list[Callable[[], None]] = field(default_factory=list[Callable[[], None]])
     _known: bool = False
     _pods: dict[str, str] = field(default_factory=dict[str, str])
-    _containers: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     _lock: Lock = field(default_factory=Lock)
 
     def observe(self, event: ContainerEvent) -> None:
@@ -147,20 +142,18 @@ class StoppedPods:
                     for container in event.containers
                     if container.pod in uids and container.state != ContainerState.STOPPED
                 }
-                containers: dict[str, set[str]] = {}
-                for name, uid in pods.items():
-                    containers.setdefault(uid, set()).add(name)
                 with self._lock:
-                    self._pods, self._containers, self._known = pods, containers, True
+                    self._pods, self._known = pods, True
                 self._notify()
             case Creating(_, pod, container):
                 with self._lock:
                     self._pods[container.id] = pod.uid
-                    self._containers.setdefault(pod.uid, set()).add(container.id)
             case Stopped(_, container) | Removed(_, container):
                 # Only by the container's id: the runtime names no more of a failed creation.
-                ended = self._discard(container.id)
-                if ended in self._deleted():
+                with self._lock:
+                    uid = self._pods.pop(container.id, None)
+                    ended = uid not in self._pods.values()
+                if ended and uid in self._deleted():
                     self._notify()
 
     def confirmed(self) -> tuple[str, ...]:
@@ -172,7 +165,7 @@ class StoppedPods:
         if not deleted:
             return ()
         with self._lock:
-            return tuple(sorted(deleted - self._containers.keys())) if self._known else ()
+            return tuple(sorted(deleted.difference(self._pods.values()))) if self._known else ()
 
     def _deleted(self) -> set[str]:
         """Return uids of pods only: which containers use a claim is not known here."""
@@ -183,19 +176,6 @@ class StoppedPods:
             for uid, held in allocations.items()
             if held.release_by is not None and held.dialect != DRA
         }
-
-    def _discard(self, container: str) -> str | None:
-        """Remove a container; the uid of its pod where it was the last one."""
-        with self._lock:
-            uid = self._pods.pop(container, None)
-            if uid is None:
-                return None
-            rest = self._containers[uid]
-            rest.discard(container)
-            if rest:
-                return None
-            del self._containers[uid]
-            return uid
 
     def _notify(self) -> None:
         for notify in self.subscribers:

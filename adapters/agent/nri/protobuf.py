@@ -90,10 +90,7 @@ def string(value: bytes) -> str:
     Raises:
         ProtobufError: the value is not UTF-8.
     """
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        raise ProtobufError("a string is not UTF-8") from None
+    return strings((value,))[0]
 
 
 def strings(values: Iterable[bytes]) -> tuple[str, ...]:
