@@ -141,12 +141,7 @@ class KubernetesStore:
     """The NodeLedgers of a cluster."""
 
     def __init__(self, api: KubeClient, watch: WatchLedgers) -> None:
-        """Send no request yet.
-
-        Args:
-            api: the server.
-            watch: list and watch of all NodeLedgers; runs from ``load`` to ``close``.
-        """
+        """Send no request yet; ``watch`` runs from ``load`` to ``close``."""
         self._api = api
         self._watch = watch
         self._inbox = Inbox()

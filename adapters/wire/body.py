@@ -82,11 +82,7 @@ def read_lists(content: bytes, decoder: Decoder[T]) -> T:
 
 
 def read_pod(text: msgspec.Raw, where: str) -> Pod | None:
-    """Return the pod of a text; None where it is missing.
-
-    Args:
-        text: JSON.
-        where: its key, for the error.
+    """Return the pod of a text; None where it is missing. ``where`` is its key, for the error.
 
     Raises:
         BodyError: it cannot be read, or is longer than ``LONGEST_POD``.

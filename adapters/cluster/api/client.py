@@ -200,14 +200,8 @@ async def list_all(
     """Return all objects of a selection, in the server's order.
 
     A server keeps the snapshot of a list for about five minutes. When it is gone, the list begins
-    again with larger pages.
-
-    Args:
-        client: the API server.
-        selection: which objects; of an ``optional`` kind that the server does not know, none.
-        kind: type that objects are decoded to.
-        page: objects in a page, 1 or more.
-        listed: called after each page with the number of objects so far.
+    again with larger pages. Of an ``optional`` kind that the server does not know there are none.
+    ``listed`` is called after each page with the number of objects so far.
 
     Raises:
         ClusterError: the server did not answer, rejects the request, or sends an object that

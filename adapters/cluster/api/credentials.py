@@ -248,11 +248,8 @@ def choose(
 ) -> KubeContext:
     """Choose files and context as kubectl does; files are read, no connection is opened.
 
-    Args:
-        path: the only file to read; None where the user named none.
-        context: of the files; None for the current one.
-        environ: environment variables.
-        home: the user's home directory.
+    ``path`` is the only file to read, None where the user named none; a context of None is the
+    current one.
 
     Raises:
         ClusterError: a file cannot be read, there is none, or it has no such context.

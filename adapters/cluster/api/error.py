@@ -74,11 +74,8 @@ def read(decoder: Decoder[ReadT], body: bytes | msgspec.Raw) -> ReadT:
 def refused(code: int, phrase: str, body: bytes, retry_after: str | None = None) -> ClusterError:
     """Return what an answer of 300 or more says.
 
-    Args:
-        code: the HTTP status.
-        phrase: the HTTP reason phrase; used where the body is no ``Status`` object.
-        body: of the answer, whatever it is.
-        retry_after: the header of that name. Only seconds are read, as client-go does.
+    The HTTP reason phrase is used where the body is no ``Status`` object. Of the header
+    ``Retry-After`` only seconds are read, as client-go does.
     """
     status = _read(body)
     seconds: float | None = None

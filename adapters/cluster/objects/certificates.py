@@ -100,15 +100,9 @@ class WebhookClient:
         self._names = names
 
     async def publish(self, bundle: str) -> bool:
-        """Set the caBundle of all their webhooks.
+        """Set the caBundle (PEM) of all their webhooks; return whether all of them had it already.
 
         A configuration that does not exist is skipped: the API server calls no webhook for it.
-
-        Args:
-            bundle: the certificates of authorities, PEM.
-
-        Returns:
-            whether all of them had it already.
 
         Raises:
             ClusterError: one could not be read or written; status 409 where it has changed.

@@ -150,12 +150,8 @@ class EventRecorder:
     ) -> None:
         """Queue an Event; never waits, never raises.
 
-        Args:
-            regarding: its subject.
-            reason: one word in upper camel case, such as ``CardsGranted``.
-            note: a sentence; beyond 1,024 bytes it is cut.
-            kind: ``Warning`` where an operator should look.
-            action: what the reporter was doing.
+        The reason is one word in upper camel case, such as ``CardsGranted``; a note is cut beyond
+        1,024 bytes; ``Warning`` is for what an operator should look at.
         """
         key = _Key(regarding, reason[:_LONGEST_WORD], action[:_LONGEST_WORD], kind)
         now, wall = time.monotonic(), moment.micros(moment.now())

@@ -137,14 +137,11 @@ class NodeLockClient:
         self._now = now
 
     async def acquire(self, node: str, pod: PodRef) -> bool:
-        """Lock a node for a pod; a lock that the pod has already stays as it is.
+        """Lock a node for a pod, and return whether the pod had no lock before, which stays.
 
         A lock is taken over when it is older than ``EXPIRY``, when its pod was deleted, runs
         already or is bound to another node, or when it cannot be read: in HAMi such a lock blocks
         the node for ever.
-
-        Returns:
-            whether the pod had no lock before.
 
         Raises:
             LockedError: another pod has it.

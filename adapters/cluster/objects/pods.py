@@ -107,14 +107,8 @@ class PodClient:
     async def evict(self, pod: PodRef, *, dry_run: bool = False) -> bool:
         """Evict a pod with its own grace period; without an answer, ask once more.
 
-        The first request may have evicted it; then it is the uid that makes the second one safe.
-
-        Args:
-            pod: its uid must be that of the pod that is there.
-            dry_run: only ask whether the API server would.
-
-        Returns:
-            whether there was such a pod.
+        The first request may have evicted it; then it is the uid that makes the second one safe. A
+        ``dry_run`` only asks whether the API server would. Return whether there was such a pod.
 
         Raises:
             ClusterError: the pod was not evicted; status 429 where a disruption budget forbids it.

@@ -120,13 +120,7 @@ class ObjectTracker(Generic[ObjectT]):
         self._listed = set()
 
     def upsert(self, raw: msgspec.Raw) -> str:
-        """Hand an object to the handler, unless it has this version of it.
-
-        Args:
-            raw: the object in JSON.
-
-        Returns:
-            the object's resourceVersion.
+        """Hand an object to the handler, unless it has this version; return its resourceVersion.
 
         Raises:
             ClusterError: the object has no name.

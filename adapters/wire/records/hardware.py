@@ -126,11 +126,7 @@ def encode(hardware: NodeHardware) -> bytes:
 
 
 def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
-    """Return the hardware in a status; None where it is empty.
-
-    Args:
-        status: JSON; may be empty.
-        node: name of the node.
+    """Return the hardware in the status of a node; None where that is empty.
 
     Raises:
         HardwareRecordError: it cannot be read.
