@@ -6,17 +6,12 @@ The agents are found by the watch of their pods.
 import asyncio
 import ipaddress
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from time import monotonic
-from typing import Any
 
-from adapters.cluster.api.client import PlainReader
-from adapters.cluster.api.paths import PODS, Selection
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.service.cluster_state.cluster_cache import Key
-from adapters.service.in_cluster.watches import Watches
-from adapters.service.web.dashboard.views import AskAgents
-from adapters.wire.agent_report import LABELS, AgentPod, NodeReport, parse
+from adapters.wire.agent_report import AgentPod, NodeReport, parse
 from adapters.wire.kube import Unreadable
 
 FRESH = 4.0
@@ -162,37 +157,3 @@ class AgentMetrics:
         self._kept[node] = (until, report)
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-
-
-class AgentQuestions:
-    """Asks agents for their metrics, for the dashboard; without a port it watches and asks none.
-
-    Attributes:
-        ask: for the dashboard; None where agents are not asked.
-    """
-
-    def __init__(self, port: int | None) -> None:
-        """Ask nothing yet; the port is that of the agents' metrics."""
-        self.ask: AskAgents | None = None
-        self._pods = AgentPods()
-        self._http = PlainReader()
-        self._metrics: AgentMetrics | None = None
-        if port is not None:
-            self._metrics = AgentMetrics(
-                self._pods.address, lambda host: self._http.get(host, port, "/metrics")
-            )
-            self.ask = self._metrics.reports
-
-    def tasks(self, watches: Watches, namespace: str) -> Sequence[Coroutine[Any, Any, Any]]:
-        """Return the watch of the agents' pods, which have the namespace of the service."""
-        if self._metrics is None:
-            return []
-        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
-        selection = Selection(PODS, namespace, labels=labels)
-        return [watches.reflector(selection, AgentPod, self._pods).run()]
-
-    async def close(self) -> None:
-        """Ask nothing any more, and close the connections."""
-        if self._metrics is not None:
-            await self._metrics.close()
-        await self._http.close()

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import Any
 
 from adapters.accounting.gang_cache import GangCache
-from adapters.cluster.api.client import KubeClient
+from adapters.cluster.api.client import KubeClient, PlainReader
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.objects.claims import ClaimClient, ShadowClaimClient
 from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubject
@@ -24,7 +24,7 @@ from adapters.service.certificates.tls_context import CertificateText
 from adapters.service.cluster_state.cluster_cache import ClusterCache
 from adapters.service.decide.ports import LEDGERS
 from adapters.service.decide.service import Service
-from adapters.service.in_cluster.agent_metrics import AgentQuestions
+from adapters.service.in_cluster.agent_metrics import AgentMetrics, AgentPods
 from adapters.service.in_cluster.handlers import ResourceQuotaHandler, SchedulerConfig
 from adapters.service.in_cluster.ports import (
     ClusterBinder,
@@ -90,7 +90,11 @@ class InCluster:
         self._ledgers = ClusterLedgerWatch(self._watches, self._cache, log)
         self.store = KubernetesStore(self._client, self._ledgers.follow)
         self._quotas = KubernetesQuotas(self._client)
-        self._agents = AgentQuestions(settings.agent_port)
+        self._agent_pods, self._http = AgentPods(), PlainReader()
+        self._agents: AgentMetrics | None = None
+        if (port := settings.agent_port) is not None:
+            read = partial(self._http.get, port=port, path="/metrics")
+            self._agents = AgentMetrics(self._agent_pods.address, read)
         self._plans = MovePlanClient(self._client)
 
     def cluster(self) -> Cluster:
@@ -114,7 +118,7 @@ class InCluster:
             quotas=self._quotas,
             unbound=self._cache.unbound,
             objects=ClusterView(self._cache),
-            agents=self._agents.ask,
+            agents=None if self._agents is None else self._agents.reports,
             gangs=self._gangs,
             ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
             plans=self._plans.list if self._settings.moves.enabled else None,
@@ -157,8 +161,9 @@ class InCluster:
         tasks = [
             *(each.run() for each in self._watches.scheduler_config(config, renamed)),
             *(each.run() for each in watches.values()),
-            *self._agents.tasks(self._watches, self._settings.namespace),
         ]
+        if self._agents is not None:
+            tasks.append(self._watches.agents(self._agent_pods, self._settings.namespace).run())
         for kind in self._watches.kinds:
             runtime.metrics.unreadable(kind, partial(self._watches.unreadable, kind))
         return [
@@ -203,7 +208,9 @@ class InCluster:
 
     async def close(self) -> None:
         """Close the store and the connections."""
-        await self._agents.close()
+        if self._agents is not None:
+            await self._agents.close()
+        await self._http.close()
         await self.store.close()
         await self._client.close()
 

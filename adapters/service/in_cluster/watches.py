@@ -38,6 +38,7 @@ from adapters.service.cluster_state.cluster_cache import (
     Update,
 )
 from adapters.service.decide.service import Service
+from adapters.service.in_cluster.agent_metrics import AgentPods
 from adapters.service.in_cluster.handlers import (
     QuotaHandler,
     ResourceQuotaHandler,
@@ -45,6 +46,7 @@ from adapters.service.in_cluster.handlers import (
     config_map_names,
 )
 from adapters.service.observe.decision_log import Logger
+from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.body import PodDecoder
 from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
@@ -238,6 +240,11 @@ class Watches:
             service.readiness.mark_synced(sync)
 
         return ClusterCacheHandler(update, delete, synced, unreadable)
+
+    def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
+        """Return the reflector of the node agents' pods."""
+        labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
+        return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
 
     def scheduler_config(
         self, config: SchedulerConfig, renamed: Mapping[str, str]
