@@ -104,35 +104,25 @@ def mounted_words(mounts: Sequence[Mount]) -> frozenset[str]:
 def verify_injected(
     injected: InjectedMinors, limits: Limits | None, container: NriContainer
 ) -> None:
-    """Verify that a runtime hook has set what the ledger grants.
-
-    Args:
-        injected: as ``injected_minors`` found them.
-        limits: of the container; None where the ledger grants it nothing.
-        container: with what the hook has set.
+    """Verify that a runtime hook has set what the ledger grants; ``limits`` is None for nothing.
 
     Raises:
         InjectorConflictError: the hook and the ledger disagree.
     """
-    minors, hook = injected.minors, injected.hook
-    env = names_and_values(container.env)
+    hook, env = injected.hook, names_and_values(container.env)
     granted = () if limits is None else limits.cards
-    if {str(limit.index) for limit in granted} != set(minors.split(",")):
-        raise InjectorConflictError(_problem(hook, f"{VISIBLE_DEVICES}={minors}"))
-    first = None if limits is None else limits.cards[0]
-    if first is None:
-        return
-    if first.memory_limited and env.get(MEMORY) != str(first.memory):
-        raise InjectorConflictError(_problem(hook, f"{MEMORY}={env.get(MEMORY, '')}"))
-    if first.compute_limited and env.get(COMPUTE) != str(first.compute):
-        raise InjectorConflictError(_problem(hook, f"{COMPUTE}={env.get(COMPUTE, '')}"))
-
-
-def _problem(hook: RuntimeHook, found: str) -> str:
-    return (
-        f"{hook.name} has set {found}, and the ledger grants something else:"
-        f" {hook.remedy} on nodes that Dragoman manages"
-    )
+    wrong = ""
+    if {str(limit.index) for limit in granted} != set(injected.minors.split(",")):
+        wrong = VISIBLE_DEVICES
+    elif granted and granted[0].memory_limited and env.get(MEMORY) != str(granted[0].memory):
+        wrong = MEMORY
+    elif granted and granted[0].compute_limited and env.get(COMPUTE) != str(granted[0].compute):
+        wrong = COMPUTE
+    if wrong:
+        raise InjectorConflictError(
+            f"{hook.name} has set {wrong}={env.get(wrong, '')}, and the ledger grants something"
+            f" else: {hook.remedy} on nodes that Dragoman manages"
+        )
 
 
 _ADMITTED = methodcaller("startswith", f"{allocation_record.MARK}=")

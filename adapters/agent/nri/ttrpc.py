@@ -160,8 +160,6 @@ class RpcRequest(Struct, frozen=True):
     """A call.
 
     Attributes:
-        service: full name.
-        method: its name.
         payload: the encoded argument.
         timeout: nanoseconds after which the caller gives up; 0 where it set none.
     """
