@@ -13,7 +13,7 @@ from adapters.agent.injection.profiles import PROFILES, HamiCore, VendorProfile
 from adapters.agent.kubelet import CHECKPOINT
 from adapters.agent.nri.model import Mount
 from adapters.dialects import registry
-from adapters.wire.decode.decoder import UnreadableError, convert
+from adapters.wire.decode.decoder import convert
 
 
 class ConfigError(ValueError):
@@ -146,7 +146,7 @@ def read(path: Path) -> AgentConfig:
         config = convert({} if text is None else text, AgentConfig)
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnreadableError) as error:
+    except (yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
         raise ConfigError(f"{path}: {error}") from error
     index = config.plugin.index
     if len(index) != 2 or not (index.isascii() and index.isdigit()):

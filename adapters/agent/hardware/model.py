@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from adapters.agent.log import log_event
-from adapters.wire.decode.decoder import UnreadableError, convert
+from adapters.wire.decode.decoder import convert
 from core.hardware.card import Card, Level, Mode, Scope
 from core.hardware.mig import MigKey
 from core.hardware.mig_repartition import GpuInstancePlacement
@@ -151,7 +151,7 @@ class FileInventory:
         """Read the hardware in the file, as ``HardwareSource``."""
         try:
             found = convert(yaml.safe_load(self.path.read_bytes()), HardwareFile)
-        except (OSError, yaml.YAMLError, UnreadableError) as error:
+        except (OSError, yaml.YAMLError, RecursionError, ValueError, OverflowError) as error:
             raise InventoryError(f"{self.path}: {error}") from error
         entries = sorted(found.cards, key=lambda entry: (entry.index, entry.uuid))
         return Hardware(

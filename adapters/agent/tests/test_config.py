@@ -67,6 +67,8 @@ def test_a_section_changes_only_the_keys_that_it_has(tmp_path: Path) -> None:
         ("plugin: {index: '5'}", "two digits"),
         ("inventory: {source: guess}", "nvml, file or none"),
         ("[", "node.yaml"),
+        ("plugin: {index: " + "9" * 5000 + "}", "node.yaml"),
+        ("plugin: {index: 2026-99-99}", "node.yaml"),
         ("- 1", "object"),
     ],
 )

@@ -20,6 +20,7 @@ from typing import Any
 import yaml
 
 from adapters.cluster.api.error import CREDENTIALS, ClusterError
+from adapters.wire.decode.yaml_decoding import FAILURES
 
 # Asking the library again costs a thread switch, and a token lives for minutes at least.
 _ASK_AGAIN = 10.0
@@ -192,8 +193,11 @@ def _run_helper(helper: Any, folder: str, cluster: Any) -> Mapping[str, str]:
 
 
 def _context(configuration: Any) -> ssl.SSLContext:
-    # Where the cluster has an authority of its own, no other one is believed.
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+    try:
+        # Where the cluster has an authority of its own, no other one is believed.
+        context = ssl.create_default_context(cafile=configuration.ssl_ca_cert or None)
+    except OSError as error:
+        raise _error(f"a certificate cannot be read: {error}") from error
     if not configuration.verify_ssl:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -308,7 +312,7 @@ def _read(file: Path) -> dict[str, object]:
         content = yaml.safe_load(file.read_bytes())
     except OSError as error:
         raise _error(f"{file}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except FAILURES as error:
         raise _error(f"{file}: is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(content, dict):
         raise _error(f"{file}: is not a kubeconfig, which is a mapping with clusters and contexts")

@@ -36,6 +36,7 @@ from adapters.service.settings.sections import (
     Section,
     Tls,
 )
+from adapters.wire.decode.yaml_decoding import FAILURES
 
 UNIX = "unix:"
 """Prefix of the path of a Unix socket."""
@@ -248,7 +249,7 @@ class SettingsFile:
             document = yaml.safe_load(content)
         except OSError as error:
             raise SettingsError(f"{path}: cannot be read: {error.strerror}") from error
-        except yaml.YAMLError as error:
+        except FAILURES as error:
             text = f"{path}: is not YAML: {' '.join(str(error).split())}"
             if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
                 text = f"{path}:{error.problem_mark.line + 1}: is not YAML: {error.problem}"
