@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 
-from core.hardware.quantity import MIB
+from core.hardware.quantity import FULL, MIB
 from core.requests.request import ContainerRequest, Request, TopologyConstraint
 
 Fits = Callable[[Request], bool]
@@ -86,14 +86,27 @@ def _lowered(
     """Kinds, each with its number of smaller amounts, and the container with the nth, ascending."""
     if container.memory is None:
         most = (container.memory_percent or 1) - 1
-        yield ChangeKind.MEMORY, most, lambda n: replace(container, memory_percent=n)
+        yield ChangeKind.MEMORY, most, lambda n: _shared(replace(container, memory_percent=n))
     else:
         most = (container.memory - 1) // MIB
         yield ChangeKind.MEMORY, most, lambda n: replace(container, memory=n * MIB)
-    yield ChangeKind.COMPUTE, container.compute, lambda n: replace(container, compute=n - 1)
+    yield (
+        ChangeKind.COMPUTE,
+        container.compute,
+        lambda n: _shared(replace(container, compute=n - 1)),
+    )
     yield ChangeKind.COUNT, container.count - 1, lambda n: replace(container, count=n)
     if container.exclusive:
         yield ChangeKind.EXCLUSIVE, 1, lambda _: replace(container, exclusive=False)
+
+
+def _shared(container: ContainerRequest) -> ContainerRequest:
+    """Return a container that has got less, without what followed from having all of a card."""
+    if not container.exclusive_by_amount or FULL in (container.compute, container.memory_percent):
+        return container
+    return replace(
+        container, exclusive=False, exclusive_by_compute=False, exclusive_by_amount=False
+    )
 
 
 def _with(request: Request, position: int, container: ContainerRequest) -> Request:

@@ -7,7 +7,7 @@ they need no change.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from core.hardware import mig
@@ -236,6 +236,8 @@ class ContainerRequest:
         phase: when the container runs.
         exclusive_by_compute: it is exclusive only because it has all compute of its cards, so that
             it shares a card of which pods may have more than that.
+        exclusive_by_amount: it is exclusive only because it has all compute of its cards, or all
+            memory in percent, so that with less it is not. ``fit`` does not read it.
     """
 
     name: str
@@ -248,6 +250,7 @@ class ContainerRequest:
     step: int = 1
     phase: Phase = Phase.MAIN
     exclusive_by_compute: bool = False
+    exclusive_by_amount: bool = field(default=False, compare=False)
 
     def exclusive_on(self, card: Card) -> bool:
         """Return whether the container must have a card for itself."""

@@ -13,7 +13,7 @@ from adapters.accounting.pod_requests import (
     read,
 )
 from adapters.dialects.dialect import DialectError
-from adapters.service.tests.builders import DIALECTS, a_pod, a_service, run
+from adapters.service.tests.builders import DIALECTS, a_pod, a_service, read_pod, run
 from adapters.wire.kube import Pod
 
 LONGEST = 256 << 10
@@ -143,3 +143,33 @@ def test_what_others_count_of_a_pod_is_not_its_request() -> None:
 
     assert PodRequestCache(DIALECTS).read(pod) is not None
     assert cache.read(pod) is None
+
+
+@pytest.mark.parametrize(
+    ("limits", "annotations", "by_amount"),
+    [
+        ({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 900, "nvidia.com/gpucores": 100}, {}, True),
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 100}, {}, True),
+        ({"koordinator.sh/gpu-core": 100, "koordinator.sh/gpu-memory": "1Gi"}, {}, True),
+        ({"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 100}, {}, True),
+        (
+            {"koordinator.sh/gpu-core": 50, "koordinator.sh/gpu-memory-ratio": 100},
+            {
+                "scheduling.koordinator.sh/device-allocate-hint": (
+                    '{"gpu": {"exclusivePolicy": "DeviceLevel"}}'
+                )
+            },
+            False,
+        ),
+        ({"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-cores": 90}, {}, False),
+    ],
+)
+def test_a_card_that_is_exclusive_because_all_of_it_is_requested(
+    limits: dict[str, object], annotations: dict[str, str], by_amount: bool
+) -> None:
+    found = PodRequestCache(DIALECTS).read(read_pod(a_pod(limits=limits, annotations=annotations)))
+
+    assert found is not None
+    (container,) = found.request.containers
+    assert container.exclusive_by_amount is by_amount
+    assert container.exclusive is (by_amount or bool(annotations))

@@ -108,6 +108,7 @@ def _read_container(
         compute=cores,
         exclusive=alone or cores == FULL,
         exclusive_by_compute=not alone and cores == FULL,
+        exclusive_by_amount=not alone and cores == FULL,
         linked=linked,
         step=MIB,
         phase=member.phase,

@@ -156,6 +156,7 @@ def _share(member: PodContainer, amounts: _Amounts) -> ContainerRequest:
         memory_percent=percent,
         compute=compute,
         exclusive=FULL in (percent, compute),
+        exclusive_by_amount=FULL in (percent, compute),
         linked=True,
         phase=member.phase,
     )
@@ -217,7 +218,8 @@ def read_pod_request(pod: Pod, ranking: Ranking) -> Request:
         dialect=keys.NAME,
         alternatives=frozenset({HAMI}) if by_hamis_name else frozenset(),
         containers=tuple(
-            replace(request, exclusive=request.exclusive or exclusive) for request in requests
+            replace(request, exclusive=True, exclusive_by_amount=False) if exclusive else request
+            for request in requests
         ),
         modes=frozenset({Mode.SHARED}) if divided else frozenset({Mode.SHARED, Mode.WHOLE}),
         vendor=vendor,

@@ -171,6 +171,7 @@ class VolcanoPodReader:
             memory_percent=(percent or FULL) if memory is None else None,
             compute=cores or 0,
             exclusive=cores == FULL,
+            exclusive_by_amount=cores == FULL,
             step=config.unit,
             phase=member.phase,
         )

@@ -7,7 +7,7 @@ from hypothesis import given
 
 from core.feasibility.fit import fit
 from core.feasibility.smallest_change import ChangeKind, smallest_changes
-from core.hardware.quantity import GIB, MIB
+from core.hardware.quantity import FULL, GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Placement
 from core.requests.request import ContainerRequest, Request
@@ -96,3 +96,40 @@ def test_a_constraint_that_alone_forbids_the_node_is_named(
 
 def test_where_no_single_change_helps_there_is_none() -> None:
     assert changes(replace(a_request(), vendor="other"), empty(a_card())) == {}
+
+
+@pytest.mark.parametrize("percent", [None, 50, FULL])
+def test_less_than_all_compute_is_not_exclusive_where_only_all_of_it_was(
+    percent: int | None,
+) -> None:
+    ledger = empty(a_card(memory=16 * GIB)).adopt(held(a_grant(memory=0, compute=10)))
+    whole = ContainerRequest(
+        "main",
+        1,
+        memory=GIB if percent is None else None,
+        memory_percent=percent,
+        compute=100,
+        exclusive=True,
+        exclusive_by_amount=True,
+    )
+
+    found = changes(a_request(whole), ledger)
+
+    if percent == FULL:  # all memory in percent keeps the card exclusive
+        assert ChangeKind.COMPUTE not in found
+    else:
+        (lowered,) = found[ChangeKind.COMPUTE].containers
+        assert (lowered.compute, lowered.exclusive) == (90, False)
+    for_itself = replace(whole, exclusive_by_amount=False)
+    assert ChangeKind.COMPUTE not in changes(a_request(for_itself), ledger)
+
+
+def test_less_than_all_memory_in_percent_is_not_exclusive_where_only_all_of_it_was() -> None:
+    ledger = empty(a_card(memory=16 * GIB)).adopt(held(a_grant(memory=8 * GIB)))
+    whole = ContainerRequest(
+        "main", 1, memory_percent=FULL, exclusive=True, exclusive_by_amount=True
+    )
+
+    (lowered,) = changes(a_request(whole), ledger)[ChangeKind.MEMORY].containers
+
+    assert (lowered.memory_percent, lowered.exclusive) == (50, False)
