@@ -18,11 +18,6 @@ from adapters.service.main import serve as run
 from adapters.service.standalone import StaticInventory
 from core.quota.quota import Quota
 
-FAILED = 1
-BAD_INPUT = 2
-
-_LEAVE_OUT = "leave it out, and the records on the pods count"
-
 
 def serve(
     config: Path | None, inventory: Sequence[str], store: str | None, listen: str | None
@@ -45,12 +40,9 @@ def serve(
             announce=lambda address: typer.echo(f"dragoman serves on {address}"),
         )
         run(options)
-    except (InputError, StartError) as error:
+    except (InputError, StartError, TaskFailedError) as error:
         message("dragoman", error)
-        raise typer.Exit(BAD_INPUT) from None
-    except TaskFailedError as error:
-        message("dragoman", error)
-        raise typer.Exit(FAILED) from None
+        raise typer.Exit(1 if isinstance(error, TaskFailedError) else 2) from None
 
 
 def static_inventory(found: Manifests) -> StaticInventory:
@@ -63,7 +55,8 @@ def static_inventory(found: Manifests) -> StaticInventory:
     for name, state in fleet.nodes.items():
         if state.unreadable is not None:
             _, place = found.ledgers[name]
-            raise InputError(place, f"NodeLedger {name}: {state.unreadable}; {_LEAVE_OUT}")
+            remedy = "leave it out, and the records on the pods count"
+            raise InputError(place, f"NodeLedger {name}: {state.unreadable}; {remedy}")
     elsewhere = (
         f"pod {name}: is bound to {pod.spec.node_name}, which is not among the input"
         for name, pod in fleet.pods.items()

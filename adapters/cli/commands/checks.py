@@ -6,15 +6,15 @@ from typing import Annotated
 
 import typer
 
-from adapters.cli.commands.options import AllNamespaces, Context, Files, Kubeconfig, bad_input
-
-
-class DoctorFormat(Enum):
-    """The format of the findings."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
+from adapters.cli.commands.options import (
+    AllNamespaces,
+    Context,
+    DocumentFormat,
+    Files,
+    Kubeconfig,
+    bad_input,
+    document_text,
+)
 
 
 class AuditFormat(Enum):
@@ -24,10 +24,6 @@ class AuditFormat(Enum):
     WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
-
-
-FINDINGS = 1
-"""Exit status where there are findings."""
 
 
 def audit(
@@ -69,7 +65,6 @@ def audit(
     from adapters.cli.audit.finding import RULES
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
-    from adapters.cli.output.rows import as_json, as_yaml
     from adapters.cli.output.terminal import message
     from adapters.dialects.dialect import Defaults
 
@@ -88,26 +83,22 @@ def audit(
         message("warning", text)
     if namespace is not None and not all_namespaces:
         report = in_namespace(report, namespace)
-    match output:
-        case AuditFormat.JSON:
-            text = as_json(as_plain(report))
-        case AuditFormat.YAML:
-            text = as_yaml(as_plain(report))
-        case AuditFormat.TABLE | AuditFormat.WIDE:
-            wide = output is AuditFormat.WIDE
-            text = as_table(report, headers=not no_headers, wide=wide)
+    if output in (AuditFormat.TABLE, AuditFormat.WIDE):
+        text = as_table(report, headers=not no_headers, wide=output is AuditFormat.WIDE)
+    else:
+        text = document_text(output, as_plain(report))
     typer.echo(text, nl=False)
     if report.findings:
-        raise typer.Exit(FINDINGS)
+        raise typer.Exit(1)
 
 
 def doctor(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Annotated[
-        DoctorFormat,
+        DocumentFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
-    ] = DoctorFormat.TABLE,
+    ] = DocumentFormat.TABLE,
 ) -> None:
     """Find what keeps Dragoman from working in a cluster, and what to do about it.
 
@@ -121,18 +112,14 @@ def doctor(
     from adapters.cli.doctor.command import examine, exit_status, observe
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.input.cluster import call, context_of
-    from adapters.cli.output.rows import as_json, as_yaml
 
     with bad_input():
         findings = examine(call(context_of(kubeconfig, context), observe))
-    match output:
-        case DoctorFormat.TABLE:
-            from adapters.cli.output.terminal import standard_output
+    if output is DocumentFormat.TABLE:
+        from adapters.cli.output.terminal import standard_output
 
-            page, _ = standard_output()
-            show(findings, page)
-        case DoctorFormat.JSON:
-            typer.echo(as_json(as_plain(findings)), nl=False)
-        case DoctorFormat.YAML:
-            typer.echo(as_yaml(as_plain(findings)), nl=False)
+        page, _ = standard_output()
+        show(findings, page)
+    else:
+        typer.echo(document_text(output, as_plain(findings)), nl=False)
     raise typer.Exit(exit_status(findings))

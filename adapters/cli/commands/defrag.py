@@ -1,24 +1,23 @@
 """``dragoman defrag``: arguments and exit status."""
 
-from enum import Enum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from adapters.cli.commands.options import Context, Files, Kubeconfig, bad_input
+from adapters.cli.commands.options import (
+    Context,
+    DocumentFormat,
+    Files,
+    Kubeconfig,
+    bad_input,
+    document_text,
+)
 
 if TYPE_CHECKING:
     from adapters.cli.defrag.execution import PlanFile
-    from adapters.cli.defrag.goal import Goal
     from adapters.cli.defrag.planning import Planned
-
-DOES_NOT_FIT = 1
-"""Exit status where a target does not fit after the moves, or a plan stopped."""
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C, as of a shell."""
 
 PLANS = {
     "filename": "--filename", "namespace": "--namespace", "pods": "--for",
@@ -27,14 +26,6 @@ PLANS = {
     "seconds": "--seconds",
 }  # fmt: skip
 """The options of a plan, which do not go with ``--execute``."""
-
-
-class PlanFormat(Enum):
-    """The format of the plan."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 def defrag(
@@ -67,8 +58,9 @@ def defrag(
         ),
     ] = None,
     output: Annotated[
-        PlanFormat, typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml.")
-    ] = PlanFormat.TABLE,
+        DocumentFormat,
+        typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
+    ] = DocumentFormat.TABLE,
     svg: Annotated[
         Path | None, typer.Option("--svg", metavar="FILE", help="Draw before and after.")
     ] = None,
@@ -105,7 +97,9 @@ def defrag(
     if execute is not None:
         _execute(execute, kubeconfig, context, dry_run=dry_run)
         return
+    from adapters.cli.defrag import goal
     from adapters.cli.defrag.planning import planned
+    from adapters.cli.defrag.report import as_object, as_text
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.terminal import message, progress
@@ -122,18 +116,24 @@ def defrag(
     if namespace is not None and not pods:
         raise typer.BadParameter("is for --for", param_hint="--namespace")
     with bad_input():
-        goal = _goal(pods, namespace, free_nodes, largest_share, pool or "")
+        wanted: goal.Goal = goal.PendingPods(tuple(pods or ()), namespace)
+        if free_nodes is not None:
+            wanted = goal.FreeNodes(free_nodes, pool or "")
+        elif largest_share is not None:
+            wanted = goal.LargestShare(goal.size(largest_share), pool or "")
         found = Origin(filename or (), kubeconfig, context).read(evictions=True)
         fleet = read_fleet(found, Defaults())
         for warning in fleet.warnings():
             message("warning", warning)
         shown = partial(progress, least=2, verb="Making room for")
-        plan = planned(fleet, found, goal, SearchLimits(max_moves, states), shown, seconds)
+        plan = planned(fleet, found, wanted, SearchLimits(max_moves, states), shown, seconds)
         if svg is not None:
             _draw(plan, svg)
-    _write(plan, output)
+    is_table = output is DocumentFormat.TABLE
+    text = as_text(plan) if is_table else document_text(output, as_object(plan))
+    typer.echo(text, nl=False)
     if not plan.complete:
-        raise typer.Exit(DOES_NOT_FIT)
+        raise typer.Exit(1)
 
 
 def _check_options(command: typer.Context, execute: str | None, *, dry_run: bool) -> None:
@@ -182,29 +182,13 @@ def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> N
             finished = call(context_of(kubeconfig, context), execution.run)
         except KeyboardInterrupt:
             message("note", goes_on if execution.exists else "no plan was created")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(130) from None  # as a shell says it
         except InputError as error:
             if execution.exists:
                 raise InputError(error.location, f"{error.problem}; {goes_on}") from error
             raise
     if not finished:
-        raise typer.Exit(DOES_NOT_FIT)
-
-
-def _goal(
-    pods: list[str] | None,
-    namespace: str | None,
-    free_nodes: int | None,
-    largest_share: str | None,
-    pool: str,
-) -> "Goal":
-    from adapters.cli.defrag import goal
-
-    if free_nodes is not None:
-        return goal.FreeNodes(free_nodes, pool)
-    if largest_share is not None:
-        return goal.LargestShare(goal.size(largest_share), pool)
-    return goal.PendingPods(tuple(pods or ()), namespace)
+        raise typer.Exit(1)
 
 
 def _draw(plan: "Planned", file: Path) -> None:
@@ -216,16 +200,3 @@ def _draw(plan: "Planned", file: Path) -> None:
         file.write_text(picture(plan.before, plan.after, moved), encoding="utf-8")
     except OSError as error:
         raise InputError("--svg", f"cannot write {file}: {error.strerror}") from error
-
-
-def _write(plan: "Planned", output: PlanFormat) -> None:
-    from adapters.cli.defrag.report import as_object, as_text
-    from adapters.cli.output.rows import as_json, as_yaml
-
-    match output:
-        case PlanFormat.TABLE:
-            typer.echo(as_text(plan), nl=False)
-        case PlanFormat.JSON:
-            typer.echo(as_json(as_object(plan)), nl=False)
-        case PlanFormat.YAML:
-            typer.echo(as_yaml(as_object(plan)), nl=False)

@@ -13,6 +13,7 @@ from adapters.cli.commands.options import (
     Kubeconfig,
     Namespace,
     bad_input,
+    document_text,
 )
 
 if TYPE_CHECKING:
@@ -29,9 +30,6 @@ class ExplainFormat(Enum):
 
 
 _PODS = ("pod", "pods", "po")
-
-DOES_NOT_FIT = 1
-"""Exit status where the pod is pending and fits no node, or its cards are unknown."""
 
 
 def explain(
@@ -63,7 +61,6 @@ def explain(
     from adapters.cli import explain as explanation
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
-    from adapters.cli.output.rows import as_json, as_yaml
     from adapters.dialects.dialect import Defaults
 
     named, name = _named(words)
@@ -77,15 +74,12 @@ def explain(
         fleet = read_fleet(origin.read(), Defaults())
         pod = _find(fleet, chosen, name)
         found = replace(explanation.explain(fleet, pod), history=tuple(origin.history(pod)))
-    match output:
-        case ExplainFormat.TEXT:
-            typer.echo(explanation.as_text(found), nl=False)
-        case ExplainFormat.JSON:
-            typer.echo(as_json(explanation.as_plain(found)), nl=False)
-        case ExplainFormat.YAML:
-            typer.echo(as_yaml(explanation.as_plain(found)), nl=False)
+    if output is ExplainFormat.TEXT:
+        typer.echo(explanation.as_text(found), nl=False)
+    else:
+        typer.echo(document_text(output, explanation.as_plain(found)), nl=False)
     if not found.well:
-        raise typer.Exit(DOES_NOT_FIT)
+        raise typer.Exit(1)
 
 
 def _named(words: list[str]) -> tuple[str | None, str]:

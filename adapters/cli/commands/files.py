@@ -136,10 +136,6 @@ def configure(
     write_file(command.difference(outcome, source.name) if diff else outcome.after)
 
 
-LOSS = 1
-"""Exit status of ``--strict`` where the translation loses something."""
-
-
 class TranslationFormat(Enum):
     """What standard output gets."""
 
@@ -213,4 +209,4 @@ def translate(
             write_file("" if refused else result.text)
             typer.echo(as_table(result), err=True, nl=False)
     if refused:
-        raise typer.Exit(LOSS)
+        raise typer.Exit(1)

@@ -215,43 +215,33 @@ def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origi
 
 
 def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
-    from adapters.cli.input.source import STDIN
-
-    if shown.watch and STDIN in origin.files:
-        raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
-    with bad_input():
-        while True:
-            text = _text(origin, rows, shown)
-            clear = shown.watch and typer.get_text_stream("stdout").isatty()
-            typer.echo(f"{CLEAR if clear else ''}{text}", nl=False)
-            if not shown.watch:
-                return
-            time.sleep(shown.interval)
-
-
-def _text(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> str:
     from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.source import STDIN
     from adapters.cli.output.rows import RowFormat
     from adapters.cli.output.terminal import message
     from adapters.cli.view.listing import formatted_listing, sort
     from adapters.dialects.dialect import Defaults
 
-    namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
-    fleet = read_fleet(origin.read(), Defaults())
-    if shown.used:
-        fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-    listing = sort(rows(fleet, namespace), shown.sort)
-    notes = listing.notes
-    if shown.namespace is None and listing.elsewhere and not listing.empty:
-        notes = (*notes, f"{listing.elsewhere} more in other namespaces, see -A")
+    if shown.watch and STDIN in origin.files:
+        raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
     output = None if shown.output is None else RowFormat(shown.output.value)
-    for text in notes:
-        message("note", text)
-    return formatted_listing(listing, output, headers=not shown.no_headers)
-
-
-SOME_NOT_PLACED = 1
-"""Exit status where a pod does not fit the changed cluster."""
+    with bad_input():
+        while True:
+            namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
+            fleet = read_fleet(origin.read(), Defaults())
+            if shown.used:
+                fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
+            listing = sort(rows(fleet, namespace), shown.sort)
+            text = formatted_listing(listing, output, headers=not shown.no_headers)
+            for note in listing.notes:
+                message("note", note)
+            if shown.namespace is None and listing.elsewhere and not listing.empty:
+                message("note", f"{listing.elsewhere} more in other namespaces, see -A")
+            clear = shown.watch and typer.get_text_stream("stdout").isatty()
+            typer.echo(f"{CLEAR if clear else ''}{text}", nl=False)
+            if not shown.watch:
+                return
+            time.sleep(shown.interval)
 
 
 def whatif(
@@ -335,4 +325,4 @@ def whatif(
     if headers and output in (None, ListFormat.WIDE):
         typer.echo(f"\n{summary}")
     if not all(row.fields["placed"] for row in rows):
-        raise typer.Exit(SOME_NOT_PLACED)
+        raise typer.Exit(1)

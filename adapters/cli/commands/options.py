@@ -47,6 +47,21 @@ Files = Annotated[
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+class DocumentFormat(Enum):
+    """A table for people, or fields for programs."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+def document_text(output: Enum, fields: object) -> str:
+    """Return fields in the format that has the value ``json``, else in YAML."""
+    from adapters.cli.output.rows import as_json, as_yaml
+
+    return as_json(fields) if output.value == "json" else as_yaml(fields)
+
+
 class PolicyOption(Enum):
     """The values of ``SchedulingPolicy``, for help texts, which need no dialect."""
 
@@ -84,9 +99,6 @@ def parse_time(text: str | None) -> int:
     return (parsed - EPOCH) // timedelta(microseconds=1) * 1000
 
 
-BAD_INPUT = 2
-
-
 @contextmanager
 def bad_input() -> Iterator[None]:
     """Print an ``InputError`` in one line and exit with status 2.
@@ -101,7 +113,7 @@ def bad_input() -> Iterator[None]:
         from adapters.cli.output.terminal import message
 
         message("dragoman", error)
-        raise typer.Exit(BAD_INPUT) from None
+        raise typer.Exit(2) from None
 
 
 def one_source(name: str, remedy: str) -> "Source":

@@ -7,9 +7,6 @@ from typing import Annotated
 
 import typer
 
-FAILED = 1
-BAD_INPUT = 2
-
 
 def node(
     config: Annotated[
@@ -75,7 +72,7 @@ def mover(
         serve(MoverSettings(process_name(), bounds), kubeconfig)
     except (MoverStartError, MoverFailedError) as error:
         message("dragoman mover", error)
-        raise typer.Exit(FAILED if isinstance(error, MoverFailedError) else BAD_INPUT) from None
+        raise typer.Exit(1 if isinstance(error, MoverFailedError) else 2) from None
 
 
 def serve(

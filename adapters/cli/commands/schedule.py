@@ -18,10 +18,6 @@ if TYPE_CHECKING:
     from adapters.cli.output.report import ReportPart
     from adapters.cli.schedule import Run
 
-SOME_NOT_PLACED = 1
-"""Exit status; 0 where every pod that requests a share was placed."""
-
-
 _POLICY = "binpack or spread, for pods that set none; replaces the default of their dialect."
 
 
@@ -136,7 +132,7 @@ def schedule(
         run = Run.of(read_files(names), options)
     _write(run, output, part)
     if not run.complete:
-        raise typer.Exit(SOME_NOT_PLACED)
+        raise typer.Exit(1)
 
 
 def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
