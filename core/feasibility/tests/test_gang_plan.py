@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit
-from core.feasibility.gang_plan import Candidate, GangPlan, place_together
+from core.feasibility.gang_plan import Candidate, GangPlan, LeastNumber, place_together
 from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -130,3 +130,28 @@ def test_the_node_that_is_named_is_the_one_that_lacks_least(memory: int) -> None
 
     node, short = ("b", 10 - memory) if memory > 6 else ("a", 4)
     assert found.reason == f"{node}: 1 of 1 cards: memory {short} GiB short"
+
+
+@given(st.permutations(["a0", "a1", "a2", "b0", "b1", "c0"]), st.integers(0, 6))
+def test_least_numbers_are_placed_stage_by_stage_before_all_others(
+    names: list[str], cards: int
+) -> None:
+    """Tasks a and b need one pod each, and three together; c has no least number."""
+    pods = [
+        replace(a_request(a_container(10 * GIB)), uid=f"{place}{name}", pod=f"default/{name}")
+        for place, name in enumerate(names)
+    ]
+    of = {letter: frozenset(p.uid for p in pods if letter in p.pod[8:]) for letter in "abc"}
+    stages = (
+        (LeastNumber(of["a"], 1), LeastNumber(of["b"], 1)),
+        (LeastNumber(of["a"] | of["b"], 3),),
+    )
+    inventory, cache = Inventory([empty(*like_cards(cards))] if cards else []), FeasibilityCache()
+    evaluated, named = cache.evaluate(pods[0], inventory), NodeNames(inventory.names())
+
+    found = place_together([Candidate(pod, evaluated, named) for pod in pods], stages)
+
+    placed = found.placed.keys()
+    assert len(placed) == cards
+    lacks = [sum(each.lacks(placed) for each in needs) for needs in stages]
+    assert lacks == [max(0, 2 - cards), max(0, 3 - cards)]

@@ -1,5 +1,5 @@
-from core.requests.decision import NodeReasons
-from core.requests.reason import Cause, Reason
+from core.requests.decision import NodeReasons, main_cause
+from core.requests.reason import Cause, CauseCount, Reason
 
 
 def test_equal_reasons_are_kept_once_and_each_node_has_its_own() -> None:
@@ -32,3 +32,12 @@ def test_reasons_of_other_nodes_follow() -> None:
     assert dict(first.followed_by(other)) == {**first, **other}
     assert first.followed_by(none) is first
     assert none.followed_by(first) is first
+
+
+def test_the_main_cause_is_that_of_most_nodes_in_one_word() -> None:
+    blocked = Reason("n1", 2, cause=Cause.BLOCKED)
+    short = Reason("n2", 2, counts=(CauseCount(Cause.MEMORY, 2, 1),))
+
+    assert main_cause((blocked, 1), (short, 2)) == "memory"
+    assert main_cause((blocked, 3), (short, 2)) == "blocked"
+    assert main_cause((Reason("n3", 0), 1)) == main_cause() == "no_node"
