@@ -71,11 +71,7 @@ def configure(
     adapter = _ADAPTERS[scheduler]
     found = read(source, adapter.kind, key)
     before = found.render()
-    notes = adapter.add(found, options)
-    after = found.render()
-    if after == before:
-        return ConfigureResult(source.text, source.text, notes)
-    return ConfigureResult(before, after, notes)
+    return _result(source, found, before, adapter.add(found, options))
 
 
 def unconfigure(scheduler: Scheduler, source: Source, key: str | None = None) -> ConfigureResult:
@@ -87,12 +83,16 @@ def unconfigure(scheduler: Scheduler, source: Source, key: str | None = None) ->
     adapter = _ADAPTERS[scheduler]
     found = read(source, adapter.kind, key)
     before = found.render()
-    notes = adapter.remove(found)
+    result = _result(source, found, before, adapter.remove(found))
+    if result.before == result.after:
+        result.notes.append(f"{found.name}: has nothing of Dragoman")
+    return result
+
+
+def _result(source: Source, found: Configuration, before: str, notes: list[str]) -> ConfigureResult:
     after = found.render()
     if after == before:
-        return ConfigureResult(
-            source.text, source.text, [*notes, f"{found.name}: has nothing of Dragoman"]
-        )
+        return ConfigureResult(source.text, source.text, notes)
     return ConfigureResult(before, after, notes)
 
 

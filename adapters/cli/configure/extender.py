@@ -8,6 +8,7 @@ pkg/scheduler/apis/config/validation/validation.go validateExtenders (one extend
 resource under one extender only).
 """
 
+from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from enum import Enum
 from typing import Any, cast
@@ -19,7 +20,6 @@ from adapters.cli.configure.options import (
     PLAIN,
     SHARES,
     ConfigureOptions,
-    base64_text,
     service_url,
 )
 from adapters.cli.input.source import InputError
@@ -106,7 +106,7 @@ def _entries(url: str, left_out: str, *, asks: bool, counts: bool, binds: bool) 
         counts: whether the scheduler counts what nodes state, and so asks for victims.
         binds: whether it has Dragoman bind.
     """
-    own = [each for each in SHARES if left_out and each.is_of(left_out)]
+    own = [each for each in SHARES if left_out and each.name.startswith(left_out)]
     uncounted = [each for each in own if not each.countable]
     texts: dict[Role, str] = {}
     if asks:
@@ -149,7 +149,7 @@ def _set_authority(made: Body, options: ConfigureOptions) -> None:
         authority = (
             {"caFile": options.ca_file}
             if options.ca_data is None
-            else {"caData": base64_text(options.ca_data)}
+            else {"caData": b64encode(options.ca_data).decode()}
         )
         others = {
             k: v for k, v in (made.get("tlsConfig") or {}).items() if k not in {"caFile", "caData"}
@@ -278,8 +278,8 @@ def set_common(found: Configuration, options: ConfigureOptions, *, asks: bool = 
         found.body.yaml_add_eol_comment(EVERY_NODE_REASON, "percentageOfNodesToScore")
     for row in rows:
         if row.get("percentageOfNodesToScore") is not None:
-            name = row.get("schedulerName") or "default-scheduler"
-            found.record.set(found.body, ("profiles", name, "percentageOfNodesToScore"), EVERY_NODE)
+            field = ("profiles", name_of(row), "percentageOfNodesToScore")
+            found.record.set(found.body, field, EVERY_NODE)
 
 
 def set_extenders(

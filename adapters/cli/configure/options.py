@@ -1,6 +1,5 @@
 """What the user asks ``dragoman configure`` for, and the resources that a scheduler asks about."""
 
-import base64
 import re
 from dataclasses import dataclass
 from enum import Enum
@@ -62,10 +61,6 @@ class ManagedResource:
     name: str
     countable: bool = True
     plain: bool = False
-
-    def is_of(self, family: str) -> bool:
-        """Whether its name begins with a family's, such as ``volcano.sh/``."""
-        return self.name.startswith(family)
 
 
 RESOURCES = (
@@ -168,11 +163,6 @@ def read_authorities(file: Path) -> bytes:
     if not re.search(rb"-----BEGIN CERTIFICATE-----", content):
         raise InputError("--ca-data", f"{file} has no certificate in PEM; give ca.crt")
     return content
-
-
-def base64_text(content: bytes) -> str:
-    """Bytes as a KubeSchedulerConfiguration has them."""
-    return base64.b64encode(content).decode()
 
 
 def read_version(text: str) -> tuple[int, int]:

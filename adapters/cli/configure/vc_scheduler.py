@@ -35,8 +35,6 @@ RIVALS = ("deviceshare.GPUSharingEnable", "deviceshare.GPUNumberEnable")
 FAMILY = "volcano.sh/"
 MANAGED = "extender.managedResources"
 
-_PLAIN = tuple(each.name for each in PLAIN)
-
 KIND = Kind(
     "Volcano scheduler configuration",
     "tiers",
@@ -73,9 +71,9 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     if choose_asked(found, options, native=native) is not Asked.NONE:
         asks_plain = options.plain_pods
         if asks_plain is None:
-            asks_plain = not managed or any(name in _PLAIN for name in managed)
+            asks_plain = not managed or any(each.name in managed for each in PLAIN)
         asking = RESOURCES if asks_plain else SHARES
-        names = [each.name for each in asking if not (native and each.is_of(FAMILY))]
+        names = [each.name for each in asking if not (native and each.name.startswith(FAMILY))]
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
         made = _plugin(service_url(options, PATH, url), names, own)
         tiers[0].append(own if own is not None and plain(own) == plain(made) else made)

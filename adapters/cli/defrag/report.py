@@ -7,7 +7,6 @@ import msgspec
 
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
-from adapters.cli.output.amounts import gib
 from adapters.cli.output.rows import Row, columns, table
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.allocation import grant_record
@@ -23,6 +22,7 @@ from adapters.wire.records.move_plan import (
 )
 from adapters.wire.visible import visible
 from core.hardware.quantity import MIB
+from core.hardware.quantity import format_gib as gib
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Grant
 

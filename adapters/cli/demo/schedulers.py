@@ -27,10 +27,6 @@ class SchedulerClient:
         host, _, port = address.removeprefix("http://").rpartition(":")
         self._connection = HTTPConnection(host, int(port), timeout=10)
 
-    def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
-
     def call(self, method: str, path: str, value: Json = None) -> Json:
         """Call the service and return its answer.
 

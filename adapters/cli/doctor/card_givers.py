@@ -23,13 +23,8 @@ from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import plain_amounts
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
 
-HAMI = "hami"
-
 NAMED = 5
 """Pods that are named, at most."""
-
-_IMAGE, _OTHER_VENDOR = "k8s-device-plugin", "rocm"
-"""NVIDIA's image, and a part of AMD's, which has the same last name."""
 
 _REMEDY = (
     "label the nodes nvidia.com/gpu.deploy.device-plugin=false where NVIDIA's operator runs the"
@@ -134,34 +129,25 @@ def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
         pod.spec.node_name
         for pod in seen.pods
         if pod.status.phase not in FINISHED
+        # AMD's image has the same last name
         if any(
-            each.image_name == _IMAGE and _OTHER_VENDOR not in each.image
+            each.image_name == "k8s-device-plugin" and "rocm" not in each.image
             for each in pod.spec.containers
         )
     }
-    beside = [
-        name
-        for name, cards in described.items()
-        if (stated.get(name) or name in plugins) and cards.by_agent and not cards.has_dialect(HAMI)
-    ]
-    if beside:
-        yield warning(
-            "device-plugins", f"{_both('the agent', beside)}{_users(beside, pods)}", _REMEDY
-        )
-    twice = [n for n, cards in described.items() if cards.has_dialect(HAMI) and n in plugins]
-    if twice:
-        yield warning(
-            "device-plugins", f"{_both('the one of HAMi', twice)}{_users(twice, pods)}", _REMEDY
-        )
-
-
-def _both(other: str, nodes: Sequence[str]) -> str:
-    return f"NVIDIA's device plugin and {other} give the same cards to containers on {named(nodes)}"
-
-
-def _users(nodes: Sequence[str], pods: Iterable[Pod]) -> str:
-    users = [full_name(pod) for pod in pods if pod.spec.node_name in nodes]
-    return f"; pods of the plugin there: {_first(users)}" if users else ""
+    beside: dict[str, list[str]] = {"the agent": [], "the one of HAMi": []}
+    for name, cards in described.items():
+        if cards.has_dialect("hami"):
+            if name in plugins:
+                beside["the one of HAMi"].append(name)
+        elif cards.by_agent and (stated.get(name) or name in plugins):
+            beside["the agent"].append(name)
+    for other, nodes in beside.items():
+        if nodes:
+            text = f"NVIDIA's device plugin and {other} give the same cards to containers on"
+            users = [full_name(pod) for pod in pods if pod.spec.node_name in nodes]
+            there = f"; pods of the plugin there: {_first(users)}" if users else ""
+            yield warning("device-plugins", f"{text} {named(nodes)}{there}", _REMEDY)
 
 
 def _first(names: Sequence[str]) -> str:
@@ -233,7 +219,7 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
     agents = seen.agents()
     nodes = {pod.spec.node_name for pod in seen.pods if _is_agent(pod, agents)}
     pods = [
-        f"{pod.metadata.namespace}/{pod.metadata.name}"
+        pod.name
         for pod in seen.pods
         if pod.spec.node_name in nodes and pod.metadata.namespace not in exempt
         if any(part in each.image_name for each in pod.spec.containers for part in _NEED_EVERY_CARD)
@@ -318,8 +304,8 @@ def _nri(runtime: str) -> str:
 
 def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
     """Whether a pod is of one of the agents' DaemonSets."""
-    names = [(each.metadata.namespace, each.metadata.name) for each in agents]
     return any(
-        pod.metadata.namespace == namespace and pod.metadata.name.startswith(f"{name}-")
-        for namespace, name in names
+        pod.metadata.namespace == each.metadata.namespace
+        and pod.metadata.name.startswith(f"{each.metadata.name}-")
+        for each in agents
     )

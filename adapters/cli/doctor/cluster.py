@@ -4,7 +4,7 @@ The accounts are those of the service, the agents and the schedulers.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
@@ -119,7 +119,6 @@ _READ_CLAIMS = tuple(
     for verb in ("get", "list", "watch")
     for plural in ("resourceclaims", "resourceslices", "deviceclasses")
 )
-_SECRET = ("get", "patch")
 _WEBHOOKS = "admissionregistration.k8s.io"
 
 ASKS_FOR_BINDING = (1, 36)
@@ -144,16 +143,17 @@ def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
             wanted.append(Permission("create", "", "pods/eviction"))
         if release.reads_claims:
             wanted += _READ_CLAIMS
-        if release.dra("shadows"):
+        if release.below("dra", "shadows"):
             wanted += [
                 Permission("create", CLAIMS, "resourceclaims", namespace=own),
                 Permission("delete", CLAIMS, "resourceclaims", namespace=own),
                 Permission("update", CLAIMS, "resourceclaims/status", namespace=own),
                 Permission("update", CLAIMS, "resourceclaims/binding"),
             ]
-        tls = release.settings.get("tls")
-        if isinstance(tls, Mapping) and tls.get("managed"):
-            wanted += [Permission(verb, "", "secrets", release.secret, own) for verb in _SECRET]
+        if release.below("tls", "managed"):
+            wanted += [
+                Permission(verb, "", "secrets", release.secret, own) for verb in ("get", "patch")
+            ]
             wanted.append(
                 Permission("update", _WEBHOOKS, "mutatingwebhookconfigurations", release.name)
             )

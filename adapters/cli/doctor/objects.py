@@ -90,7 +90,6 @@ class Condition(Wire, frozen=True, gc=False):
 
     type: str = ""
     status: str = ""
-    message: str = ""
 
 
 class _ProgramStatus(Wire, frozen=True, gc=False):
@@ -157,7 +156,6 @@ def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
 class _ServicePort(Wire, frozen=True, gc=False):
     """A port of a Service; ``target_port`` is the number or the name of its pods' port."""
 
-    name: str = ""
     port: int = 0
     target_port: int | str = 0
 
@@ -184,7 +182,6 @@ class Named(Wire, frozen=True, gc=False):
 class _ServiceReference(Wire, frozen=True, gc=False):
     name: str = ""
     namespace: str = ""
-    port: int = 443
 
 
 class _WebhookClientConfig(Wire, frozen=True, gc=False):

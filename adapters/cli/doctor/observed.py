@@ -37,8 +37,6 @@ from core.hardware.node import Node
 SERVICE, AGENT = "service", "node"
 """Components of the chart, by its label."""
 
-_COMPONENT = "app.kubernetes.io/component"
-_NAME = "app.kubernetes.io/name"
 NAME = "dragoman"
 
 
@@ -102,18 +100,17 @@ class Installation:
     @property
     def reads_claims(self) -> bool:
         """Whether it reads ResourceClaims."""
-        return bool(self.dra("claims"))
-
-    def dra(self, name: str) -> object:
-        """Return a setting below ``dra``; None where it is not stated."""
-        found = self.settings.get("dra")
-        return found.get(name) if isinstance(found, Mapping) else None
+        return bool(self.below("dra", "claims"))
 
     @property
     def evicts(self) -> bool:
         """Whether the service evicts pods of lower priority for others."""
-        preemption = self.settings.get("preemption")
-        return isinstance(preemption, Mapping) and bool(preemption.get("enabled"))
+        return bool(self.below("preemption", "enabled"))
+
+    def below(self, section: str, name: str) -> object:
+        """Return a setting of a section; None where it is not stated."""
+        found = self.settings.get(section)
+        return found.get(name) if isinstance(found, Mapping) else None
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"
@@ -201,8 +198,10 @@ def _is(workload: Workload, component: str) -> bool:
     if COMPONENT in found:
         return found[COMPONENT] == component
     runs = {each.image_name for each in workload.spec.template.spec.containers}
-    ours = found.get(_NAME) == NAME or any(name.startswith(NAME) for name in runs)
-    return ours and found.get(_COMPONENT) == component
+    ours = found.get("app.kubernetes.io/name") == NAME or any(
+        name.startswith(NAME) for name in runs
+    )
+    return ours and found.get("app.kubernetes.io/component") == component
 
 
 def _settings(found: ConfigMap | None, key: str) -> Mapping[str, object]:

@@ -1,14 +1,10 @@
 """Amounts of cards in words: what a request asks for, and what a share is."""
 
 from adapters.wire.agent_report import Use
-from core.hardware.quantity import MIB, format_gib
+from core.hardware.quantity import MIB
+from core.hardware.quantity import format_gib as gib
 from core.requests.grant import Allocation, Grant
 from core.requests.request import ContainerRequest, Request
-
-
-def gib(amount: int) -> str:
-    """Return bytes in GiB with one decimal."""
-    return format_gib(amount)
 
 
 def percent(amount: int) -> str:

@@ -5,8 +5,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from adapters.cli.input.source import InputError, Source
-from adapters.cli.output.rows import Column, Row, as_json, table
+from adapters.cli.output.rows import Row, as_json, columns, table
 from adapters.cli.translate.manifest import (
     Check,
     PodPlace,
@@ -285,11 +287,6 @@ def _writer(info: DialectInfo) -> RequestWriter:
     return writer
 
 
-_COLUMNS = tuple(
-    map(Column, ("DOCUMENT", "POD", "FROM", "LOSS", "BEFORE", "AFTER")),
-)
-
-
 def as_table(translation: Translation) -> str:
     """Return one line for each loss, a line with the sum, and one for each foreign scheduler."""
     rows = [
@@ -297,6 +294,7 @@ def as_table(translation: Translation) -> str:
         for pod in translation.pods
         for loss in pod.losses
     ]
+    headers = columns("DOCUMENT", "POD", "FROM", "LOSS", "BEFORE", "AFTER")
     lossy = sum(bool(pod.losses) for pod in translation.pods)
     total = len(translation.pods)
     notes: list[str] = []
@@ -312,7 +310,7 @@ def as_table(translation: Translation) -> str:
         note = f"{left.document} {left.path}: {left.word} {left.problem}"
         notes.append(f"warning: {visible(note)}\n")
     return (
-        f"{table(_COLUMNS, rows) if rows else ''}"
+        f"{table(headers, rows) if rows else ''}"
         f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
         f"{lossy} with a loss\n"
         f"{''.join(notes)}"
@@ -332,17 +330,11 @@ def as_report(translation: Translation) -> str:
                     "path": pod.path,
                     "dialect": pod.source,
                     "foreignScheduler": pod.foreign_scheduler,
-                    "losses": [
-                        {"field": loss.field, "before": loss.before, "after": loss.after}
-                        for loss in pod.losses
-                    ],
+                    "losses": msgspec.to_builtins(pod.losses),
                 }
                 for pod in translation.pods
             ],
-            "left": [
-                {"document": e.document, "path": e.path, "word": e.word, "problem": e.problem}
-                for e in translation.left
-            ],
+            "left": msgspec.to_builtins(translation.left),
             "text": translation.text,
         }
     )

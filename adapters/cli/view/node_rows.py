@@ -4,7 +4,7 @@ from adapters.accounting.pod_requests import dialect_name
 from adapters.answer.device_plugins import devices_text
 from adapters.cli.fleet.facts import plugin_devices
 from adapters.cli.fleet.fleet import Fleet
-from adapters.cli.output.amounts import gib, percent, used, used_fields
+from adapters.cli.output.amounts import percent, used, used_fields
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import FurtherRows, Listing
 from adapters.dialects.unread_keys import uncounted
@@ -13,6 +13,7 @@ from adapters.wire.kube import pod_ref
 from core.feasibility.fragmentation import free_shares
 from core.hardware.card import Card
 from core.hardware.quantity import FULL, MIB
+from core.hardware.quantity import format_gib as gib
 from core.ledger.usage import CardUsage
 
 _NODES = (

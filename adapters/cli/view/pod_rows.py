@@ -8,7 +8,7 @@ from adapters.answer.device_plugins import DeviceUser, devices_text
 from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
-from adapters.cli.output.amounts import compute_of, gib, memory_of, percent, used, used_fields
+from adapters.cli.output.amounts import compute_of, memory_of, percent, used, used_fields
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.node_rows import device_users, uncounted_nodes
@@ -16,6 +16,7 @@ from adapters.wire.agent_report import total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
 from core.hardware.quantity import MIB
+from core.hardware.quantity import format_gib as gib
 from core.quota.amounts import text
 from core.requests.grant import Allocation
 
