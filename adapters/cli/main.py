@@ -104,13 +104,6 @@ for command, short_help in (
     app.command(command.__name__, cls=ShellCommand, short_help=short_help)(command)
 
 
-NO_FILES = ":4"
-"""ShellCompDirectiveNoFileComp: do not offer the names of files."""
-
-DEFAULT = ":0"
-"""ShellCompDirectiveDefault: offer the names of files."""
-
-
 def complete() -> None:
     """Answer kubectl, which completes ``kubectl dragoman`` by ``kubectl_complete-dragoman``.
 
@@ -123,11 +116,7 @@ def complete() -> None:
 
 
 def answer(words: Sequence[str]) -> str:
-    """Return the answer, by the protocol of the completion of bash.
-
-    Args:
-        words: after ``kubectl dragoman``; the last one is incomplete, and may be empty.
-    """
+    """Return the answer, by the protocol of bash; the last word is incomplete or empty."""
     *done, incomplete = words or ("",)
     os.environ["_DRAGOMAN_COMPLETE"] = "complete_bash"
     os.environ["COMP_WORDS"] = shlex.join(["dragoman", *done, *filter(None, (incomplete,))])
@@ -136,4 +125,5 @@ def answer(words: Sequence[str]) -> str:
     with redirect_stdout(found), suppress(SystemExit):
         app(prog_name="dragoman")
     lines = found.getvalue().split()
-    return "\n".join([*lines, NO_FILES if lines else DEFAULT]) + "\n"
+    # ShellCompDirectiveNoFileComp: offer no names of files; ShellCompDirectiveDefault: offer them.
+    return "\n".join([*lines, ":4" if lines else ":0"]) + "\n"

@@ -98,12 +98,9 @@ def add(fleet: Fleet, additions: Sequence[str]) -> Fleet:
 def arrive(
     fleet: Fleet, pods: Mapping[str, Pod], groups: Mapping[GangRef, PodGroupObject]
 ) -> Fleet:
-    """Return the cluster with further pods, after those that wait already.
+    """Return the cluster with further pods, by ``namespace/name``, after those that wait already.
 
-    Args:
-        fleet: the cluster.
-        pods: by ``namespace/name``.
-        groups: objects of their gangs; one that the cluster has is replaced.
+    The object of a gang that the cluster has is replaced.
 
     Raises:
         InputError: a pod has the name of an existing one, or is bound.

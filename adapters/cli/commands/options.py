@@ -117,11 +117,7 @@ def bad_input() -> Iterator[None]:
 
 
 def one_source(name: str, remedy: str) -> "Source":
-    """Return the text of a file, or of standard input where the name is ``-``.
-
-    Args:
-        name: of the file.
-        remedy: for a standard input that is a terminal.
+    """Return the text of a file, or of standard input (``-``); the remedy is for a terminal there.
 
     Raises:
         InputError: it is a folder or empty, cannot be read, or is not UTF-8; or standard input

@@ -38,9 +38,6 @@ _ASK = "ask"
 MARK = "# dragoman-configure: "
 _LINE = re.compile(rf"^{re.escape(MARK)}(.*)\n?", re.MULTILINE)
 
-_SHOWN = 200
-"""Characters of a damaged line that an error shows."""
-
 Field = Annotated[tuple[str | int, ...], msgspec.Meta(min_length=1)]
 """Keys from the top; an item of a list by its index, its ``schedulerName`` or its ``name``."""
 
@@ -171,7 +168,7 @@ def split_record(text: str, name: str) -> tuple[Record, str]:
         try:
             rows.append(msgspec.json.decode(match[1], type=Change | Chosen))
         except (msgspec.DecodeError, RecursionError) as error:
-            line = match[0].strip()[:_SHOWN]
+            line = match[0].strip()[:200]
             remedy = "restore it, or delete it and undo that change by hand"
             raise InputError(name, f"the line {line!r} is damaged ({error}); {remedy}") from error
     return Record(rows), _LINE.sub("", text)
@@ -247,11 +244,7 @@ def _undo(body: Body, row: Change) -> list[str]:
 
 
 def recorded(content: Any) -> Any:
-    """Return the content in JSON's types, as YAML 1.1 reads it.
-
-    Args:
-        content: as the library that keeps comments has loaded it.
-    """
+    """Return content of the library that keeps comments in JSON's types, as YAML 1.1 reads it."""
     return plain(_each_word(content, _word_of_1_1, str))
 
 

@@ -241,10 +241,7 @@ def own_url(found: Configuration) -> str | None:
 def set_common(found: Configuration, options: ConfigureOptions, *, asks: bool = True) -> None:
     """Set what is outside of the extenders: the profile's name, the kubeconfig, the nodes asked.
 
-    Args:
-        found: changed.
-        options: what the user asked for.
-        asks: whether the scheduler asks Dragoman about any pod.
+    With ``asks`` the scheduler asks Dragoman about some pods.
 
     Raises:
         InputError: a field has another shape than it must have, a name is given to several
@@ -298,7 +295,7 @@ def set_extenders(
 
     Args:
         found: changed.
-        options: what the user asked for.
+        options: of the user.
         binds: whether the scheduler has Dragoman bind.
         asks: whether it asks Dragoman about any pod.
         left_out: the family of resources, such as ``koordinator.sh/``, that the scheduler's own

@@ -122,12 +122,7 @@ class ConfigureOptions:
 
 
 def service_url(options: ConfigureOptions, path: str, present: object) -> str:
-    """Return the address to write: as asked for, as it is, or the Service's in its namespace.
-
-    Args:
-        options: what the user asked for.
-        path: the path that this kind of scheduler calls.
-        present: what the file has; None for nothing.
+    """Return the address to write: as asked for, as present, or the Service's in its namespace.
 
     Raises:
         InputError: the address that the user gave is none.

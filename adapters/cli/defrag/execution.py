@@ -152,13 +152,7 @@ def _unknown(raw: Any, value: object, path: str) -> Iterator[str]:
 
 
 def step_line(spec: MovePlanSpec, number: int, done: MoveStep | None = None) -> str:
-    """Return a step, and what became of it once it is done.
-
-    Args:
-        spec: of the plan.
-        number: of the step, from 1.
-        done: what became of it; None before.
-    """
+    """Return a step, numbered from 1, and what became of it once it is done."""
     move, owner = spec.moves[number - 1], spec.moves[number - 1].controller
     what = f"{_step(spec, number)}: {move.namespace}/{move.pod} of {owner.kind}/{owner.name}"
     text = f"{what} from {move.from_.node} to {move.to.node}"

@@ -189,13 +189,9 @@ BACKOFF_LIMIT = 6
 """Failures that a Job has by default; with ``backoffLimitPerIndex``, those of its indexes count.
 Source: kubernetes pkg/apis/batch/v1/defaults.go, SetDefaults_Job."""
 
-BY_POLICY = "its Job would fail by its podFailurePolicy"
-
 BY_LIMIT = "its Job would fail, which allows no further failure (backoffLimit)"
 
 UNKNOWN = "its Job is not in the input, and may fail when the pod is evicted"
-
-_FAILING = ("FailJob", "FailIndex")
 
 
 def failures_left(job: JobObject) -> int:
@@ -222,8 +218,8 @@ def eviction(job: JobObject, pod: Pod) -> tuple[bool, str]:
             matches = any(
                 conditions.get(each.type) == each.status for each in rule.on_pod_conditions or ()
             )
-        if matches and rule.action in _FAILING:
-            return True, BY_POLICY
+        if matches and rule.action in {"FailJob", "FailIndex"}:
+            return True, "its Job would fail by its podFailurePolicy"
         if matches:
             counts = rule.action != "Ignore"
             return counts, _index_limit(job, pod) if counts else ""

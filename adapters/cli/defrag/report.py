@@ -28,8 +28,6 @@ from core.requests.grant import Grant
 
 Plain = dict[str, object]
 
-PREFIX = "defrag-"
-
 _COLUMNS = (
     *columns("STEP", right=True),
     *columns("NAMESPACE", "POD", "FROM", "TO"),
@@ -37,12 +35,6 @@ _COLUMNS = (
     *columns("CONTROLLER", "STARTED"),
     *columns("COST", right=True),
 )
-
-PLACED = "fits"
-"""The step of a pod that waits and fits after the moves above."""
-
-EMPTIED = "empty"
-"""The step of a node that has no pod with cards after the moves above."""
 
 
 def as_text(plan: Planned) -> str:
@@ -68,11 +60,12 @@ def as_text(plan: Planned) -> str:
 
 
 def _target_row(target: MoveTarget, plan: Planned) -> Row:
+    """Return the row of a pod that fits, or a node that is empty, after the moves above."""
     place, name = target.place, target.name
     if place is None:  # a node
-        return Row(name, (EMPTIED, "", "", name, "", "", "", "", ""), {})
+        return Row(name, ("empty", "", "", name, "", "", "", "", ""), {})
     to = cards_of(place.node, place.grants, plan.before[place.node])
-    return Row(name, (PLACED, target.namespace, name, "", to, "", "", "", ""), {})
+    return Row(name, ("fits", target.namespace, name, "", to, "", "", "", ""), {})
 
 
 def owner_of(holder: MovablePod) -> str:
@@ -186,7 +179,7 @@ def as_object(plan: Planned) -> Plain:
 
 def name_of(spec: MovePlanSpec) -> str:
     """Return the name of a plan: that of the same plan is the same."""
-    return f"{PREFIX}{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
+    return f"defrag-{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
 
 
 def _spec(plan: Planned) -> MovePlanSpec:

@@ -37,9 +37,6 @@ from adapters.wire.visible import visible, visible_lines
 from core.hardware.card import Card
 from core.hardware.quantity import MIB
 
-ENDED_PODS = ("koord-lab", "metax-lab")
-"""Pods of the example that the demonstration deletes."""
-
 EXAMPLE = files("adapters.cli.demo").joinpath("mixed.yaml")
 """A copy of configs/examples/mixed.yaml, which an installed package does not have."""
 
@@ -110,7 +107,7 @@ class _Demonstration:
         self._print("\nAn urgent pod requests a whole card:", "bold")
         self._preempt(created)
         self._print("\nTwo pods end, and a scheduler retries a pod that did not fit:", "bold")
-        for name in ENDED_PODS:
+        for name in ("koord-lab", "metax-lab"):
             freed = self.client.delete(f"default/{name}")
             self._line("-", "cyan", name, "deleted", f"its share of {', '.join(freed)} is free")
         for pod in self.rejected:

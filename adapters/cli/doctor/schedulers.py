@@ -248,14 +248,9 @@ def closing(
 ) -> list[str]:
     """Return the names of the policies that select the called pods, if none admits the caller.
 
-    Source: k8s.io/api networking/v1 types.go; the network's plugin enforces them, or does not.
-
-    Args:
-        policies: of the cluster.
-        namespace: of the called pods.
-        called: labels of the called pods.
-        ports: the number and the name of the called port.
-        caller: who calls.
+    The called pods are those of a namespace with the labels ``called``; of their port ``ports`` has
+    the number and the name. The network's plugin enforces the policies, or does not.
+    Source: k8s.io/api networking/v1 types.go.
     """
     selecting = [
         each

@@ -113,11 +113,7 @@ class PodEvent:
 
 
 def context_of(kubeconfig: Path | None, context: str | None) -> KubeContext:
-    """Return the context that kubectl would use.
-
-    Args:
-        kubeconfig: the only file to read; None for the files that kubectl reads.
-        context: of the files; None for the current one.
+    """Return the context that kubectl would use, of the choices of ``Origin``.
 
     Raises:
         InputError: there is no such context, or a file cannot be read or exceeds a limit.
@@ -158,10 +154,7 @@ def read_cluster(context: KubeContext, progress: Progress, *, evictions: bool = 
     before and after the pods: an allocation that was committed in between belongs to a pod that is
     just being bound.
 
-    Args:
-        context: of the kubeconfig.
-        progress: is called while a list is read.
-        evictions: read PodDisruptionBudgets and Jobs too.
+    For ``evictions`` PodDisruptionBudgets and Jobs are read too.
 
     Raises:
         InputError: a list cannot be read.

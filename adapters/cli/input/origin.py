@@ -20,14 +20,8 @@ if TYPE_CHECKING:
     from adapters.cluster.api.credentials import KubeContext
     from adapters.wire.kube import Pod
 
-DEFAULT_NAMESPACE = "default"
-"""An object that names none is in this one."""
-
 STEP = 100
 """Objects between two changes of the bar."""
-
-WIDTH = 20
-"""Columns of the bar itself."""
 
 NAMES = 30
 """Columns of the files' names: the number of objects has room on 80."""
@@ -58,8 +52,7 @@ class Origin:
     def read(self, *, evictions: bool = False) -> Manifests:
         """Read all objects; a terminal shows the progress.
 
-        Args:
-            evictions: read what decides about evictions too: PodDisruptionBudgets and Jobs.
+        For ``evictions`` PodDisruptionBudgets and Jobs are read too.
 
         Raises:
             InputError: the input cannot be read.
@@ -90,7 +83,7 @@ class Origin:
             return ()
         from adapters.cli.input.cluster import call, pod_events
 
-        namespace, uid = pod.metadata.namespace or DEFAULT_NAMESPACE, pod.metadata.uid
+        namespace, uid = pod.metadata.namespace or "default", pod.metadata.uid
         return call(self._context(), lambda client: pod_events(client, namespace, uid))
 
     def agents(self, pods: "Iterable[Pod]") -> AgentReports:
@@ -128,10 +121,6 @@ def read_files(names: Sequence[str], *, jobs: bool = False) -> Manifests:
 
     A note on standard error counts the objects of kinds that are not read.
 
-    Args:
-        names: of the files.
-        jobs: whether Jobs are read.
-
     Raises:
         InputError: the input cannot be read.
     """
@@ -158,7 +147,7 @@ def _reading(files: Sequence[str]) -> Iterator[Progress | None]:
     if not console.is_terminal:
         yield None
         return
-    columns = (MofNCompleteColumn(), BarColumn(WIDTH), TextColumn("{task.description}"))
+    columns = (MofNCompleteColumn(), BarColumn(20), TextColumn("{task.description}"))
     bar = Bar(*columns, console=console, transient=True)
     names = ", ".join(Path(each).name or each for each in files)
     shown = names if len(names) <= NAMES else f"{names[: NAMES - 1]}…"

@@ -3,15 +3,14 @@
 import io
 import re
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from ruamel.yaml import YAML
 from ruamel.yaml.comments import CommentedMap
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-from adapters.cli.input.document import check_object
-from adapters.cli.input.source import InputError, InputLocation
+from adapters.cli.input.document import Location, check_object
+from adapters.cli.input.source import InputError
 
 Layout = tuple[int, int]
 """Columns of a list's items from their parent, and columns of the hyphens."""
@@ -36,12 +35,8 @@ def split(text: str) -> list[tuple[str, str, str]]:
     return [(text[:i], text[i:j], text[j:]) for i, j in zip(starts, ends, strict=True)]
 
 
-def load(text: str, location: Callable[[int], InputLocation | str]) -> tuple[Any, Layout]:
+def load(text: str, location: Location) -> tuple[Any, Layout]:
     """Return the content of one document, and how its lists are indented.
-
-    Args:
-        text: the document.
-        location: of a line of the text, counted from 1, for errors.
 
     Raises:
         InputError: the text is not YAML, or exceeds a limit.

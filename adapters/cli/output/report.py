@@ -199,12 +199,7 @@ def of_results(words: Iterable[str], *, cards: bool, namespace: str | None = Non
 
 
 def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
-    """Return the fields of a pod.
-
-    Args:
-        pod: the pod.
-        nodes: by name, why it does not fit. They come last.
-    """
+    """Return the fields of a pod; last come the nodes, by name, and why it does not fit them."""
 
     def share_fields(share: ShareLine) -> dict[str, object]:
         part = share.slice
@@ -282,9 +277,7 @@ def short(full_name: str) -> str:
 def named(nodes: Sequence[str], count: int | None = None) -> str:
     """Return the first nodes by name, and the number of the others.
 
-    Args:
-        nodes: ``MAX_NODE_NAMES`` or more of them, or all.
-        count: how many there are; None where these are all.
+    ``nodes`` are ``MAX_NODE_NAMES`` or more of them, or all; then ``count`` may be None.
     """
     count = len(nodes) if count is None else count
     if count <= MAX_NODE_NAMES:

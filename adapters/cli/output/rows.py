@@ -93,12 +93,7 @@ def formatted(
 ) -> str:
     """Return the rows in a format; None is the table.
 
-    Args:
-        kind: of the JSON or YAML object.
-        columns: of the table.
-        rows: in order.
-        output: the format.
-        headers: whether table and CSV begin with a line of headers.
+    The object of JSON and YAML has a kind; table and CSV may begin with a line of headers.
     """
     match output:
         case RowFormat.JSON:

@@ -18,12 +18,7 @@ _SIMPLE = re.compile(r"[ -~]{1,100}").fullmatch
 
 
 def json_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[bytes]:
-    """Return indented JSON with a newline at the end.
-
-    Args:
-        pods: read to their end first.
-        cards: read after the pods.
-    """
+    """Return indented JSON with a newline at the end; the cards are read after all pods."""
     yield encoded(HEAD).removesuffix(b"\n}")
     yield b',\n  "pods": '
     yield from _json_list(_json_pods(pods))
@@ -66,12 +61,7 @@ def _item(fields: dict[str, object]) -> bytes:
 
 
 def yaml_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[bytes]:
-    """Return YAML in the order of the fields; long texts stay on one line.
-
-    Args:
-        pods: read to their end first.
-        cards: read after the pods.
-    """
+    """Return YAML, long texts on one line; the cards are read after all pods."""
     yield _dump(HEAD)
     yield from _yaml_list("pods", _yaml_pods(pods))
     yield from _yaml_list("cards", (_dump([card_fields(card)]) for card in cards))

@@ -170,9 +170,7 @@ def _shares(pod: PodLine) -> tuple[str, ...]:
 def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
     """Write the nodes with a card in use, the names of the others, and the meaning of the bars.
 
-    Args:
-        lines: by node.
-        page: gets nothing where there is no card.
+    The lines are by node; nothing is written where there is none.
     """
     idle: list[str] = []
     dialects: set[str] = set()
@@ -251,13 +249,8 @@ def fill(dialect: str, *, colored: bool, ascii_only: bool) -> str:
 def bar(line: CardLine, width: int, *, colored: bool, ascii_only: bool) -> Spans:
     """Draw a card's memory: what each dialect has allocated, then what is free.
 
-    A dialect with any allocation is at least one character wide as long as there is room.
-
-    Args:
-        line: the card.
-        width: characters, 1 or more.
-        colored: the terminal has colors.
-        ascii_only: the terminal shows ASCII only.
+    A dialect with any allocation is at least one character wide as long as there is room. The
+    width is 1 or more.
     """
     allocated: dict[str, int] = {}
     for sharer in line.sharers:

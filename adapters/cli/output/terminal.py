@@ -35,12 +35,7 @@ _FORCING = ("FORCE_COLOR", "TTY_COMPATIBLE")
 
 
 def message(kind: str, text: object) -> None:
-    """Write one line on standard error.
-
-    Args:
-        kind: ``note``, ``warning``, or ``dragoman`` for an error.
-        text: a sentence, which may contain foreign text.
-    """
+    """Write one line on standard error: a ``note``, a ``warning``, or ``dragoman`` for an error."""
     typer.echo(f"{kind}: {visible(str(text))}", err=True)
 
 
@@ -117,13 +112,7 @@ def delayed(display: "Progress | Status") -> Iterator[None]:
 
 
 def progress(pods: Sequence[T], least: int = LONG, verb: str = "Placing") -> Iterable[T]:
-    """Iterate over pods, or groups of them; a terminal shows a bar where it takes long.
-
-    Args:
-        pods: in order.
-        least: of fewer no bar is shown.
-        verb: what is done with them.
-    """
+    """Iterate over pods, or groups of them; a terminal shows a bar where there are many."""
     if len(pods) < least or not may_be_terminal(sys.stderr):
         return pods
     from rich.console import Console

@@ -76,10 +76,7 @@ def sort(listing: Listing, key: str | None) -> Listing:
 def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bool = True) -> str:
     """Return the list in a format, its further rows last; None is the table.
 
-    Args:
-        listing: the list.
-        output: the format.
-        headers: whether tables have titles, and tables and CSV lines of headers.
+    With ``headers`` tables have titles, and tables and CSV lines of headers.
     """
     further = listing.further
     if further is None:

@@ -160,12 +160,7 @@ def state_of(card: Card, use: CardUsage) -> str:
 
 
 def uncounted_nodes(fleet: Fleet, only: str | None = None) -> tuple[str, ...]:
-    """Return a sentence for each accelerators' resource that Dragoman does not count.
-
-    Args:
-        fleet: the cluster.
-        only: the name of one node; all nodes for None.
-    """
+    """Return a sentence for each uncounted resource of accelerators, of one node or of all."""
     nodes: dict[str, list[str]] = {}
     for name, state in fleet.nodes.items():
         stated = state.kube.status.allocatable or {}

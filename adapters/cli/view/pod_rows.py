@@ -134,11 +134,7 @@ def top_namespaces(fleet: Fleet) -> Listing:
 
 
 def who(fleet: Fleet, place: str) -> Listing:
-    """Return the shares of a node's cards, or of one card.
-
-    Args:
-        fleet: the cluster.
-        place: ``NODE`` or ``NODE/CARD``; a card by its index or uuid.
+    """Return the shares of the cards of ``NODE``, or of ``NODE/CARD``, by its index or uuid.
 
     Raises:
         InputError: there is no such node or card.
