@@ -119,7 +119,6 @@ class AgentConfig(_Section, frozen=True):
 
     Attributes:
         node: its name; empty for ``$NODE_NAME``, else the host's name.
-        socket: on which the runtime accepts plugins.
         exempt: namespaces whose containers without a share keep what their images set.
     """
 

@@ -47,8 +47,7 @@ class LedgerGrants:
 
     def replace(self, ledger: NodeLedger) -> None:
         """Use a newer record, and wake the waiters."""
-        cards = MappingProxyType({card.uuid: card for card in ledger.node.cards})
-        self._set(ledger, cards)
+        self._set(ledger, MappingProxyType({card.uuid: card for card in ledger.node.cards}))
 
     def clear(self) -> None:
         """Note that the node has no record: no allocation is recorded. The cards stay."""

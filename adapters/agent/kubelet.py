@@ -54,7 +54,6 @@ class DeviceAssignment:
 
     Attributes:
         pod: uid.
-        container: its name.
         resource: such as ``nvidia.com/gpu``.
         devices: the device plugin's ids, sorted, each once.
         visible: the items of ``NVIDIA_VISIBLE_DEVICES`` in the device plugin's answer.

@@ -49,8 +49,7 @@ def hardware_source(inventory: InventorySource, node: str) -> HardwareSource | N
         case "file":
             return FileInventory(Path(inventory.file), node)
         case "nvml":
-            ignored = APPLICATION_XIDS.union(inventory.ignore_xids)
-            return NvmlInventory(node, health=Health(ignored))
+            return NvmlInventory(node, health=Health(APPLICATION_XIDS.union(inventory.ignore_xids)))
         case _:
             return None
 
@@ -61,7 +60,6 @@ class LocalCards:
 
     Attributes:
         source: reads them; None where the configuration names none.
-        watcher: has what was read last.
         partitioner: cuts cards into the slices that the ledger grants; None where that is off.
     """
 

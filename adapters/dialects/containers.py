@@ -16,7 +16,6 @@ class PodContainer:
 
     Attributes:
         container: of the pod, unchanged.
-        phase: when it runs.
         path: for error texts, such as ``spec.containers[main]``.
     """
 

@@ -47,7 +47,6 @@ class PluginResource:
     """One resource that device plugins state on one node.
 
     Attributes:
-        name: of the extended resource.
         allocatable: healthy devices.
         capacity: all devices, ``allocatable`` or more.
         product: model of the cards, or of the MIG devices; empty where no label names it.
@@ -70,7 +69,6 @@ class PluginNode:
     """One node as device plugins and NVIDIA's labels state it.
 
     Attributes:
-        name: of the node.
         resources: by name, in alphabetical order; those of which the node has a device.
         cards: physical cards by ``nvidia.com/gpu.count``; None where the label is missing, or
             counts MIG devices (MIG strategy ``single``), or the cards of one of several models.
@@ -208,9 +206,7 @@ def plugin_share(resource: str) -> PluginShare | None:
     """
     if resource in WHOLE_CARDS:
         return PluginShare.CARD
-    if resource == SHARED or resource.startswith(MIG_PREFIX):
-        return PluginShare.DEVICE
-    return None
+    return PluginShare.DEVICE if resource == SHARED or resource.startswith(MIG_PREFIX) else None
 
 
 def plugin_amounts(pod: Pod) -> Mapping[str, int]:

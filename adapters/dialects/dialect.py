@@ -22,7 +22,6 @@ class DialectError(ValueError):
 
     Attributes:
         field: path of the value, such as ``spec.containers[main].resources.limits[a/b]``.
-        value: the invalid value.
         problem: what is wrong with it and what would be right.
     """
 
@@ -156,7 +155,6 @@ class AdmissionDefaults:
     """What the ecosystem's own webhook adds to a pod that the API server is about to create.
 
     Attributes:
-        annotations: of the pod.
         limits: amounts of resources that a container lacks, by the name of the resource.
         variables: of a container's environment, in place of the author's.
     """
@@ -191,10 +189,8 @@ class HeldShare:
     """What the holders that have a part of one card leave no room for on it.
 
     Attributes:
-        card: the card.
         memory: bytes; all of the card where nothing of it is left for others.
         compute: percent; ``FULL`` where nothing of the card is left for others.
-        slots: sharing slots.
         whole: nothing of the card is left for others.
     """
 

@@ -52,7 +52,6 @@ class DialectInfo:
         result_keys: annotations and labels that only a scheduler may write.
         allocation_annotations: the ones of ``result_keys`` that each pod with an allocation has
             at least one of.
-        documents: settings files that the dialect reads.
         labelled_documents: those whose ConfigMap can have another name, each with the label by
             which it is known then, as ``key=value``.
         implementation: the subclass of ``Dialect``, as ``module:name``: the node agent reads this
@@ -67,7 +66,6 @@ class DialectInfo:
         mirror: the annotation in which the ecosystem's scheduler counts what pods of other dialects
             have (``adapters.dialects.mirrors``); None where it counts no such record.
         pod_annotations: annotations that authors of pods may set.
-        pod_labels: labels that authors may set.
         kept_annotations: those of ``pod_annotations`` that only schedulers may change once the pod
             exists, because other pods of its cards depend on them.
         pod_resources: resources that pods may request, by their default names.

@@ -162,8 +162,7 @@ def allowed(uid: str, patch: Patch | None = None, warnings: Sequence[str] = ()) 
 
 def denied(uid: str, code: int, message: str) -> bytes:
     """Return the review that denies the object; the author reads the message."""
-    status = {"code": code, "message": message}
-    return _answer({"uid": uid, "allowed": False, "status": status})
+    return _answer({"uid": uid, "allowed": False, "status": {"code": code, "message": message}})
 
 
 def escaped(key: str) -> str:

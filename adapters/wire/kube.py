@@ -232,7 +232,6 @@ class UnreadPod(Pod, frozen=True, gc=False):
     """A pod that cannot be decoded, with its identity, and its node, texts and group if these can.
 
     Attributes:
-        problem: why it cannot be decoded.
         node_known: whether ``node_name`` is what the object says; else it may be on any node.
     """
 

@@ -247,7 +247,6 @@ class CapacityTable:
     Attributes:
         models: healthy cards, one of each model that the nodes have.
         model_of: by card, the position of its model in ``models``.
-        isolation: the isolation provider of the nodes.
         names: by column, the node.
         stale: columns whose ``shares`` are older than the ledger.
         memory: by card and column, free bytes (``FreeCapacity``).

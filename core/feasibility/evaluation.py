@@ -51,7 +51,6 @@ class Rejection:
     """Why a request does not fit a node.
 
     Attributes:
-        reason: for this node.
         unresolvable: the request would not fit either if the node were empty.
     """
 
@@ -66,8 +65,6 @@ class NodeEvaluation:
     capacity columns of the inventory exclude most nodes, and results by class spare most others.
 
     Attributes:
-        request: what the pod asks for.
-        inventory: the nodes.
         refusal: why the quota of the namespace refuses the request (``RefusedEvaluation``).
     """
 
@@ -181,7 +178,7 @@ class NodeEvaluation:
         possible: Mask = self._possible[rows]
         if self._is_exact:
             return possible
-        result_ids = self._result_ids(rows, possible)
+        result_ids = self._result_ids(rows, possible)  # before the table is read: it fills it
         fits: Mask = self._table.fits()[result_ids]
         return fits
 
@@ -262,8 +259,7 @@ class NodeEvaluation:
                 ranks = _dense(self._table.worth()[result_ids], self._table.fits()[result_ids])
                 name = self.inventory.name(int(group[ranks.argmax()])) if ranks.any() else None
             else:
-                rows_left = group[: 1 if self._is_exact else None].tolist()
-                names = map(self.inventory.name, rows_left)
+                names = map(self.inventory.name, group[: 1 if self._is_exact else None].tolist())
                 name = next(filter(self._fits_exactly, names), None)
             if name is not None:
                 placement = fit(self.request, self.inventory.ledger(name))

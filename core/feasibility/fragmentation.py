@@ -20,8 +20,6 @@ class FreeShares:
     """What is left of the cards of one model on one node.
 
     Attributes:
-        model: of the cards.
-        cards: all of them.
         idle: those without a share that a container, or a claim, can get as a whole.
         free: bytes that are not allocated.
         largest: bytes of the largest share of one card that still fits, or of an idle one of no

@@ -39,7 +39,6 @@ class Candidate:
     """A pod that is to be placed.
 
     Attributes:
-        request: of the pod.
         evaluation: of the nodes as they are now, one object for all pods that request alike.
         names: where it may go.
     """
@@ -54,7 +53,6 @@ class LeastNumber:
     """A least number of some pods without which no pod of the gang is bound.
 
     Attributes:
-        uids: of the pods.
         number: how many of them; none where it is not above 0.
     """
 

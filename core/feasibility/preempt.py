@@ -22,7 +22,6 @@ class EvictedTogether:
     Attributes:
         uids: those that have an allocation on the node.
         pods: how many pods of the group are bound, on all nodes; at least one for each uid.
-        priority: of the group.
     """
 
     uids: frozenset[str]
@@ -98,7 +97,6 @@ class _Unit:
 
     Attributes:
         allocations: one or more, the younger ones first.
-        priority: of the unit.
         pods: that are evicted with it, on all nodes.
         protected: whether one of them is.
     """

@@ -31,9 +31,7 @@ class RequestChange:
     """A change of one amount of one container, or the removal of one constraint.
 
     Attributes:
-        kind: what changes.
         container: of the amount; empty for a constraint of the pod.
-        request: after the change.
     """
 
     kind: ChangeKind

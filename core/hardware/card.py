@@ -47,14 +47,12 @@ class Card:
 
     Attributes:
         uuid: the vendor's identifier; unique in the cluster.
-        node: name of its node.
         index: the number that the node's own tools give it (minor, position), 0 or more.
         vendor: lower-case vendor name, such as ``nvidia`` or ``metax``.
         model: product name for people.
         memory: bytes of device memory.
         slots: how many containers may share it, 1 or more.
         healthy: False excludes it from every placement; allocations that have it keep it.
-        mode: how it can be divided.
         numa: NUMA node, or None where unknown.
         links: the scopes that it belongs to, at most one of a level.
         dialects: the names of those that describe it; only their requests may use it.

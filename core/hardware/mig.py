@@ -32,7 +32,6 @@ class Slice:
     """One slice of a card: a profile with a start.
 
     Attributes:
-        profile: the profile's name.
         start: first memory slice.
         size: memory slices.
         memory: bytes.
@@ -59,7 +58,6 @@ class MigKey(NamedTuple):
 
     Attributes:
         card: uuid of the card.
-        profile: the profile's name.
         start: first memory slice.
     """
 

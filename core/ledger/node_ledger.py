@@ -17,13 +17,7 @@ from core.value import value
 
 
 class Consumer(NamedTuple):
-    """Pods that are counted together.
-
-    Attributes:
-        namespace: of the pods.
-        dialect: of their requests.
-        model: of the cards.
-    """
+    """Pods that are counted together."""
 
     namespace: str
     dialect: str
@@ -148,9 +142,7 @@ class Hold:
         if self.recipient not in (uid, controller) or not self.recipient:
             return False
         kept = self.allocation.pod
-        if self.by_name:
-            return pod == kept
-        return pod.partition("/")[0] == kept.partition("/")[0]
+        return pod == kept if self.by_name else pod.partition("/")[0] == kept.partition("/")[0]
 
 
 NO_FENCES: Mapping[str, int] = MappingProxyType({})
@@ -166,7 +158,6 @@ class NodeLedger:
     """One node's cards and their allocations.
 
     Attributes:
-        node: the node.
         allocations: by pod uid, in order of arrival.
         usages: one for each card of the node, in its order.
         version: counts the changes.
@@ -355,8 +346,7 @@ class NodeLedger:
 
     def hold(self, *holds: Hold) -> "NodeLedger":
         """Keep some places, each in place of an earlier hold of its uid; none is checked."""
-        by_id = {each.id: each for each in (*self.holds, *holds)}
-        kept = tuple(by_id.values())
+        kept = tuple({each.id: each for each in (*self.holds, *holds)}.values())
         if kept == self.holds:
             return self
         return replace(self, holds=kept, version=self.version + 1)

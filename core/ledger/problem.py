@@ -33,7 +33,6 @@ class Problem:
     Attributes:
         pod: ``namespace/name`` of the allocation, or empty where a card is meant.
         text: what is wrong, as a sentence.
-        kind: of the problem.
         card: uuid; empty where no single card is meant.
     """
 

@@ -17,14 +17,12 @@ class CardShare:
     """What one pod holds on one card, at its peak over the pod's life.
 
     Attributes:
-        uid: the pod's.
         memory: bytes.
         compute: percent.
         slots: sharing slots, one for each of its containers that run at once.
         exclusive: no other pod may have a share of the card.
         blocked: it may hold any part of the card (its record could not be read).
         by_kubelet: a device plugin serves the pod, and the kubelet chose the card.
-        terms: of the pod.
         slices: MIG slices, each once.
         unreadable_slices: it has a grant of the card without a slice, so that on a card in MIG
             mode nothing says which slices it has.
@@ -49,7 +47,6 @@ class CardUsage:
     Attributes:
         memory: bytes.
         compute: percent.
-        slots: sharing slots.
         shares: by arrival.
     """
 
@@ -196,9 +193,8 @@ def first_conflict(card: Card, use: CardUsage, new: CardShare) -> Obstacle | Non
         return Obstacle(Cause.SLOTS)
     if card.mode is Mode.MIG:
         slices = (*use.slices(), *new.slices)
-        layouts = {held.layout for held in slices}
         if (
-            (len(layouts) > 1 and not card.geometry.mixed)
+            (len({held.layout for held in slices}) > 1 and not card.geometry.mixed)
             or any(share.unreadable_slices for share in (*use.shares, new))
             or any(left.overlaps(right) for left, right in combinations(slices, 2))
         ):

@@ -74,8 +74,7 @@ def free_nodes(
         return plan
     # A plan that empties one of the others moves a pod more, to make room for its pods.
     others = sorted({*every} - {min(hard)})[: number - 1]
-    with_hard = sum(cost for cost, _ in (min(hard), *others)) + 1
-    bound = min(plan.bound, with_hard)
+    bound = min(plan.bound, sum(cost for cost, _ in (min(hard), *others)) + 1)
     proof = Proof.OPTIMAL if plan.cost == bound else Proof.CUT
     return replace(plan, proof=proof, bound=bound)
 

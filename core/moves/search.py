@@ -38,7 +38,6 @@ class Search:
     """Best first over the states.
 
     Attributes:
-        places: of the situation.
         most_moves: of a plan.
         sure: up to this many moves, all orders are tried before a plan is dropped for the lack of
             one.
@@ -58,8 +57,7 @@ class Search:
         self.states = 0
         self.bound = 0
         self.cut = False
-        weights = (pod.weight for pod in places.situation.movable.values())
-        self._smallest = min(weights, default=1)
+        self._smallest = min((pod.weight for pod in places.situation.movable.values()), default=1)
 
     def run(self, starts: Iterable[Step], most: int) -> Solution | None:
         """Return the cheapest plan that follows from some states.

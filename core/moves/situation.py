@@ -20,7 +20,6 @@ class PlannedPod:
     """A pod that waits for a place, or that may be moved to another one.
 
     Attributes:
-        request: what it asks for.
         nodes: where it may run, whatever is free there. Equal sets should be one object.
         needs: what it needs of its node beside cards.
         weight: what it costs to move it, 1 or more; 0 for a pod that waits.
@@ -52,8 +51,6 @@ class Move:
     """A pod that is deleted at one place, and created again at another one.
 
     Attributes:
-        pod: the pod.
-        source: the node that it leaves.
         target: the place that it gets; it may be on the same node.
     """
 

@@ -36,7 +36,6 @@ class CardCandidate:
     """The state of one card while a container is being placed.
 
     Attributes:
-        card: the card.
         use: what other pods hold of it.
         own: what earlier containers of the same pod hold of it at the same time.
     """

@@ -224,9 +224,7 @@ def scoped_pools(node: Node, order: tuple[int, ...], required: Level | None) -> 
         order: positions of cards, in the order that each pool keeps.
         required: the level; None for no demand.
     """
-    if required is None or required is Level.NODE:
-        return [order]
-    return _split(node, order, required)
+    return [order] if required is None or required is Level.NODE else _split(node, order, required)
 
 
 def _split(node: Node, order: Sequence[int], level: Level) -> Pools:
@@ -258,7 +256,6 @@ class _BestGroup:
     """The search for the best group by links; sets of cards are bit masks over positions.
 
     Attributes:
-        query: the question.
         free: positions of the healthy idle cards.
         idle: the same, as a mask.
         scopes: masks of the scopes with two or more cards; one for each level.
@@ -271,15 +268,13 @@ class _BestGroup:
         self.query = query
         self.free = _free(query)
         self.idle = _mask(self.free)
-        every_card = range(len(query.node.cards))
         self.scopes = [
             _mask(scope)
             for level in query.topology.levels
-            for scope in _split(query.node, every_card, level)
+            for scope in _split(query.node, range(len(query.node.cards)), level)
             if len(scope) > 1
         ]
-        latest_first = reversed(query.order)
-        self.preference = {position: 1 << bit for bit, position in enumerate(latest_first)}
+        self.preference = {position: 1 << bit for bit, position in enumerate(reversed(query.order))}
         self.worth = dict.fromkeys(query.order, 0)
         if not query.exclusive:
             self.worth = dict(zip(query.order, query.worth, strict=True))

@@ -29,9 +29,7 @@ class QuotaHold:
     """What a pod may have on one node.
 
     Attributes:
-        uid: the pod's.
         pod: ``namespace/name``, for people.
-        node: the node's name.
         amounts: how much of each resource counts.
         number: the attempt that made or renewed it; a later one has a higher number. A commit
             is valid with a number that is above the fence of its node's ledger.
@@ -54,11 +52,9 @@ class Shortage:
     """Why a hold is rejected.
 
     Attributes:
-        namespace: the namespace that has the quota.
         resource: the first one that is short: ``cards``, ``memory`` or ``compute``.
         asked: how much of it the pod counts.
         used: how much of it the other pods count.
-        limit: of the namespace.
     """
 
     namespace: str
@@ -90,7 +86,6 @@ class Quota:
     """QuotaLimits and holds of one namespace. A value: every change gives a new one.
 
     Attributes:
-        namespace: the namespace that it limits.
         limits: what all pods together may have, by the ShareQuota.
         host_limits: what they may have by ResourceQuotas; never stored with the holds.
         holds: by key.
@@ -147,8 +142,7 @@ class Quota:
             hold: its number is replaced; a renewed one counts the larger amounts of both.
             above: the number is above this too: the fence of the node's ledger.
         """
-        short = self.shortage(hold.uid, hold.amounts)
-        return short or self.adopt(hold, above)
+        return self.shortage(hold.uid, hold.amounts) or self.adopt(hold, above)
 
     def adopt(self, hold: QuotaHold, above: int = 0) -> "Quota":
         """Make or renew a hold whether it is within the limits or not."""

@@ -114,7 +114,6 @@ class CauseGroup:
 
     Attributes:
         cause: the nearest one of each of the nodes.
-        nodes: how many they are.
         text: the cause in words; with a range where the missing amounts differ.
         members: positions of their reasons among those that were grouped.
     """

@@ -22,8 +22,6 @@ class GangRef:
 
     Attributes:
         api: whose words name it; gangs of two do not know each other.
-        namespace: of its pods.
-        name: of the group.
     """
 
     api: GangApi

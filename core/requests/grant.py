@@ -19,7 +19,6 @@ class Grant:
         memory: bytes; for a slice, the slice's.
         compute: percent of the card; for a slice, the slice's.
         exclusive: no other pod may have a share of the card.
-        phase: when the container runs.
         slice: the MIG slice, on a card in MIG mode.
     """
 
@@ -44,7 +43,6 @@ class Placement:
     """The node and the cards that fit a request; nothing is allocated yet.
 
     Attributes:
-        node: the node's name.
         grants: in the order of the request's containers, and for each in the order in which it
             sees its cards. Empty where the pod gets no card of the ledger, because a device plugin
             serves it.
@@ -70,13 +68,8 @@ class Allocation:
     """A pod's grants on one node.
 
     Attributes:
-        uid: the pod's.
         pod: ``namespace/name``, for people.
-        dialect: of its request.
-        node: the node's name.
         grants: in start order of the containers.
-        terms: of its request.
-        priority: of its request.
         state: whether it is a reservation or committed.
         expires: when a reservation expires, in the caller's clock; None for never.
         unread: why its record cannot be read; None where it can. It then has all of ``blocked``.

@@ -26,7 +26,6 @@ class CardLimit:
             whole card's, or a MIG slice.
         compute_limited: False where software need not limit the container's compute: none is
             reserved, or all of it, or no other pod may use the card, or it is a MIG slice.
-        slice: the MIG slice, on a card in MIG mode.
     """
 
     uuid: str
@@ -43,7 +42,6 @@ class Limits:
     """All cards that a container may use; it may use no other.
 
     Attributes:
-        container: its name.
         cards: in the order in which the container sees them.
     """
 

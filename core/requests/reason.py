@@ -74,8 +74,6 @@ class CauseCount:
     """How many cards of a node share a cause.
 
     Attributes:
-        cause: why.
-        cards: how many.
         short: the least that is missing on any of them, in the unit of its cause.
         detail: of all these cards, in place of the cause; empty where the cause says all.
     """
@@ -103,7 +101,6 @@ class Reason:
     """Why a request does not fit one node.
 
     Attributes:
-        node: the node's name.
         cards: how many cards it has; of ``DEVICES``, how many devices are free.
         asked: how many cards the container asks for, or devices the pod; 0 where the node fails as
             a whole.

@@ -64,9 +64,7 @@ class SharingTerms:
             return Cause.CLASS
         if self.group is not None and self.group in (resident.group, resident.member_of):
             return Cause.GROUP
-        if self.exclusions & resident.exclusions:
-            return Cause.EXCLUSION
-        return None
+        return Cause.EXCLUSION if self.exclusions & resident.exclusions else None
 
     @property
     def has_demands(self) -> bool:
@@ -186,7 +184,6 @@ class Ranking:
     Attributes:
         cards: order of the cards of one node; after the last one, ascending index.
         nodes: order of the nodes; after the last one, the order of the candidates.
-        weights: for the weighted criteria.
     """
 
     cards: tuple[CardKey, ...] = (CardKey.LOW_INDEX,)
@@ -225,7 +222,6 @@ class ContainerRequest:
     Exactly one of ``memory`` and ``memory_percent`` is given.
 
     Attributes:
-        name: the container's name in the pod.
         count: how many cards, 1 or more; different ones, or slices where ``several_slices``.
         memory: bytes of each card, 1 or more; None where the pod asks for a percentage.
         memory_percent: of each card's memory, 1 to 100; None where the pod asks for bytes.
@@ -233,7 +229,6 @@ class ContainerRequest:
         exclusive: no other pod may have a share of its cards.
         linked: the request's ``topology`` decides which cards it gets together.
         step: bytes; a percentage of memory is rounded down to a multiple of this, but not to none.
-        phase: when the container runs.
         exclusive_by_compute: it is exclusive only because it has all compute of its cards, so that
             it shares a card of which pods may have more than that.
         exclusive_by_amount: it is exclusive only because it has all compute of its cards, or all

@@ -30,8 +30,6 @@ class AgentCredentials:
     """How to reach the API server.
 
     Attributes:
-        host: of the server.
-        port: of the server.
         context: for TLS; None where the server speaks plain HTTP.
         token: file with a bearer token, read for each request because the kubelet renews it; None
             where the client certificate identifies the agent.

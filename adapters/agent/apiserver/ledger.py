@@ -106,8 +106,7 @@ class LedgerWatch:
                             if event.type != "BOOKMARK":
                                 self._replace(None if event.type == "DELETED" else event.object)
             except FAILURES as error:
-                reason = str(error) or type(error).__name__
-                log_event("ledger_watch.disconnected", reason=reason)
+                log_event("ledger_watch.disconnected", reason=str(error) or type(error).__name__)
             await asyncio.sleep(wait * random.uniform(0.5, 1))  # noqa: S311
             wait = min(wait * 2, MAX_RETRY_DELAY)
 

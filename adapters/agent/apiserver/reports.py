@@ -47,7 +47,6 @@ class SharingConfig:
             dialect need none.
         slots: containers that may share a card that no other component advertises.
         isolation: the isolation provider that is installed; None where not stated.
-        mig_cut: whether the agent creates and removes MIG instances.
     """
 
     dialects: Collection[str] = ()

@@ -45,7 +45,6 @@ class Health:
     """The errors of each card. ``record_xid`` is called on another thread.
 
     Attributes:
-        ignored_xids: errors that do not make a card unhealthy.
         now: seconds that only go forward.
     """
 

@@ -27,7 +27,6 @@ class Instance:
 
     Attributes:
         uuid: of the MIG device, which makes it visible.
-        devices: its device nodes, including those of its card.
         gpu_instance: the driver's number on its card; None where not known.
         compute_instance: the driver's number in its GPU instance; None where not known.
     """

@@ -40,7 +40,6 @@ class NvidiaCard:
 
     Attributes:
         index: number in NVML and nvidia-smi.
-        minor: number of its device node.
         bus_id: such as ``0000:3b:00.0``, in lower case.
         memory: bytes.
     """

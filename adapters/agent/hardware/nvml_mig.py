@@ -42,8 +42,6 @@ class GpuInstance:
     """A GPU instance of a card.
 
     Attributes:
-        number: on the card.
-        placement: its profile and place.
         devices: of its compute instances; empty where its creation was interrupted.
     """
 

@@ -94,8 +94,7 @@ class ContainerRegistry:
                 yield container, path
 
     def _add(self, pod: PodSandbox, container: NriContainer) -> None:
-        info = ContainerInfo(pod.uid, pod.namespace, pod.name, container.name)
-        self._known[container.id] = info
+        self._known[container.id] = ContainerInfo(pod.uid, pod.namespace, pod.name, container.name)
 
     def _folder(self, container: ContainerInfo) -> Path | None:
         if self.cache_root is None:

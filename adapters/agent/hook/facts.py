@@ -45,7 +45,6 @@ class InjectedMinors:
     """What a runtime hook has set.
 
     Attributes:
-        hook: the hook.
         minors: of the cards, comma-separated.
     """
 
@@ -158,7 +157,6 @@ class ContainerFacts(Struct, frozen=True):
     which the kubelet waits, needs none of them.
 
     Attributes:
-        pod: of the container.
         container: as the runtime describes it, with what earlier plugins added.
         grant: what the ledger grants, why it grants nothing, or why the grant is invalid.
         exempt: the pod's namespace is exempt: without a share the container keeps its image's env.

@@ -52,7 +52,6 @@ class Policy:
     """Decides for the containers of one node.
 
     Attributes:
-        equipment: the node's hardware as it is now.
         exempt: namespaces whose containers without a share keep what their images set.
         assigned: what device plugins gave a container, as the kubelet says.
     """

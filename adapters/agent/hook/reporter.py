@@ -77,7 +77,6 @@ class HookCounters:
         connections: connections to the runtime that became active.
         without_share: containers that run without their share, as far as audits have seen.
         with_bypass: containers that can reach cards outside their share, as far as is known.
-        active: whether the runtime calls the agent now.
     """
 
     adjusted: int = 0

@@ -36,7 +36,6 @@ class Equipment(msgspec.Struct, frozen=True):
     Attributes:
         cards: by uuid.
         devices: device nodes by uuid of the card, where the inventory knows them.
-        instances: the MIG instances that exist.
         profiles: by vendor.
         cdi: whether the runtime supports CDI devices of plugins.
         creates_instances: whether the agent creates MIG instances that do not exist.

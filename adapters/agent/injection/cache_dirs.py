@@ -92,11 +92,7 @@ def put_aside(folder: str) -> None:
 
 @dataclass(slots=True)
 class CacheCleaner:
-    """Deletes the folders that were put aside, never following a link.
-
-    Attributes:
-        root: the folder in which they are.
-    """
+    """Deletes the folders that were put aside, never following a link."""
 
     root: Path
     _work: Iterator[None] = field(default_factory=lambda: iter(()))

@@ -115,8 +115,7 @@ def library_plan(hami: HamiCore, pod: str, container: NriContainer) -> Adjustmen
         mounts.append(Mount(PRELOAD_FILE, "bind", hami.preload_file, ("rbind", "ro")))
     else:
         so_far = re.split(r"[:\s]+", names_and_values(container.env).get(PRELOAD, ""))
-        others = [name for name in so_far if name and name != LIBRARY]
-        env[PRELOAD] = ":".join((LIBRARY, *others))
+        env[PRELOAD] = ":".join((LIBRARY, *[name for name in so_far if name and name != LIBRARY]))
     return AdjustmentPlan(env, tuple(mounts), shared_dirs=(hami.lock,), scratch_dir=cache)
 
 

@@ -56,13 +56,11 @@ class VendorProfile:
             nothing.
         visible_env: the variable that makes cards visible; empty for none. The agent sets it to
             ``void`` in a container without a share of this vendor.
-        visible_value: template of its value.
         card_devices: templates of one card's device nodes; the inventory's nodes take precedence.
         devices: device nodes that every container with a card needs.
         optional_devices: device nodes that it gets where they exist.
         cdi: template of the CDI device's name of one card; empty where CDI is not used.
         env: templates of more variables, by name.
-        mounts: more mounts.
         hami: HAMi-core, which enforces the limits of a shared card; None where something else does.
     """
 

@@ -33,7 +33,6 @@ class RegionLayout:
         limits: 16 numbers of 64 bits: bytes.
         compute: 16 numbers of 64 bits: percent.
         processes: 1024 processes.
-        process: size of one process.
         memory: size of one card's memory in a process: context, module, data, offset, total.
         util: offset of the cards' utilization in a process.
         util_size: size of one card's: decoder, encoder, compute.

@@ -56,10 +56,7 @@ class LinuxDevice(Struct, frozen=True):
     """A device node of a container.
 
     Attributes:
-        path: in the container.
         type: ``c`` or ``b``.
-        major: device number.
-        minor: device number.
         mode: permission bits of the node; None: the runtime's default.
     """
 
@@ -121,7 +118,6 @@ class Adjustment(Struct, frozen=True):
 
     Attributes:
         env: values by name.
-        cdi: fully qualified names of CDI devices.
     """
 
     env: Mapping[str, str] = field(default_factory=dict[str, str])

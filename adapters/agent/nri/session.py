@@ -185,7 +185,6 @@ class Session:
     """The plugin's side of one connection.
 
     Attributes:
-        name: of the plugin.
         index: two digits; the runtime calls plugins in ascending order.
         stage: how far the connection has come; only ``_advance`` sets it.
     """

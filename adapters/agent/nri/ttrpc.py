@@ -160,7 +160,6 @@ class RpcRequest(Struct, frozen=True):
     """A call.
 
     Attributes:
-        payload: the encoded argument.
         timeout: nanoseconds after which the caller gives up; 0 where it set none.
     """
 
@@ -174,7 +173,6 @@ class RpcResponse(Struct, frozen=True):
     """An answer.
 
     Attributes:
-        payload: the encoded result.
         code: 0 for success.
         message: what is wrong, where the code is not 0.
     """

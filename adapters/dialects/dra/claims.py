@@ -29,7 +29,6 @@ class Claim:
     """A claim with an allocation.
 
     Attributes:
-        uid: the claim's.
         name: ``namespace/name``.
         all_results: its devices in the order of its status, with those for administration only.
         nodes: where its devices can be; None where the allocation does not say.
@@ -61,8 +60,7 @@ class Claim:
         Without the amounts, which the API server writes in another form than a scheduler.
         """
         rows = ((each.driver, each.pool, each.device, each.share_id) for each in self.results)
-        content = msgspec.json.encode((self.allocated_at, *rows))
-        return hashlib.sha256(content).hexdigest()[:_DIGITS]
+        return hashlib.sha256(msgspec.json.encode((self.allocated_at, *rows))).hexdigest()[:_DIGITS]
 
     @property
     def ref(self) -> PodRef:

@@ -45,7 +45,6 @@ class ShadowDevice:
     """A device of which others have a part.
 
     Attributes:
-        key: of the device.
         consumed: amounts by the name of the capacity as it is published; None for all of it.
     """
 
@@ -210,9 +209,7 @@ class ShadowClaim:
     """One claim of a node; equal claims have equal names.
 
     Attributes:
-        name: of the object.
         manifest: without a status.
-        status: of the object.
     """
 
     name: str

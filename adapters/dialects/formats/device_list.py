@@ -30,7 +30,6 @@ class ListedDevice:
     """One device of a list.
 
     Attributes:
-        uuid: of the card.
         slice_name: the text in brackets; None where there are no brackets.
         memory: in the unit of the record; 0 for no limit, as HAMi-core reads it.
         compute: percent, 0 to 100.

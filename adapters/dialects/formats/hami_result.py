@@ -161,8 +161,7 @@ def check_slices(texts: Text, listed: Iterable[str], node: Node) -> None:
     bare = [(_BRACKET.split(uuid, maxsplit=1)[0], uuid) for uuid in listed]
     named = Counter(uuid for uuid, _ in bare)
     numbered = {uuid for uuid, written in bare if uuid != written}
-    places = read_mig_allocations(texts)
-    sliced = Counter(each.gpu_uuid for each in places.places.values())
+    sliced = Counter(each.gpu_uuid for each in read_mig_allocations(texts).places.values())
     modes = {card.uuid: card.mode for card in node.cards}
     unclear = {
         uuid

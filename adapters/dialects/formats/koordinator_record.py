@@ -33,7 +33,6 @@ class AllocatedCard:
 
     Attributes:
         minor: the card's number on its node.
-        uuid: of the card.
         memory: bytes.
         ratio: percent of the card's memory.
         compute: percent; 0 where the pod requests none.
@@ -76,8 +75,7 @@ def encode_allocated(
         resources[words.MEMORY] = format_binary(entry.memory)
         resources[words.RATIO] = format_decimal(entry.ratio)
         devices.append(_AllocatedDevice(entry.minor, resources, entry.uuid))
-    kinds = {_GPU: devices, **(beside or {})}
-    return msgspec.json.encode(dict(sorted(kinds.items()))).decode()
+    return msgspec.json.encode(dict(sorted({_GPU: devices, **(beside or {})}.items()))).decode()
 
 
 def read_beside(annotations: Text) -> dict[str, msgspec.Raw]:

@@ -47,7 +47,6 @@ class KoordinatorScheduling:
     """The policy of the scheduler, and the cards that it does not share.
 
     Attributes:
-        policy: for nodes and cards.
         weights: of compute and memory in the use of a node or card.
         unshareable: vendor, in lower case, and model of cards that are allocated as a whole only.
     """

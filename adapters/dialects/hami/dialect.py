@@ -50,8 +50,6 @@ class Hami(Dialect):
     """The dialect with its settings.
 
     Attributes:
-        config: HAMi's device configuration.
-        defaults: of the operator.
         amounts: the resources of the configuration that only HAMi has.
     """
 

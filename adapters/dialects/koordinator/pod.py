@@ -76,7 +76,6 @@ class _ContainerRead:
     """What one container requests.
 
     Attributes:
-        request: the shares.
         vendor: the only vendor whose cards the container can use; None for any.
     """
 

@@ -78,8 +78,6 @@ class Metax(Dialect):
     It has no ``quota_units``: a limit here binds all cards, and HAMi's of MetaX those alone.
 
     Attributes:
-        config: HAMi's device configuration.
-        defaults: of the operator.
         named: the resources of the configuration; a pod that names one means this dialect.
     """
 

@@ -135,7 +135,6 @@ class Slices(msgspec.Struct, frozen=True):
     Attributes:
         name: of the profile, such as ``1g.5gb``.
         memory: MiB of each.
-        count: how many.
     """
 
     name: _Name

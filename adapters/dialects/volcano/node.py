@@ -67,7 +67,6 @@ class Partitioning:
     """The possible partitions of one card.
 
     Attributes:
-        geometry: of the card.
         problems: which of its settings are impossible, as sentences.
     """
 

@@ -43,13 +43,7 @@ _MODES = {
 
 @dataclass(frozen=True, slots=True)
 class VolcanoPodReader:
-    """Reads pods under one cluster's settings.
-
-    Attributes:
-        config: the device settings.
-        scheduling: the scheduler's arguments.
-        ranking: of every request.
-    """
+    """Reads pods under one cluster's settings."""
 
     config: DeviceConfig
     scheduling: VolcanoScheduling

@@ -117,7 +117,6 @@ class PlannedTarget(Wire, frozen=True, gc=False, omit_defaults=True):
     Attributes:
         namespace: of a pod, empty of the others.
         name: of the pod or node; of a share, words for people.
-        uid: of a pod that exists.
         after_step: number of the move after which it has its place, 0 where it has it at once.
         place: None for a node, which is to be empty.
     """
