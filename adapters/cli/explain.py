@@ -72,14 +72,9 @@ class PodExplanation:
         return self.answer.pod
 
     @property
-    def finished(self) -> bool:
-        """Whether all its containers have ended."""
-        return self.pod.status.phase in FINISHED
-
-    @property
     def well(self) -> bool:
         """Whether there is nothing to repair: it has its cards, fits, or needs none."""
-        if self.finished:
+        if self.pod.status.phase in FINISHED:
             return True
         if self.pod.spec.node_name:
             held = (self.allocation, *(each for _, each in self.claims))

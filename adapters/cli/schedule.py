@@ -9,7 +9,7 @@ from adapters.answer.answer import GangAnswer, PodAnswer, scheduler_message, sta
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
-from adapters.cli.fleet.fleet import Fleet, NodeState, read_fleet
+from adapters.cli.fleet.fleet import Fleet, read_fleet
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.report import (
     EVERY,
@@ -187,8 +187,17 @@ class Run:
         if pod.metadata.deletion_timestamp is not None:
             return PodLine(pod_ref(pod), PodResult.SKIPPED, "is being deleted")
         node = self._allocated.get(pod.metadata.uid)
-        if node is not None:
-            return self._being_bound(pod, self.fleet.nodes[node])
+        if node is not None:  # it is just being bound
+            state = self.fleet.nodes[node]
+            allocation = state.ledger.allocations[pod.metadata.uid]
+            return PodLine(
+                pod_ref(pod),
+                PodResult.BOUND,
+                standing(self._facts, pod, ""),
+                dialect=allocation.dialect,
+                node=node,
+                containers=_shares(allocation.grants, state.node),
+            )
         if gates := gates_of(pod):
             text = f"scheduling gates hold it back: {gates}"
             return PodLine(pod_ref(pod), PodResult.SKIPPED, text)
@@ -238,17 +247,6 @@ class Run:
             if node is not None:
                 self._judge.devices.take(node, plain_amounts(pod, self.fleet.dialects))
         return whole
-
-    def _being_bound(self, pod: Pod, state: NodeState) -> PodLine:
-        allocation = state.ledger.allocations[pod.metadata.uid]
-        return PodLine(
-            pod_ref(pod),
-            PodResult.BOUND,
-            standing(self._facts, pod, ""),
-            dialect=allocation.dialect,
-            node=state.node.name,
-            containers=_shares(allocation.grants, state.node),
-        )
 
     def _rejected(self, answer: PodAnswer) -> PodLine:
         return PodLine(

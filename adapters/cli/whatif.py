@@ -130,10 +130,7 @@ def compare(
 ) -> tuple[Listing, str]:
     """Return one row for each pod that has to be placed in the changed cluster, and a summary.
 
-    Args:
-        now: the pods on the cluster as it is.
-        then: those on the changed one.
-        moved: ``namespace/name`` of pods whose node is removed.
+    Those that are moved, by ``namespace/name``, have a node that is removed.
     """
     before: dict[str, str] = {}
     placed, asked = Counter[str](), Counter[str]()

@@ -70,12 +70,9 @@ class AuditReport:
 
 
 def audit(manifests: Manifests, fleet: Fleet, ignored: Sequence[str] = ()) -> AuditReport:
-    """Look for everything that is wrong.
+    """Look for everything that is wrong, but by the rules whose ids are ignored.
 
-    Args:
-        manifests: what the fleet was read from, for the places of findings in files.
-        fleet: the cluster.
-        ignored: ids of rules without findings.
+    The manifests are what the fleet was read from, for the places of findings in files.
     """
     order = {rule: position for position, rule in enumerate(RULES)}
     found: dict[Finding, None] = {}
@@ -325,11 +322,7 @@ def _others(
 ) -> list[str]:
     """Return who advertises NVIDIA's cards of a node and is no dialect.
 
-    Args:
-        advertised: amounts that the node states.
-        expected: those that the components of dialects state.
-        state: of the node.
-        owners: the dialects of these components.
+    The amounts are what the node states, and what the components of the owners, dialects, state.
     """
     vendors = {card.vendor for card in state.node.cards}
     if vendors and vendors.isdisjoint({NVIDIA, ""}):

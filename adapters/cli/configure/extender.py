@@ -331,10 +331,9 @@ def set_extenders(
             made["managedResources"].extend(theirs)
         if each is not Role.UNCOUNTED:
             _set_authority(made, options)
+            proposes_none = chosen is not None and chosen.get("filterVerb") == FILTER_1_38
             if options.version is not None:
                 proposes_none = options.version >= PROPOSES_NONE
-            else:
-                proposes_none = chosen is not None and chosen.get("filterVerb") == FILTER_1_38
             if proposes_none:
                 made["filterVerb"] = FILTER_1_38
     _place(found, wanted)

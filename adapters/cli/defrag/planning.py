@@ -91,9 +91,8 @@ class MoveTarget:
         """The name for people: ``namespace/name`` of a pod."""
         if self.kind is TargetKind.POD:
             return f"{self.namespace}/{self.name}"
-        return (
-            f"node {self.name}" if self.kind is TargetKind.NODE and not self.reason else self.name
-        )
+        is_node = self.kind is TargetKind.NODE and not self.reason
+        return f"node {self.name}" if is_node else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,11 +190,7 @@ class TimeLimit:
         self._end = monotonic() + (inf if seconds is None else seconds)
 
     def part(self, of: int) -> Callable[[], bool]:
-        """Return whether a part of the time that is left now is over, each time that it is asked.
-
-        Args:
-            of: 1 for all of it, 4 for a quarter.
-        """
+        """Return what says whether a part of the time left is over: of 1 all, of 4 a quarter."""
         now = monotonic()
         end = now + (self._end - now) / of
 

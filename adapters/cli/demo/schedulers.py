@@ -110,10 +110,7 @@ def kube_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> s
 def kube_preempt(
     client: SchedulerClient, pod: Pod, nodes: Sequence[str]
 ) -> tuple[str, Sequence[str]]:
-    """Ask for the victims of a preemption, as kube-scheduler does.
-
-    Returns:
-        the node with the fewest victims, and their uids.
+    """Return the node of a preemption with the fewest victims, and their uids, as kube-scheduler.
 
     Raises:
         RejectionError: preemption helps on no node.
@@ -132,12 +129,9 @@ def kube_preempt(
 
 
 def vc_scheduler(client: SchedulerClient, pod: Pod, nodes: Sequence[str]) -> str:
-    """Schedule a pod as vc-scheduler does: predicate for each node, prioritize, allocate.
+    """Return the node of a pod by vc-scheduler's calls: predicate for each, prioritize, allocate.
 
     Then the API server sends the Binding to the webhook, and writes it.
-
-    Returns:
-        the node.
 
     Raises:
         RejectionError: no node fits, or the webhook rejects the Binding.

@@ -260,10 +260,8 @@ def scheduler_pods(pods: Iterable[ProgramPod]) -> Iterator[SchedulerPod]:
 def _option(words: list[str], flag: str) -> str:
     for at, word in enumerate(words):
         name, sign, value = word.partition("=")
-        if name == flag and sign:
-            return value
-        if word == flag:
-            return words[at + 1] if at + 1 < len(words) else ""
+        if name == flag:
+            return value if sign else next(iter(words[at + 1 :]), "")
     return ""
 
 

@@ -27,9 +27,8 @@ def check_service(seen: Observed) -> Iterator[CheckResult]:
         )
     for release in releases:
         own = (release.namespace, release.name)
-        metas = [(each.metadata.namespace, each.metadata.name) for each in seen.deployments]
-        deployment = seen.deployments[metas.index(own)]
-        ready, wanted = deployment.status.ready_replicas, deployment.spec.replicas
+        named = {(each.metadata.namespace, each.metadata.name): each for each in seen.deployments}
+        ready, wanted = named[own].status.ready_replicas, named[own].spec.replicas
         text = f"{ready} of {wanted} replicas of {release} are ready"
         remedy = f"kubectl -n {release.namespace} describe pods, and the log of the service"
         runs = ready >= wanted > 0  # which the kubelets of its replicas ask

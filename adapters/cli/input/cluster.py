@@ -185,16 +185,12 @@ class _Reader:
         limits = "{} do not limit what is placed"
         quotas = await self._optional(SHARE_QUOTAS, ShareQuotaObject, limits)
         host_quotas = await self._optional(RESOURCE_QUOTAS, ResourceQuotaObject, limits)
-        groups = {
-            GangRef(GANG_APIS[resource.group], each.metadata.namespace, each.metadata.name): (
-                each,
-                self._place,
-            )
-            for resource in _GROUPS
-            for each in await self._optional(
-                resource, PodGroupObject, f"gangs of {resource.group} are not known"
-            )
-        }
+        groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
+        for resource in _GROUPS:
+            api, unknown = GANG_APIS[resource.group], f"gangs of {resource.group} are not known"
+            for each in await self._optional(resource, PodGroupObject, unknown):
+                ref = GangRef(api, each.metadata.namespace, each.metadata.name)
+                groups[ref] = each, self._place
         disruptions: list[Budget] = []
         jobs: list[JobObject] = []
         if evictions:
@@ -286,13 +282,9 @@ def agent_pods(pods: Iterable[Pod]) -> dict[str, list[Pod]]:
     """Return the running pods with the labels of the chart's agents, by node."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
-        labels = pod.metadata.labels or {}
-        if (
-            pod.spec.node_name
-            and pod.status.phase == "Running"
-            and LABELS.items() <= labels.items()
-        ):
-            found.setdefault(pod.spec.node_name, []).append(pod)
+        node, labels = pod.spec.node_name, pod.metadata.labels or {}
+        if node and pod.status.phase == "Running" and LABELS.items() <= labels.items():
+            found.setdefault(node, []).append(pod)
     return found
 
 

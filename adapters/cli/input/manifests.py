@@ -121,10 +121,7 @@ def manifests(
 
     So are other kinds of Dynamic Resource Allocation, as DeviceClasses, wherever they stand.
 
-    Args:
-        texts: in order.
-        progress: is called for the items of lists; None for none.
-        jobs: whether Jobs are read.
+    The progress is called for the items of lists. Jobs are read only for ``jobs``.
 
     Raises:
         InputError: a text is not YAML or JSON, has an object without a name or a duplicate one;
@@ -177,12 +174,9 @@ class _Members:
     def of(
         self, document: Document, default: str, *, inside: bool
     ) -> Iterator[tuple[Document, str]]:
-        """Yield the objects of a document, with their kinds.
+        """Yield the objects of a document, with their kinds; ``default`` where it names none.
 
-        Args:
-            document: an object or a list.
-            default: its kind where it names none.
-            inside: whether it is one of many that the user did not name: in a list or a folder.
+        It is ``inside`` where it is one of many that the user did not name: in a list or a folder.
         """
         head = document.head()
         kind = head.kind or default

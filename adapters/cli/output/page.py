@@ -91,13 +91,7 @@ class TextPage:
             self._put([(" " * indent, ""), *folded])
 
     def table(self, columns: Sequence[TextColumn], rows: Iterable[Row], gap: int = GAP) -> None:
-        """Write aligned columns.
-
-        Args:
-            columns: from left to right.
-            rows: read twice, for the widths first.
-            gap: blanks between two columns.
-        """
+        """Write aligned columns; the rows are read twice, for the widths first."""
 
         def shown() -> Iterator[Row]:
             for row in rows:

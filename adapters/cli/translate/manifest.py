@@ -187,12 +187,8 @@ def as_pod(content: dict[str, Any], place: str) -> Pod:
         InputError: a field has another type than in Kubernetes, or two containers have one name.
     """
     try:
-        pod = msgspec.convert(
-            plain(
-                {key: content[key] for key in ("metadata", "spec") if content.get(key) is not None}
-            ),
-            Pod,
-        )
+        given = {key: content.get(key) for key in ("metadata", "spec")}
+        pod = msgspec.convert(plain({k: v for k, v in given.items() if v is not None}), Pod)
     except msgspec.ValidationError as error:
         raise InputError(place, str(error)) from error
     names = [each.name for each in (*(pod.spec.init_containers or ()), *pod.spec.containers)]

@@ -101,12 +101,7 @@ class Translation:
 
 
 def translate(source: Source, target: str, cards: CardFacts) -> Translation:
-    """Translate every pod and template of a text.
-
-    Args:
-        source: YAML or JSON, one or several documents.
-        target: one of ``targets``.
-        cards: of the cluster.
+    """Translate every pod and template of a text, YAML or JSON, to one of ``targets``.
 
     Raises:
         InputError: the text has no document or cannot be parsed; or a pod is invalid, cannot be

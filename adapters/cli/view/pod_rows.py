@@ -82,9 +82,7 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     further = replace(every, rows=in_namespaces(every.rows, namespace))
     shown = len(chosen) + len(further.rows)
     others = len(rows) + len(every.rows) - shown
-    notes: tuple[str, ...] = ()
-    if not shown:
-        notes = (elsewhere("no pods have cards", namespace, others),)
+    notes = () if shown else (elsewhere("no pods have cards", namespace, others),)
     return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes, others)
 
 
