@@ -176,12 +176,7 @@ def holdings(
     The cards that the plugin made visible by uuid count, or else by number, as NVML numbers them:
     the devices of HAMi's and Volcano's plugins are interchangeable for the kubelet, and the plugin
     gives the container what a scheduler chose. Where the plugin sets no visible cards, the
-    kubelet's devices count.
-
-    Args:
-        assignments: of the kubelet.
-        hardware: of this node.
-        pods: uids.
+    kubelet's devices count. ``pods`` are uids.
     """
     cards = [card for card in hardware.cards if card.vendor == "nvidia"]
     names = {slot.uuid: key[0] for key, slot in hardware.instances.items()}

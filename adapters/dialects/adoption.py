@@ -264,8 +264,7 @@ def _same_memory(have: Grant, want: Grant, container: ContainerRequest, card: Ca
         return True
     if want.slice is not None or container.memory_percent is None:
         return False
-    hundredths = card.memory * container.memory_percent
-    return abs(have.memory * FULL - hundredths) < container.step * FULL
+    return abs(have.memory * FULL - card.memory * container.memory_percent) < container.step * FULL
 
 
 def _compute(grant: Grant) -> str:
@@ -319,12 +318,7 @@ def adopt_from_kubelet(
         dialect=KUBELET,
         grants=tuple(
             Grant(
-                one.container.name,
-                uuid,
-                cards[uuid].memory,
-                FULL,
-                exclusive=True,
-                phase=one.phase,
+                one.container.name, uuid, cards[uuid].memory, FULL, exclusive=True, phase=one.phase
             )
             for one, holding in devices
             for uuid in holding.cards

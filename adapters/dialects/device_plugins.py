@@ -184,8 +184,7 @@ def _replicas(stated: Mapping[str, str], prefix: str = GPU) -> int:
 def _number(stated: Mapping[str, str], key: str) -> int | None:
     """Return the whole number of a label, 0 or more; None where there is none."""
     text = stated.get(key, "")
-    valid = text.isascii() and text.isdecimal() and len(text) <= _LONGEST
-    return int(text) if valid else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST else None
 
 
 WHOLE_CARDS: Mapping[str, str] = {

@@ -283,10 +283,6 @@ class Dialect(ABC):
     def admission_defaults(self, pod: Pod, request: Request) -> AdmissionDefaults:  # noqa: ARG002
         """Return what the ecosystem's own webhook adds where the author sets nothing.
 
-        Args:
-            pod: the pod that the API server is about to create.
-            request: what it requests.
-
         Raises:
             DialectError: that webhook denies the pod.
         """
@@ -308,10 +304,6 @@ class Dialect(ABC):
         """Return whether the node's device plugin finds the pod that it serves by a node's lock.
 
         The service must then hold the lock for this pod, and for no other one, while it binds it.
-
-        Args:
-            request: what the pod requests.
-            node: the node that the pod is bound to.
         """
         return False
 

@@ -94,8 +94,7 @@ def counts(name: str, dialects: Sequence[Dialect]) -> bool:
     """Return whether a dialect counts a resource, also where a setting renames it."""
     if name in _known(registry.DIALECTS).resources:
         return True
-    container = Container("", Resources(limits={name: 1}))
-    pod = Pod(spec=PodSpec(containers=(container,)))
+    pod = Pod(spec=PodSpec(containers=(Container("", Resources(limits={name: 1})),)))
     return any(dialect.matches(pod) for dialect in dialects)
 
 

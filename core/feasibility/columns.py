@@ -126,8 +126,7 @@ class NodeClassIds:
                 for card in node.cards
             ),
         )
-        key = (hardware_class(node), states)
-        number = self._idle_ids.setdefault(key, next(self._next))
+        number = self._idle_ids.setdefault((hardware_class(node), states), next(self._next))
         self._idle_id_of[node.name] = (node, number)
         return number
 
@@ -350,8 +349,7 @@ class CapacityTable:
         fits &= self.compute[:, :nodes] >= demand.compute
         fits &= (self.tags[:, :nodes] & forbidden) == 0
         wide = np.uint8 if len(self.model_of) < 1 << 8 else np.uint32
-        cards = np.add.reduce(fits.view(np.uint8), axis=0, dtype=wide)
-        enough: Mask = cards >= demand.count
+        enough: Mask = np.add.reduce(fits.view(np.uint8), axis=0, dtype=wide) >= demand.count
         return enough
 
     def _by_card(self, amounts: Sequence[int]) -> int | NDArray[np.int64]:

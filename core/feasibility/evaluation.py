@@ -71,10 +71,7 @@ class NodeEvaluation:
     refusal: str | None = None
 
     def __init__(
-        self,
-        request: Request,
-        table: ResultTable,
-        unreadable: Collection[str] = (),
+        self, request: Request, table: ResultTable, unreadable: Collection[str] = ()
     ) -> None:
         inventory = table.inventory
         self.request = request

@@ -104,12 +104,7 @@ def _largest_share(card: Card, use: CardUsage, ledger: NodeLedger) -> int:
     for dialect in sorted(card.dialects):
         container = ContainerRequest("", count=1, memory=memory)
         request = Request(
-            "",
-            "",
-            dialect,
-            (container,),
-            modes=_EVERY_MODE,
-            allow_uuids=frozenset((card.uuid,)),
+            "", "", dialect, (container,), modes=_EVERY_MODE, allow_uuids=frozenset((card.uuid,))
         )
         if isinstance(fit(request, ledger), Placement):
             return memory

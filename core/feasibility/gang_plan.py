@@ -88,8 +88,7 @@ def place_together(
         return plan
     nodes: dict[Hashable, int] = {}
     for kind, each in {_kind(one): one for one in candidates}.items():
-        rows = each.names.rows(each.evaluation.inventory)
-        nodes[kind] = int(each.evaluation.fitting(rows).sum())
+        nodes[kind] = int(each.evaluation.fitting(each.names.rows(each.evaluation.inventory)).sum())
     other = _in_order(sorted(largest_first, key=lambda each: nodes[_kind(each)]), stages)
 
     def worth(one: GangPlan) -> tuple[int, int]:

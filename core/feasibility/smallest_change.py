@@ -69,10 +69,7 @@ def smallest_changes(request: Request, fits: Fits) -> Iterator[RequestChange]:
         (ChangeKind.ISOLATION, replace(request, isolation=None)),
         (ChangeKind.QOS, replace(request, terms=replace(request.terms, qos=None))),
         (ChangeKind.SHARING, replace(request, terms=request.terms.without_rules)),
-        (
-            ChangeKind.TOPOLOGY,
-            replace(request, topology=TopologyConstraint(), containers=apart),
-        ),
+        (ChangeKind.TOPOLOGY, replace(request, topology=TopologyConstraint(), containers=apart)),
     ):
         if free != request and fits(free):
             yield RequestChange(kind, "", free)

@@ -100,14 +100,11 @@ def has_undescribed_cards(ledger: NodeLedger) -> bool:
     The kubelet may choose these cards, and which of them it chose cannot be known.
     """
     described = {card.uuid for card in ledger.node.cards}
-    for allocation in ledger.without_holds().allocations.values():
-        if allocation.dialect != KUBELET:
-            if not described >= allocation.blocked:
-                return True
-            for grant in allocation.grants:
-                if grant.card not in described:
-                    return True
-    return False
+    return any(
+        not described.issuperset((*held.blocked, *(grant.card for grant in held.grants)))
+        for held in ledger.without_holds().allocations.values()
+        if held.dialect != KUBELET
+    )
 
 
 def is_not_ours(ledger: NodeLedger) -> bool:
@@ -124,8 +121,7 @@ def kubelet_placement(request: Request, ledger: NodeLedger) -> Placement | Reaso
     """
     if has_undescribed_cards(ledger):
         return Reason(ledger.node.name, len(ledger.node.cards), cause=Cause.UNDESCRIBED)
-    reachable = reachable_cards(request, ledger.node.cards)
-    blocked = frozenset(card.uuid for card in reachable)
+    blocked = frozenset(card.uuid for card in reachable_cards(request, ledger.node.cards))
     placement = Placement(ledger.node.name, (), blocked)
     share = shares_by_card(Allocation.of(request, placement), (), blocked=True)
     obstacles = [

@@ -40,9 +40,6 @@ def geometry(names: Sequence[str]) -> Geometry:
 
     ``group1`` to ``group4`` (A30: ``group3``) are as in the table that Volcano ships; later groups
     reach the profiles that those leave out.
-
-    Args:
-        names: the product names of the card.
     """
     product = _product(names)
     return NO_GEOMETRY if product is None else product.geometry
@@ -71,17 +68,6 @@ def _product_of(
     return _Product(
         {each.name: each for each in profiles},
         Geometry(tuple(layout for layout in layouts if layout is not None)),
-    )
-
-
-def _quarters() -> _Product:
-    return _product_of(
-        (
-            MigProfile("1g.6gb", 5952 * MIB, 1, FULL // 4, (0, 1, 2, 3), 6144 * MIB),
-            MigProfile("2g.12gb", 11968 * MIB, 2, FULL // 2, (0, 2), 12288 * MIB),
-            MigProfile("4g.24gb", 24000 * MIB, 4, FULL, (0,), 24576 * MIB),
-        ),
-        (((0, 4),), ((1, 2),), ((2, 1),)),
     )
 
 
@@ -116,7 +102,14 @@ def _eighths(
     )
 
 
-_A30 = _quarters()
+_A30 = _product_of(
+    (
+        MigProfile("1g.6gb", 5952 * MIB, 1, FULL // 4, (0, 1, 2, 3), 6144 * MIB),
+        MigProfile("2g.12gb", 11968 * MIB, 2, FULL // 2, (0, 2), 12288 * MIB),
+        MigProfile("4g.24gb", 24000 * MIB, 4, FULL, (0,), 24576 * MIB),
+    ),
+    (((0, 4),), ((1, 2),), ((2, 1),)),
+)
 _A100_40GB = _eighths((5, 10, 20, 40), (4864, 9984, 20096, 40448), (5120, 10240, 20480, 40960))
 _A100_80GB = _eighths((10, 20, 40, 80), (9728, 19968, 40192, 80896))
 _H100_80GB = _eighths((10, 20, 40, 80), (9984, 20096, 40448, 81152))

@@ -278,11 +278,7 @@ def _peak(grants: Sequence[Grant]) -> tuple[int, int, int]:
                 memory, compute = memory + grant.memory, compute + grant.compute
             slots, phase = slots + 1, grant.phase
         together = (memory, compute, slots)
-        peak = (
-            max(peak[0], together[0]),
-            max(peak[1], together[1]),
-            max(peak[2], together[2]),
-        )
+        peak = (max(peak[0], together[0]), max(peak[1], together[1]), max(peak[2], together[2]))
         if phase is not Phase.INIT:
             running = together
     return peak

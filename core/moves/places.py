@@ -57,11 +57,7 @@ class Holes:
     """
 
     def __init__(
-        self,
-        pod: PlannedPod,
-        ledger: NodeLedger,
-        movable: Mapping[str, PlannedPod],
-        room: Amounts,
+        self, pod: PlannedPod, ledger: NodeLedger, movable: Mapping[str, PlannedPod], room: Amounts
     ) -> None:
         """Know no hole yet.
 

@@ -116,10 +116,7 @@ class Search:
     def steps(self, state: State) -> Iterator[Step]:
         """Yield the states in which the pod with the fewest free places has one."""
         places = self.places
-        pod = min(
-            state.waiting.values(),
-            key=lambda each: (places.number(each), each.request.uid),
-        )
+        pod = min(state.waiting.values(), key=lambda each: (places.number(each), each.request.uid))
         for node in places.free_nodes(pod, state):
             for placement in places.tightest(pod, state, node):
                 yield places.place(state, pod, Hole(0, frozenset(), placement))

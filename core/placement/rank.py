@@ -91,8 +91,7 @@ def order_cards(
 
     def key(position: int) -> tuple[int, ...]:
         candidate = candidates[position]
-        criteria = request.ranking.cards
-        values = (card_value(each, request, container, candidate) for each in criteria)
+        values = (card_value(each, request, container, candidate) for each in request.ranking.cards)
         return (*(-value for value in values), candidate.card.index)
 
     return tuple(sorted(positions, key=key))

@@ -153,8 +153,7 @@ class XidListener:
                     log_event("nvml_events.failed", card=card.uuid, reason=str(error))
             while not self._ended.is_set():
                 try:
-                    wait = int(WAIT_TIMEOUT * 1000)
-                    event = self.nvml.call("nvmlEventSetWait_v2", events, wait)
+                    event = self.nvml.call("nvmlEventSetWait_v2", events, int(WAIT_TIMEOUT * 1000))
                 except NvmlError as error:
                     if error.code != pynvml.NVML_ERROR_TIMEOUT:
                         raise

@@ -156,12 +156,7 @@ class NvmlInventory:
 
 
 def scopes(nvml: Nvml, cards: Sequence[NvidiaCard]) -> dict[str, tuple[Scope, ...]]:
-    """Return the scopes of each card, by its uuid, without those that NVML cannot report.
-
-    Args:
-        nvml: the library.
-        cards: all of the node, by index.
-    """
+    """Return the scopes of each card, by its uuid, without those that NVML cannot report."""
     found: dict[str, list[Scope]] = {card.uuid: [] for card in cards}
     index = {card.uuid: card.index for card in cards}
     below_one_tree: set[Pair] = set()

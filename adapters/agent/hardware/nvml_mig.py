@@ -206,12 +206,7 @@ class NvmlMigDriver:
     def repartition(
         self, uuid: str, remove: Sequence[GpuInstancePlacement], add: Sequence[GpuInstancePlacement]
     ) -> dict[GpuInstancePlacement, str]:
-        """Destroy instances without a process, then create others.
-
-        Args:
-            uuid: of the card.
-            remove: the instances to destroy; all others stay.
-            add: the instances to create; one that exists stays.
+        """Destroy instances without a process, then create others; one that exists stays.
 
         Returns:
             The instances that could not be created, each with the reason.

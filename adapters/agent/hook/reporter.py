@@ -136,8 +136,7 @@ class ContainerReporter:
         self._with_bypass.add(bypass.container.id)
         self._count()
         _log("container.bypass_found", bypass.pod, bypass.container, bypass.text)
-        name = bypass.container.name
-        note = f"container {name} can reach cards outside its share: {bypass.text}"
+        note = f"container {bypass.container.name} can reach cards outside its share: {bypass.text}"
         self.emit(bypass.pod, "CardsExposed", note, "Auditing")
 
     def forget(self, container: NriContainer) -> None:

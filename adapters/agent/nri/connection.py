@@ -44,8 +44,7 @@ class Connection:
             sock.settimeout(_TIMEOUT)
             sock.connect(str(path))
             sock.settimeout(None)
-            timeout = struct.pack("ll", _TIMEOUT, 0)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, timeout)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", _TIMEOUT, 0))
         except OSError:
             sock.close()
             raise

@@ -212,8 +212,7 @@ class Session:
             messages.encode_register(self.name, self.index),
             REGISTRATION_TIMEOUT,
         )
-        data = ttrpc.encode_request(request)
-        sent = ttrpc.RpcMessage(_REGISTER_STREAM, ttrpc.REQUEST, data)
+        sent = ttrpc.RpcMessage(_REGISTER_STREAM, ttrpc.REQUEST, ttrpc.encode_request(request))
         return ttrpc.frames(ttrpc.RUNTIME, ttrpc.encode(sent))
 
     def feed(self, data: bytes) -> FeedResult:

@@ -265,10 +265,6 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
     their devices are cards. No dialect of pods describes such a card, so that only claims have it
     unless another source describes it too. Any driver closes a card by a taint, also of a part of
     it: of a part no health is kept.
-
-    Args:
-        node: name.
-        devices: of all slices of the node.
     """
     drivers: dict[str, list[PublishedDevice]] = {}
     for device in devices:

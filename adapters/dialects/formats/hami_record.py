@@ -137,13 +137,7 @@ def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[st
         now: nanoseconds since 1970.
     """
     seconds = str(now // SECOND)
-    return {
-        NODE_KEY: node,
-        TIME: seconds,
-        **devices,
-        BIND_PHASE: ALLOCATING,
-        BIND_TIME: seconds,
-    }
+    return {NODE_KEY: node, TIME: seconds, **devices, BIND_PHASE: ALLOCATING, BIND_TIME: seconds}
 
 
 def bind_labels(node: str) -> dict[str, str]:

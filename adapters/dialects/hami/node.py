@@ -32,12 +32,7 @@ from core.hardware.mig import NO_GEOMETRY, Geometry, MigLayout, Slice
 from core.hardware.quantity import FULL, MAX_COMPUTE, MIB
 
 # nvidia/device.go:61-63
-_MODES = {
-    "": Mode.SHARED,
-    keys.HAMI_CORE: Mode.SHARED,
-    keys.MPS: Mode.MPS,
-    keys.MIG: Mode.MIG,
-}
+_MODES = {"": Mode.SHARED, keys.HAMI_CORE: Mode.SHARED, keys.MPS: Mode.MPS, keys.MIG: Mode.MIG}
 _NVIDIA = "NVIDIA"
 _MAX = 2**31 - 1
 _NUMBER = re.compile(r"-?[0-9]{1,10}", re.ASCII)

@@ -28,11 +28,7 @@ WHOLE_CARDS = {NVIDIA_GPU: "nvidia", "amd.com/gpu": "amd", "dcu.com/gpu": "hygon
 """Resources that count whole cards, and the vendor of the cards."""
 
 # apis/extension/deprecated.go:21-60
-DEPRECATED = {
-    GPU: "kubernetes.io/gpu",
-    **words.DEPRECATED,
-    FPGA: "kubernetes.io/fpga",
-}
+DEPRECATED = {GPU: "kubernetes.io/gpu", **words.DEPRECATED, FPGA: "kubernetes.io/fpga"}
 """Earlier names, by the name that wins where a pod has both."""
 
 NPU_PREFIX = "huawei.com/npu-"

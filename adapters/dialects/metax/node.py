@@ -67,8 +67,7 @@ def read_node(node: KubeNode, config: MetaxConfig) -> NodeDescription:
             problem = f"card {card.uuid} is listed twice" if isinstance(card, Card) else card
             problems.append(f"{keys.NODE_DEVICES}, entry {index}: {problem}; ignored")
     switched = is_zero((node.status.allocatable or {}).get(config.sgpu, ""))
-    shared = bool(entries or problems) and not switched
-    whole, ignored = _whole_cards(node, config, shared=shared)
+    whole, ignored = _whole_cards(node, config, shared=bool(entries or problems) and not switched)
     if cards and switched:
         zero = f"allocatable {config.sgpu} is 0: MetaX's device plugin serves no shares"
         problems.append(zero)

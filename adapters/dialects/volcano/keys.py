@@ -264,8 +264,7 @@ def read_scheduling(settings: Documents) -> tuple[VolcanoScheduling, Document]:
         raise _rejected(WEIGHT, arguments[WEIGHT], "must be a whole number, 0 or more")
     try:
         rules = convert(
-            arguments.get(RULES, []),
-            list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]],
+            arguments.get(RULES, []), list[Annotated[dict[str, str], msgspec.Meta(min_length=1)]]
         )
     except UnreadableError:
         problem = "must be a list of maps from label to value, all texts, none of them empty"

@@ -132,8 +132,7 @@ def _tabled(table: GeometryTable, card_type: str, memory: int) -> Partitioning:
             profile, configured = profiles.get(slices.name), slices.memory * MIB
             if profile is not None:
                 smaller = min(configured, profile.memory)
-                part = replace(profile, memory=smaller, configured=configured)
-                parts += [part] * slices.count
+                parts += [replace(profile, memory=smaller, configured=configured)] * slices.count
         is_known = all(slices.name in profiles for slices in group.slices)
         layout = lay_out(group.name, parts) if is_known else None
         if layout is None:

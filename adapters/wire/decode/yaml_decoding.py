@@ -159,8 +159,7 @@ class _Walk:
 
     def _error(self, event: yaml.Event, problem: str) -> YamlLimitError:
         line = 1 if event.start_mark is None else event.start_mark.line + 1
-        parts = [each.name[:60] for each in self._opened[:_NAMED]]
-        path = ".".join(parts).replace(".[", "[")
+        path = ".".join([each.name[:60] for each in self._opened[:_NAMED]]).replace(".[", "[")
         return YamlLimitError(line, f"{path}: {problem}")
 
 
