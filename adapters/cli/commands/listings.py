@@ -62,6 +62,10 @@ Watch = Annotated[bool, typer.Option("-w", "--watch", help="Read again and again
 Interval = Annotated[
     float, typer.Option("--interval", metavar="SECONDS", min=0.1, help="Between two readings.")
 ]
+Policy = Annotated[
+    PolicyOption | None,
+    typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
+]
 NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Without a line of headers.")]
 
 
@@ -262,14 +266,8 @@ def whatif(
         list[str] | None,
         typer.Option("--remove", metavar="NODE", help="Drain a node; repeatable."),
     ] = None,
-    node_policy: Annotated[
-        PolicyOption | None,
-        typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
-    ] = None,
-    device_policy: Annotated[
-        PolicyOption | None,
-        typer.Option(metavar="POLICY", help="binpack or spread, for pods that set none."),
-    ] = None,
+    node_policy: Policy = None,
+    device_policy: Policy = None,
     output: Output = None,
     sort: Sort = None,
     no_headers: NoHeaders = False,

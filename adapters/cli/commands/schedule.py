@@ -18,7 +18,13 @@ if TYPE_CHECKING:
     from adapters.cli.output.report import ReportPart
     from adapters.cli.schedule import Run
 
-_POLICY = "binpack or spread, for pods that set none; replaces the default of their dialect."
+_Policy = Annotated[
+    PolicyOption | None,
+    typer.Option(
+        metavar="POLICY",
+        help="binpack or spread, for pods that set none; replaces the default of their dialect.",
+    ),
+]
 
 
 class ReportFormat(Enum):
@@ -56,14 +62,8 @@ def schedule(
         ReportFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json, yaml, csv or name."),
     ] = ReportFormat.TABLE,
-    node_policy: Annotated[
-        PolicyOption | None,
-        typer.Option(metavar="POLICY", help=_POLICY),
-    ] = None,
-    device_policy: Annotated[
-        PolicyOption | None,
-        typer.Option(metavar="POLICY", help=_POLICY),
-    ] = None,
+    node_policy: _Policy = None,
+    device_policy: _Policy = None,
     topology_aware: Annotated[
         bool | None,
         typer.Option(

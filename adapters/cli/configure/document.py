@@ -349,10 +349,7 @@ class Configuration:
 def read(source: Source, kind: Kind, key: str | None = None) -> Configuration:
     """Return the one configuration of a kind in a text.
 
-    Args:
-        source: the text.
-        kind: of the scheduler.
-        key: of ``data``, for a ConfigMap with several configurations; None for its only one.
+    The key is that of ``data``, for a ConfigMap with several of them; None for its only one.
 
     Raises:
         InputError: the text has none or more than one, or is not YAML.

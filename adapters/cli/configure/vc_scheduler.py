@@ -240,15 +240,13 @@ def _plugin(url: str, names: Iterable[str], own: Body | None) -> Body:
 
 def _lost(plugin: Body) -> list[str]:
     """Return what deviceshare's arguments chose besides which kinds of cards it serves."""
-    arguments = _arguments(plugin)
-    chosen = {
-        key: plain(value)
-        for key, value in arguments.items()
+    rows = ", ".join(
+        f"{key}: {plain(value)}"
+        for key, value in _arguments(plugin).items()
         if not str(key).endswith("Enable")  # an unquoted number is a key that is no text
-    }
-    if not chosen:
+    )
+    if not rows:
         return []
-    rows = ", ".join(f"{key}: {value}" for key, value in chosen.items())
     return [
         f"{rows} no longer applies, since deviceshare is removed; the service's settings"
         " policy.card and policy.node choose for pods that do not"

@@ -162,13 +162,8 @@ def planned(
 ) -> Planned:
     """Return the cheapest moves that reach a goal, as far as the search goes.
 
-    Args:
-        fleet: the cluster.
-        found: its objects, with PodDisruptionBudgets and Jobs.
-        goal: what is to fit.
-        limits: of the search.
-        progress: shows how far it is.
-        seconds: after which the search ends; None for never.
+    The objects that are found include PodDisruptionBudgets and Jobs. The search ends after some
+    seconds; None for never.
 
     Raises:
         InputError: the goal names something that does not exist.

@@ -52,9 +52,6 @@ _REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namesp
 
 _NO_ANSWER = frozenset({"Unreachable", "Silent", "Broken"})
 
-TRIED_IN = "default"
-"""The namespace of the pod that is created as a dry run."""
-
 _TRIED: dict[str, Any] = {
     "apiVersion": "v1",
     "kind": "Pod",
@@ -186,7 +183,7 @@ class _Reader:
         seen, place = self.seen, f"/api/v1/namespaces/{segment(release.namespace)}"
         ready = self._client.get(f"{place}/services/http:{segment(release.name)}:http/proxy/readyz")
         seen.ready[str(release)] = await _answer(ready)
-        tried = self._client.create(PODS.collection(TRIED_IN), _TRIED, {"dryRun": "All"})
+        tried = self._client.create(PODS.collection("default"), _TRIED, {"dryRun": "All"})
         seen.admitted[str(release)] = await _answer(tried)
         if release.secret:
             reading = SecretClient(self._client).get(release.namespace, release.secret)

@@ -21,11 +21,6 @@ from adapters.cli.input.source import InputError, Source
 
 _SHARES = frozenset(each.name for each in SHARES)
 
-_NOT_SURE = FindingLevel.WARNING
-"""The level of a finding about an address that may be reached all the same."""
-
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
-
 
 def check_schedulers(seen: Observed) -> Iterator[CheckResult]:
     """Return findings for each scheduler; replicas with the same configuration are one."""
@@ -136,7 +131,8 @@ def _scheduler(seen: Observed, found: SchedulerPod) -> Iterator[CheckResult]:
             )
         if unreachable is not None:
             yield unreachable
-        if complete and (unreachable is None or unreachable.level is _NOT_SURE):
+        # of a warning, the address may be reached all the same
+        if complete and (unreachable is None or unreachable.level is FindingLevel.WARNING):
             yield ok("schedulers", f"{who} asks Dragoman at {urlsplit(url).netloc}")
 
 
@@ -144,7 +140,7 @@ def _unreachable(seen: Observed, pod: ProgramPod, url: str) -> CheckResult | Non
     """Return what keeps a pod from an address, as far as objects show it; None for nothing."""
     address = urlsplit(url)
     host = address.hostname or ""
-    if host in _LOOPBACK:
+    if host in {"127.0.0.1", "::1", "localhost"}:
         # on the host's network, whatever listens on the node
         if pod.spec.host_network or any(each.is_service for each in pod.spec.containers):
             return None

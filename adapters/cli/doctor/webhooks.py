@@ -28,7 +28,6 @@ from adapters.service.certificates.rotation import CERTIFICATE
 _NAMES = frozenset(name for name in NAMES if plugin_share(name) is None)
 """Resources by which pods request a share; pods of only a device plugin pass the webhook."""
 PODS, BINDINGS = "pods.dragoman.dev", "bindings.dragoman.dev"
-_VARIABLE, _VOID = "NVIDIA_VISIBLE_DEVICES", "void"
 
 # As charts/dragoman/templates/_helpers.tpl, dragoman.prefixes, and webhooks.yaml write them.
 _PREFIXES = re.compile(r"\[([^\[\]]*)\]\.exists\(p, k\.startsWith\(p\)\)")
@@ -57,8 +56,8 @@ def check_webhooks(seen: Observed) -> Iterator[CheckResult]:
         status, text = seen.admitted.get(str(release), HttpAnswer(0, "not asked"))
         if status == HTTPStatus.OK:
             pod = msgspec.json.decode(text, type=ProgramPod)
-            variables = [each for one in pod.spec.containers for each in one.env or ()]
-            if any((each.name, each.value) == (_VARIABLE, _VOID) for each in variables):
+            variables = [(e.name, e.value) for one in pod.spec.containers for e in one.env or ()]
+            if ("NVIDIA_VISIBLE_DEVICES", "void") in variables:
                 asks = f"the API server calls {release} for a pod with a share (dry run)"
                 yield ok("webhooks", asks)
             else:

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -169,8 +169,5 @@ def _status() -> Iterator["Status"]:
 
     console = Console(stderr=True)
     status = Status("reading", console=console)
-    if not console.is_terminal:
-        yield status
-        return
-    with delayed(status):
+    with delayed(status) if console.is_terminal else nullcontext():
         yield status

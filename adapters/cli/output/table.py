@@ -67,13 +67,8 @@ def write_report(
 ) -> None:
     """Write a part of the report; of a pod no more is kept than its row and its reasons.
 
-    Args:
-        pods: read first. The sum at the end counts all of them.
-        cards: by node, read after the pods.
-        warnings: sentences, read at the end.
-        page: to write on.
-        part: what is shown.
-        over_allocated: whether bound pods have more of a card than there is.
+    The pods are read first, then the cards, by node, then the warnings. The sum at the end counts
+    all pods; ``over_allocated`` says whether bound ones have more of a card than there is.
     """
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()

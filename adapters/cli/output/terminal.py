@@ -9,7 +9,6 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO, TypeVar
 
 import typer
@@ -149,12 +148,7 @@ class StepDisplay:
             self._status.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._status is not None:
             self._status.stop()
 
