@@ -132,10 +132,7 @@ class KubeletAssignments:
     _problem: str = field(default="")
 
     def read(self) -> tuple[DeviceAssignment, ...]:
-        """Return all assignments.
-
-        An invalid file leaves the known ones: they are by uid, and a pod keeps its devices.
-        """
+        """Return all assignments; an invalid file leaves the known ones, which pods keep."""
         problem = ""
         try:
             stat = self.path.stat()

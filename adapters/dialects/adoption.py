@@ -191,10 +191,7 @@ def _cards_of(error: DialectError) -> frozenset[str] | None:
 
 
 def unclear_cards(pod: Pod, node: Node, dialects: Sequence[Dialect]) -> frozenset[str]:
-    """Return the cards that the record of a bound pod may mean.
-
-    Empty where it is clear, or unreadable.
-    """
+    """Return the cards that a bound pod's record may mean; none where it is clear or unreadable."""
     try:
         dialect = dialect_of(pod, dialects)
         if dialect is not None and dialect.has_result(pod):

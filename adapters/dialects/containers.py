@@ -25,10 +25,7 @@ class PodContainer:
 
 
 def pod_containers(pod: Pod) -> Iterator[PodContainer]:
-    """Yield all containers of a pod, in start order.
-
-    Init containers and sidecars, then the main ones.
-    """
+    """Yield the containers of a pod in start order: init ones and sidecars, then the main ones."""
     for container in pod.spec.init_containers or ():
         phase = Phase.SIDECAR if container.restart_policy == "Always" else Phase.INIT
         yield PodContainer(container, phase, f"spec.initContainers[{container.name}]")
@@ -47,10 +44,7 @@ def resource_names(pod: Pod) -> frozenset[str]:
 
 
 def names_extended_resource(pod: Pod) -> bool:
-    """Return whether any container names a resource that may be a share.
-
-    None of Kubernetes' own is.
-    """
+    """Return whether a container names a resource that may be a share: none of Kubernetes' own."""
     return any("/" in name for name in resource_names(pod))
 
 

@@ -125,10 +125,7 @@ def read_plugin_node(node: KubeNode) -> PluginNode | None:
 
 
 def _amounts(stated: Mapping[str, Amount] | None) -> dict[str, int | None]:
-    """Return the amounts of device plugins' resources.
-
-    None where one is not a whole number, 0 or more.
-    """
+    """Return the amounts of plugins' resources; None for what is no whole number, 0 or more."""
     found: dict[str, int | None] = {}
     for name, amount in (stated or {}).items():
         if plugin_share(name) is not None:
@@ -199,10 +196,7 @@ _MAX = 2**31 - 1
 
 
 def plugin_share(resource: str) -> PluginShare | None:
-    """Return what a device plugin gives for a resource.
-
-    None where none of these plugins states it.
-    """
+    """Return what a device plugin gives for a resource; None where none of these states it."""
     if resource in WHOLE_CARDS:
         return PluginShare.CARD
     return PluginShare.DEVICE if resource == SHARED or resource.startswith(MIG_PREFIX) else None

@@ -45,10 +45,7 @@ class UnclearRecord(DialectError):  # noqa: N818 (the record is the subject)
 
 
 def _shown(value: object) -> str:
-    """Return a value as an error quotes it.
-
-    Ledgers and Events keep the error, so a long one is cut.
-    """
+    """Return a value as an error quotes it; a long one is cut, as ledgers and Events keep it."""
     text = repr(value)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]}... ({len(text) - 2} characters)"
 
@@ -173,7 +170,6 @@ class AdoptedAllocation:
 
     Attributes:
         grants: in start order of the containers; empty where that scheduler allocated nothing.
-        terms: on which the pod shares its cards.
     """
 
     grants: tuple[Grant, ...]

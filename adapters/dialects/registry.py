@@ -109,10 +109,7 @@ def document_labels() -> tuple[str, ...]:
 
 
 def document_of(config: ConfigMap, key: str) -> Document | None:
-    """Return the settings file that a key of a ConfigMap is, by its name or its label.
-
-    None for none.
-    """
+    """Return the settings file that a ConfigMap's key is, by name or label; None for none."""
     name = config.metadata.name
     if (name, key) in documents():
         return name, key
@@ -159,10 +156,7 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
 
 
 def rejection_text(request: Request, reason: Reason) -> str:
-    """Return the text of a reason.
-
-    For a node without cards, also where its cards were looked for.
-    """
+    """Return the text of a reason; of a node without cards, also where they were looked for."""
     sources = node_sources({request.dialect, *request.alternatives})
     if reason.cause is not Cause.NO_CARDS or not sources:
         return reason.text()

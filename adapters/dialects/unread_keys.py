@@ -166,10 +166,7 @@ def _is_served(name: str, dialects: Sequence[Dialect]) -> bool:
 
 
 def _close(name: str, known: frozenset[str]) -> str | None:
-    """Return the known name of the same domain that is closest to a name.
-
-    None where none is close.
-    """
+    """Return the closest known name of the same domain; None where none is close."""
     domain, _, own = name.partition("/")
     if name in known or not own:
         return None

@@ -95,10 +95,7 @@ def selects(budget: Budget, pod: Pod) -> bool:
 
 
 def matches(selector: Selector | None, labels: Mapping[str, str]) -> bool:
-    """Return whether labels meet all conditions of a budget's selector.
-
-    None is met by an empty one.
-    """
+    """Return whether labels meet all conditions of a selector; none meets an empty one."""
     if selector is None:
         return False
     equal, conditions = selector.match_labels or {}, selector.match_expressions or ()

@@ -35,10 +35,7 @@ ContainerGrants = tuple[tuple[int, Grant], ...]
 
 
 def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
-    """Place a request on a node.
-
-    What the pod of the request holds there already counts as free.
-    """
+    """Place a request on a node; what its pod holds there already counts as free."""
     if kubelet_chooses(request, ledger.node.cards):
         return kubelet_placement(request, ledger.release(request.uid))
     reason = node_rejection(request, ledger.node)

@@ -177,10 +177,7 @@ class Inventory:
             yield from table.models
 
     def mask(self, request: Request) -> Mask:
-        """Return whether the request may fit, by row.
-
-        False in one more cell, for an unknown node.
-        """
+        """Return whether the request may fit, by row; False in one more cell: an unknown node."""
         mask = np.zeros(len(self._names) + 1, np.bool_)
         for table in self._tables.values():
             table.mark_candidates(request, mask)
@@ -244,10 +241,7 @@ class Inventory:
         return known
 
     def empty_class(self, node: str) -> int:
-        """Return the class id of a node without its allocations.
-
-        The inventory must know the node.
-        """
+        """Return the class id of a node that the inventory knows, without its allocations."""
         return self._class_ids.of_node(self._ledgers[node].node)
 
     def node_classes(self) -> Numbers:
@@ -329,10 +323,7 @@ class NodeNames:
         return rows
 
     def select(self, selected: Mask) -> "NodeNames":
-        """Return the selected names with the rows that are known of them.
-
-        This object where all are.
-        """
+        """Return the selected names with the rows that are known of them; itself where all are."""
         if selected.all():
             return self
         selection = NodeNames(compress(self._names, selected.tobytes()))

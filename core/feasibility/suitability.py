@@ -19,10 +19,7 @@ from core.requests.request import PluginShare, Request
 
 
 def node_rejection(request: Request, node: Node) -> Reason | None:
-    """Return why a request never fits a node, whichever cards are free.
-
-    None where its cards decide.
-    """
+    """Return why a request never fits a node, whatever is free; None where its cards decide."""
     total = len(node.cards)
     if not total:
         return Reason(node.name, 0, cause=Cause.NO_CARDS)

@@ -41,7 +41,6 @@ class Hole:
     Attributes:
         cost: the weights of the pods that leave.
         leaving: their uids; none of them could stay.
-        placement: what the pod gets.
     """
 
     cost: int

@@ -126,7 +126,6 @@ class LinkQuery:
 
     Attributes:
         node: the node; positions below are those in its ``cards``.
-        topology: how the cards must or should be connected.
         count: how many cards the group has, 1 or more.
         exclusive: no other pod may share the group's cards, so that they are idle no more.
         order: positions of the cards that suit, most preferred first.

@@ -30,7 +30,6 @@ class QuotaHold:
 
     Attributes:
         pod: ``namespace/name``, for people.
-        amounts: how much of each resource counts.
         number: the attempt that made or renewed it; a later one has a higher number. A commit
             is valid with a number that is above the fence of its node's ledger.
     """

@@ -70,7 +70,6 @@ class Allocation:
     Attributes:
         pod: ``namespace/name``, for people.
         grants: in start order of the containers.
-        state: whether it is a reservation or committed.
         expires: when a reservation expires, in the caller's clock; None for never.
         unread: why its record cannot be read; None where it can. It then has all of ``blocked``.
         blocked: uuids of cards of which it may have any part, so that no other pod gets any.

@@ -18,7 +18,6 @@ class CardLimit:
     """What a container may use of one card.
 
     Attributes:
-        uuid: of the card.
         index: the number that the node's own tools give it.
         memory: bytes.
         compute: percent; 0 where none is reserved.

@@ -293,8 +293,6 @@ class Request:
         deny_types: a card's name must contain none of these, in any case, even where
             ``allow_types`` has one that it contains.
         isolation: the isolation provider that the node must have; None for no demand.
-        terms: on which the pod shares its cards.
-        ranking: how to choose among the nodes and cards that fit.
         topology: for containers that are ``linked``.
         priority: a higher one may preempt a lower one.
         notes: what the dialect asks for and this value cannot express, as sentences.

@@ -31,7 +31,6 @@ class MigPartitioner:
 
     Attributes:
         grants: whose slices it creates; it wakes their waiters.
-        enable: whether it may enable MIG mode on cards.
         failed_instances: why a granted instance could not be created.
         withdrawn: instances that are being destroyed, which no container may get.
     """

@@ -161,7 +161,6 @@ class ContainerFacts(Struct, frozen=True):
         grant: what the ledger grants, why it grants nothing, or why the grant is invalid.
         exempt: the pod's namespace is exempt: without a share the container keeps its image's env.
         injected: what a runtime hook, such as Koordinator's, has set; None where none has acted.
-        assigned: what device plugins gave, as the kubelet says.
     """
 
     pod: PodSandbox

@@ -54,7 +54,6 @@ class NriPlugin:
     """The plugin's end of one runtime's socket.
 
     Attributes:
-        index: two digits; the runtime calls plugins in ascending order.
         configure: called with the runtime of each connection.
         observe: called with the runtime's containers, and with each one that comes or goes.
     """

@@ -49,12 +49,7 @@ class RejectError(RuntimeError):
 
 @dataclass(slots=True)
 class Policy:
-    """Decides for the containers of one node.
-
-    Attributes:
-        exempt: namespaces whose containers without a share keep what their images set.
-        assigned: what device plugins gave a container, as the kubelet says.
-    """
+    """Decides for the containers of one node."""
 
     grants: LedgerGrants
     equipment: Callable[[], Equipment]

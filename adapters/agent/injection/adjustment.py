@@ -103,7 +103,6 @@ class EquipmentSource:
     Attributes:
         grants: whose cards count where the hardware is not known.
         partitioner: creates MIG instances; None where the agent creates none.
-        cdi: whether the runtime supports CDI devices of plugins.
     """
 
     grants: LedgerGrants

@@ -96,9 +96,7 @@ class RegionCard:
         uuid: of the card, as the library saw it.
         limit: bytes; 0 for no limit.
         used: bytes.
-        context: part of ``used``.
-        module: part of ``used``.
-        data: part of ``used``.
+        context, module, data: parts of ``used``.
         offset: part of ``used`` that is in none of the others.
         compute: percent, at most 100.
     """

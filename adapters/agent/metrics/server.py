@@ -14,7 +14,6 @@ CONNECTIONS = 64
 
 _MAX_HEAD = 8 << 10
 
-
 _ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

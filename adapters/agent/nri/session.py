@@ -265,10 +265,7 @@ class Session:
         return _answer(stream, payload, code, problem)
 
     def _answer_call(self, message: ttrpc.RpcMessage) -> tuple[bytes, tuple[SessionEvent, ...]]:
-        """Return the answer to a call of the runtime, and what the call reports.
-
-        ``Creating`` is answered later: its answer is empty here.
-        """
+        """Return a call's answer and event; empty for ``Creating``, which is answered later."""
         stream, answer = message.stream, b""
         event: SessionEvent | None = None
         try:

@@ -105,10 +105,7 @@ class Mux:
 
 
 def frames(connection: int, message: bytes) -> bytes:
-    """One ttrpc message in at most two frames: a small first one, then all the rest.
-
-    The peer's queue overflows with more frames.
-    """
+    """Return a message in at most two frames, a small one first: the peer's queue holds no more."""
     head, rest = message[:MAX_FIRST_FRAME], message[MAX_FIRST_FRAME:]
     return _frame(connection, head) + (_frame(connection, rest) if rest else b"")
 

@@ -69,10 +69,7 @@ class Claim:
 
 
 def claims_of(pod: Pod) -> Iterator[str | None]:
-    """Yield the names of a pod's claims, its own and those that were made for it.
-
-    None stands for one that has no name yet.
-    """
+    """Yield the names of a pod's claims, own and made for it; None for one without a name yet."""
     extended = pod.status.extended_resource_claim_status
     yield None if extended is None else extended.resource_claim_name
     yield from (each.resource_claim_name for each in pod.spec.resource_claims or ())

@@ -193,10 +193,7 @@ def _text(amount: Fraction) -> str:
 
 
 def share_id(text: str) -> str:
-    """Return the id that follows from a text.
-
-    A UUID of version 8 (RFC 9562), as the API demands one.
-    """
+    """Return the id that follows from a text: a UUID of version 8 (RFC 9562), as the API asks."""
     digest = hashlib.sha256(text.encode()).hexdigest()
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:32]}"
 

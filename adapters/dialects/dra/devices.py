@@ -38,8 +38,6 @@ class PublishedDevice:
     """One device.
 
     Attributes:
-        driver: name of the driver that published it.
-        pool: of the driver, to which the device belongs.
         node: where it is; empty where the slice does not name one node.
         card: uuid of the card that it is, or is a part of; empty where it states none, or two.
         profile: of a MIG device; empty for a whole card.

@@ -167,10 +167,7 @@ def _of_counters(
 
 
 def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bool:
-    """Return whether others have a part of a MIG device.
-
-    Also where nothing says which part it is.
-    """
+    """Return whether others have a part of a MIG device, also where nothing says which."""
     size = next(
         (
             slot.size

@@ -141,10 +141,7 @@ def bind_annotations(node: str, devices: Mapping[str, str], now: int) -> dict[st
 
 
 def bind_labels(node: str) -> dict[str, str]:
-    """Return the label of a pod that HAMi's scheduler binds.
-
-    None for a name too long for a label.
-    """
+    """Return the label of a pod that HAMi's scheduler binds; none for a name too long for one."""
     return {NODE_KEY: node} if len(node) <= _MAX_LABEL_LENGTH else {}
 
 

@@ -210,10 +210,7 @@ def read_node(node: KubeNode, config: DeviceConfig) -> NodeDescription:
 
 
 def _entry(entry: str, config: DeviceConfig) -> tuple[Card, Partitioning, tuple[str, ...]] | str:
-    """Return the card of an entry, its possible partitions, and what is doubtful.
-
-    Or why it is invalid.
-    """
+    """Return an entry's card, possible partitions and what is doubtful, or why it is invalid."""
     fields = [field.strip() for field in entry.split(",")]
     if len(fields) < _OLDER_FIELDS:
         return f"has {len(fields)} fields, not uuid, count, memory, type, health and mode"

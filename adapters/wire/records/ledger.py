@@ -273,10 +273,7 @@ def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
 
 
 def _read_meter(record: MeterRecord) -> Meter:
-    """Return the meter of a record.
-
-    One that cannot be read begins again, as no decision depends on it.
-    """
+    """Return a record's meter; an unreadable one begins again, as no decision depends on it."""
     try:
         totals = {
             Consumer(each.namespace, each.dialect, each.model): Amounts(
