@@ -24,14 +24,7 @@ class RefusedEvaluation(NodeEvaluation):
     def __init__(
         self, request: Request, table: ResultTable, unreadable: Collection[str], refusal: str
     ) -> None:
-        """Evaluate a request.
-
-        Args:
-            request: what the pod asks for.
-            table: of the request's signature.
-            unreadable: as of ``NodeEvaluation``.
-            refusal: why the quota of the namespace refuses the request, as a sentence.
-        """
+        """Evaluate a request; ``refusal`` is why the namespace's quota refuses it, a sentence."""
         super().__init__(request, table, unreadable)
         self.refusal = self._cause = refusal
 

@@ -39,9 +39,7 @@ def fit(request: Request, ledger: NodeLedger) -> Placement | Reason:
     if kubelet_chooses(request, ledger.node.cards):
         return kubelet_placement(request, ledger.release(request.uid))
     reason = node_rejection(request, ledger.node)
-    if reason is not None:
-        return reason
-    return _Search(request, ledger.release(request.uid)).run()
+    return reason if reason is not None else _Search(request, ledger.release(request.uid)).run()
 
 
 def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:

@@ -109,10 +109,6 @@ def lay_out(name: str, profiles: Sequence[MigProfile]) -> MigLayout | None:
     """Return a layout with a slice of each profile, or None where they do not all fit on the card.
 
     Of all layouts without overlap, the one whose starts are smallest, compared in order.
-
-    Args:
-        name: of the layout.
-        profiles: one for each slice, by position.
     """
     slices = _placed(name, profiles, ())
     if slices is None:
@@ -126,14 +122,8 @@ def smallest_configured(geometry: Geometry, memory: int) -> Slice | None:
     """Return the slice with the least memory of those that are configured with an amount or more.
 
     A scheduler that compares requests with the configured sizes finds every slice of this memory
-    or more large enough, as long as larger slices are not configured with less.
-
-    Args:
-        geometry: of the card.
-        memory: bytes that the settings must state for it.
-
-    Returns:
-        None where no slice is configured with that.
+    or more large enough, as long as larger slices are not configured with less. None where no
+    slice is configured with that many bytes.
     """
     return min(
         (

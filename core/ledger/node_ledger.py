@@ -347,9 +347,7 @@ class NodeLedger:
     def hold(self, *holds: Hold) -> "NodeLedger":
         """Keep some places, each in place of an earlier hold of its uid; none is checked."""
         kept = tuple({each.id: each for each in (*self.holds, *holds)}.values())
-        if kept == self.holds:
-            return self
-        return replace(self, holds=kept, version=self.version + 1)
+        return self if kept == self.holds else replace(self, holds=kept, version=self.version + 1)
 
     def take(self, hold: Hold, uid: str) -> "NodeLedger":
         """Note that a pod got a place, in the version that allocates the cards to it."""

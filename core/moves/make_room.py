@@ -75,8 +75,7 @@ def free_nodes(
     # A plan that empties one of the others moves a pod more, to make room for its pods.
     others = sorted({*every} - {min(hard)})[: number - 1]
     bound = min(plan.bound, sum(cost for cost, _ in (min(hard), *others)) + 1)
-    proof = Proof.OPTIMAL if plan.cost == bound else Proof.CUT
-    return replace(plan, proof=proof, bound=bound)
+    return replace(plan, proof=Proof.OPTIMAL if plan.cost == bound else Proof.CUT, bound=bound)
 
 
 def _plan(
@@ -99,8 +98,7 @@ def _plan(
             if isinstance(step, State)
         )
         for step in islice(steps, STARTS):
-            most = max(limits.states // STARTS, PER_POD * len(step.waiting))
-            found = search.run([step], most)
+            found = search.run([step], max(limits.states // STARTS, PER_POD * len(step.waiting)))
             if found is not None or limits.expired():
                 break
     if found is None and limits.expired():

@@ -96,8 +96,7 @@ class Holes:
         number = count()
         # What the pod could get if all movable pods left.
         staying = [one for uid, one in self._ledger.allocations.items() if uid not in movable]
-        emptied = NodeLedger.restored(self._ledger.node, staying)
-        found = [*placements(self._pod.request, emptied)]
+        found = [*placements(self._pod.request, NodeLedger.restored(self._ledger.node, staying))]
         self.complete &= every_choice(found)
         for placement in found:
             groups = [*filter(None, self._groups(placement)), others]
@@ -411,8 +410,7 @@ class Places:
         if key in self._free:
             return self._free[key]
         inventory = self.situation.inventory
-        names = self._names.setdefault(pod.nodes, NodeNames(sorted(pod.nodes)))
-        rows = names.rows(inventory)
+        rows = self._names.setdefault(pod.nodes, NodeNames(sorted(pod.nodes))).rows(inventory)
         evaluation = self._feasibility.evaluate(replace(pod.request, uid=""), inventory)
         fitting = rows[evaluation.fitting(rows)]
         in_order = fitting[(-self._loads[fitting]).argsort(kind="stable")]

@@ -164,9 +164,8 @@ class Search:
 
     def _moves(self, state: State) -> tuple[Move, ...] | None:
         """Return the moves of a plan, in order; None where no order was found."""
-        source_of = self.places.source_of
         moves = [
-            Move(pod, source_of[pod.request.uid], placement)
+            Move(pod, self.places.source_of[pod.request.uid], placement)
             for pod, placement in state.placed
             if pod.request.uid in state.left
         ]

@@ -228,8 +228,7 @@ class _Members:
                 texts = Counter[str]()
                 for reason, nodes in self.reasons:
                     texts[reason.text()] += nodes
-                commonest = max(texts, key=lambda each: (texts[each], each))
-                text = f"{cause.value}, such as: {commonest}"
+                text = f"{cause.value}, such as: {max(texts, key=lambda each: (texts[each], each))}"
                 return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
             case _:
                 return str(cause.value)

@@ -101,8 +101,7 @@ class CacheCleaner:
     async def run(self) -> None:
         """Delete until cancelled."""
         while True:
-            more = await asyncio.to_thread(self.clean, STEPS)
-            await asyncio.sleep(PAUSE if more else INTERVAL)
+            await asyncio.sleep(PAUSE if await asyncio.to_thread(self.clean, STEPS) else INTERVAL)
 
     def clean(self, steps: int) -> bool:
         """Delete at most ``steps`` entries; returns whether there may be more."""

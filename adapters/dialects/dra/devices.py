@@ -209,7 +209,6 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
         if str(each.get("effect")) in _KEEPS_AWAY
     )
     profile = texts.get("profile", "")
-    start = numbers.get("start", min(slices, default=None))
     return PublishedDevice(
         driver,
         spec.pool.name,
@@ -217,7 +216,7 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
         spec.node_name or device.node_name or "",
         (texts.get("parentUUID") or texts.get("uuid", "")) if is_clear else "",
         profile,
-        start if profile else None,
+        numbers.get("start", min(slices, default=None)) if profile else None,
         texts,
         numbers,
         amounts,

@@ -61,8 +61,7 @@ def holding(
         return found
     kept = replace(earlier, attempt=0, release_by=None)
     if found is None:
-        may_be_here = claim.nodes is None or node.name in claim.nodes
-        return kept if may_be_here else None
+        return kept if claim.nodes is None or node.name in claim.nodes else None
     if found.unread is not None:
         if earlier.unread is None:
             return kept

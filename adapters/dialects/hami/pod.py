@@ -177,10 +177,6 @@ def admission_defaults(pod: Pod, config: HamiConfig) -> AdmissionDefaults:
 
     A number of cards without an amount is no share, also where an annotation makes it HAMi's.
 
-    Args:
-        pod: its request is valid.
-        config: the settings of this dialect.
-
     Raises:
         DialectError: the pod requests a share and has a privileged container.
     """

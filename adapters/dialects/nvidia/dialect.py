@@ -92,7 +92,6 @@ class Nvidia(Dialect):
             }
             found.append((member, {name: amount for name, amount in stated.items() if amount}))
         resources = {resource for _, amounts in found for resource in amounts}
-        by_card = resources == {GPU}
         return Request(
             uid=pod.metadata.uid,
             pod=full_name(pod),
@@ -110,7 +109,7 @@ class Nvidia(Dialect):
             ranking=self.ranking,
             topology=TopologyConstraint(levels=(Level.NUMA, Level.PCIE), by_partition=True),
             priority=pod.spec.priority or 0,
-            plugin=PluginShare.CARD if by_card else PluginShare.DEVICE,
+            plugin=PluginShare.CARD if resources == {GPU} else PluginShare.DEVICE,
         )
 
     def read_node(self, node: KubeNode, device: DeviceObject | None) -> NodeDescription:  # noqa: ARG002
