@@ -136,14 +136,9 @@ class Record:
         items.append(value)
 
     def rewind(self, body: Body, which: Callable[[Field], bool] | None = None) -> list[str]:
-        """Undo some changes, so that a run with other options can choose.
+        """Undo the changes of some fields, so that a run with other options can choose.
 
-        Args:
-            body: changed.
-            which: the fields; None for those of the choice of plugins.
-
-        Returns:
-            What could not be undone, as sentences.
+        None means those of the choice of plugins. What could not be undone, as sentences.
         """
         chosen = which or _is_plugin_choice
         again = [row for row in self._changes if chosen(row.field)]
@@ -412,13 +407,9 @@ def _what(text: str) -> str:
 def choose_asked(
     found: Configuration, options: ConfigureOptions, *, native: bool, present: Asked = Asked.OTHERS
 ) -> Asked:
-    """About which pods the scheduler asks; noted where no entry shows it.
+    """About which pods the scheduler asks; noted in the record where no entry shows it.
 
-    Args:
-        found: the note is in its record.
-        options: what the user asked for.
-        native: the mode.
-        present: what the entries of the file show.
+    What the entries of the file show is ``present``.
 
     Raises:
         InputError: an option excludes another one.

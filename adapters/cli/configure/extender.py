@@ -99,12 +99,8 @@ def _entries(url: str, left_out: str, *, asks: bool, counts: bool, binds: bool) 
     resources of device plugins, which the scheduler can do without. It does not bind: a scheduler
     takes one extender that does, and the webhook for Bindings commits these pods.
 
-    Args:
-        url: with the path.
-        left_out: the family of resources that the scheduler's own plugin serves; empty for none.
-        asks: whether the scheduler asks Dragoman about any pod.
-        counts: whether the scheduler counts what nodes state, and so asks for victims.
-        binds: whether it has Dragoman bind.
+    The url has the path; the rest is as for ``set_extenders``, and with ``counts`` the scheduler
+    counts what nodes state, and so asks for victims.
     """
     own = [each for each in SHARES if left_out and each.name.startswith(left_out)]
     uncounted = [each for each in own if not each.countable]

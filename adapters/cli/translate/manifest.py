@@ -202,13 +202,7 @@ def rewrite_resources(
     gone: Collection[str],
     wanted: Mapping[str, Mapping[str, int | str]],
 ) -> None:
-    """Replace resources of containers, in limits and in requests, where they are.
-
-    Args:
-        pod: or a template.
-        gone: resources to remove.
-        wanted: resources to write, by name of the container.
-    """
+    """Replace resources of containers by those wanted, by container, in limits and in requests."""
     spec = pod["spec"]
     for container in (*(spec.get("initContainers") or ()), *spec["containers"]):
         resources = container.get("resources") or {}

@@ -97,12 +97,9 @@ def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bo
 
 
 def elsewhere(what: str, namespace: str | None, others: int) -> str:
-    """Return a sentence for a list without a row, so that none is empty without a word.
+    """Return a sentence for a list without a row, such as ``no pods wait``, of a namespace or all.
 
-    Args:
-        what: the list lacks, such as ``no pods wait``.
-        namespace: of the list; None for all.
-        others: rows that the list has for all other namespaces.
+    ``others`` counts the rows that the list has for all other namespaces.
     """
     if namespace is None:
         return what
