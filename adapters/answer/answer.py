@@ -66,6 +66,7 @@ _OURS = re.compile(
     + "|no cards: neither "
     + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"
     + r"|gang \S+: \d+ of \d+ pods exist"
+    + r"|.*admission webhook \"\w+\.dragoman\.dev\" denied the request: "
 )
 """Beginnings of Dragoman's reasons (``Reason.text``), which the scheduler repeats."""
 

@@ -165,7 +165,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "fits": list(answer.fitting),
         "groups": [asdict(each) | {"examples": list(each.examples)} for each in answer.groups()],
         "reasons": answer.texts(),
-        "excluded": list(answer.excluded.names),
+        "excluded": list(found.excluded or ()),
         "notes": list(answer.notes),
         "changes": [
             {"what": each.kind.value, "container": each.container or None, "to": _to(each)}

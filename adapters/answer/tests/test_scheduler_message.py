@@ -59,6 +59,12 @@ def said(
         ("In hyperNode s0: 0/2 nodes are unavailable: 2 Insufficient cpu.", "Insufficient cpu"),
         ("pod group is not ready, 1 Pending, 1 minAvailable", None),
         ("no cards", ""),
+        (
+            'running Bind plugin "DefaultBinder": admission webhook "bindings.dragoman.dev" denied'
+            " the request: n1: 2 of 2 cards: memory 7424 MiB short",
+            "",
+        ),
+        ('admission webhook "other.example.com" denied the request: no', None),
         ("", ""),
     ],
 )

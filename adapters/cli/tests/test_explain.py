@@ -188,6 +188,9 @@ def test_only_nodes_with_free_devices_are_advised_where_every_node_is_excluded(
 
     advice = [line for line in shown if "let it run on" in line]
     assert advice == ["  let it run on free: untolerated taint sku=gpu:NoSchedule"]
+    assert as_plain("explain", "pod", "p", things=[*things, pod("p", {resource: 1})])[
+        "excluded"
+    ] == ["free"]
     assert f"Request: 1 {resource}" in shown
 
 
