@@ -1,7 +1,7 @@
 """Plans that make room for pods that wait, or that empty whole nodes."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
 from itertools import islice
@@ -66,16 +66,16 @@ def free_nodes(
         if not all(places.is_free(pod, state) for pod in state.waiting.values()):
             hard.append((state.cost, node))
     easy = sorted({*every} - {*hard})
-    plan = _plan((), places, limits, partial(_emptied, number, easy, places))
-    if not plan.found:
-        every.sort()
-        return _plan((), places, limits, partial(_emptied, number, every, places))
+    every.sort()
+    all_nodes = partial(_emptied, number, every, places)
     if not hard:
-        return plan
+        return _plan((), places, limits, all_nodes)
     # A plan that empties one of the others moves a pod more, to make room for its pods.
     others = sorted({*every} - {min(hard)})[: number - 1]
-    bound = min(plan.bound, sum(cost for cost, _ in (min(hard), *others)) + 1)
-    return replace(plan, proof=Proof.OPTIMAL if plan.cost == bound else Proof.CUT, bound=bound)
+    least = sum(cost for cost, _ in (min(hard), *others)) + 1
+    further = (least, all_nodes)
+    plan = _plan((), places, limits, partial(_emptied, number, easy, places), further)
+    return plan if plan.found else _plan((), places, limits, all_nodes)
 
 
 def _plan(
@@ -83,11 +83,20 @@ def _plan(
     places: Places,
     limits: SearchLimits,
     starts: Callable[[], Iterable[Step]],
+    further: tuple[int, Callable[[], Iterable[Step]]] | None = None,
 ) -> MovePlan:
-    """Return the cheapest plan that follows from some states, which come cheapest first."""
+    """Return the cheapest plan that follows from some states, which come cheapest first.
+
+    Where these have a plan, one that costs less may follow from ``further`` states, which are all
+    of these and others; no plan of the others costs less than the number.
+    """
     search = Search(places, limits.moves, limits.expired)
     found = search.run(starts(), limits.states)
     cut, bound = search.cut, search.bound
+    if found is not None and further is not None and further[0] < found[0].cost:
+        better = search.run(further[1](), max(limits.states - search.states, 0))
+        found = found if better is None or better[0].cost == found[0].cost else better
+        bound = max(search.bound, min(bound, further[0]))
     if cut:
         # A plan from one of the first cheap steps, each with a part of the states.
         steps = (

@@ -376,7 +376,22 @@ def test_the_cheapest_nodes_are_emptied() -> None:
     assert not found.situation.inventory.ledger("n").allocations
 
 
-def test_a_node_whose_pods_have_no_free_place_is_emptied_only_where_nothing_else_helps() -> None:
+def test_a_node_whose_pods_have_no_free_place_is_emptied_where_another_costs_more() -> None:
+    """To empty n costs 4 by one move; to empty m costs 2 by two."""
+    w, a, b = a_pod("w", 6, ["n", "o"], 4), a_pod("a", 12, ["m", "o"]), a_pod("b", 5, ["n", "o"])
+    staying = a_pod("s", 11, ["o"])
+    ledgers = [on(a_ledger("n", 1), w, "n-0"), on(a_ledger("m", 1), a, "m-0")]
+    ledgers.append(on(on(a_ledger("o", 2), b, "o-0"), staying, "o-1"))
+
+    plan = free_nodes(1, ["n", "m"], places(*ledgers, movable=[w, a, b]), FAR)
+    cut = free_nodes(1, ["n", "m"], places(*ledgers, movable=[w, a, b]), SearchLimits(8, 2))
+
+    assert (steps(plan), {*plan.freed}) == ([("b", "o", "n-0"), ("a", "m", "o-0")], {"m"})
+    assert (plan.proof, plan.bound) == (Proof.OPTIMAL, 2)
+    assert (cut.cost, cut.proof, cut.bound) == (4, Proof.CUT, 2)
+
+
+def test_a_node_whose_pods_have_no_free_place_is_emptied_where_nothing_else_helps() -> None:
     a, b = a_pod("a", 16, ["n", "m"]), a_pod("b", 8, ["m", "o"], 3)
     ledgers = on(a_ledger("n", 1), a, "n-0"), on(a_ledger("m", 1), b, "m-0"), a_ledger("o", 1)
 
@@ -384,8 +399,8 @@ def test_a_node_whose_pods_have_no_free_place_is_emptied_only_where_nothing_else
     second = free_nodes(1, ["n", "m"], places(*ledgers, movable=[a, b]), FAR)
 
     assert (steps(first), first.cost) == ([("b", "m", "o-0"), ("a", "n", "m-0")], 4)
-    assert ({*second.freed}, second.cost, second.proof) == ({"m"}, 3, Proof.CUT)
-    assert second.bound == 2
+    assert ({*second.freed}, second.cost, second.proof) == ({"m"}, 3, Proof.OPTIMAL)
+    assert second.bound == 3
 
 
 def test_more_nodes_than_there_are_cannot_be_emptied() -> None:
