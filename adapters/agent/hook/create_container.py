@@ -16,7 +16,7 @@ from functools import partial
 
 from adapters.agent.hook.facts import ContainerFacts
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, Policy, RejectError
-from adapters.agent.hook.reporter import ContainerReporter, Finding
+from adapters.agent.hook.reporter import ContainerFinding, ContainerReporter
 from adapters.agent.log import log_event
 from adapters.agent.nri import ttrpc
 from adapters.agent.nri.connection import Connection
@@ -255,7 +255,7 @@ class CreateContainerHandler:
         if isinstance(adjustment, NoGrantYet):
             return adjustment
         if self._send(creating, adjustment) and (paths := self.policy.bypass_of(facts)):
-            self.reporter.report_bypass(Finding(creating.pod, creating.container, paths))
+            self.reporter.report_bypass(ContainerFinding(creating.pod, creating.container, paths))
         return None
 
     def _send(self, creating: Creating, adjustment: Adjustment) -> bool:

@@ -19,7 +19,7 @@ _LONGEST = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ContainerFinding:
     """A container that lacks something of its share, or that can reach cards outside it.
 
     Attributes:
@@ -33,11 +33,11 @@ class Finding:
 
 def audit(
     policy: Policy, pods: Sequence[PodSandbox], containers: Sequence[NriContainer]
-) -> tuple[list[Finding], list[Finding]]:
+) -> tuple[list[ContainerFinding], list[ContainerFinding]]:
     """Find the running containers that lack something of their share, and those with a bypass."""
     by_id = {pod.id: pod for pod in pods}
-    missing: list[Finding] = []
-    bypasses: list[Finding] = []
+    missing: list[ContainerFinding] = []
+    bypasses: list[ContainerFinding] = []
     for container in containers:
         pod = by_id.get(container.pod)
         if pod is None or container.state == ContainerState.STOPPED:
@@ -55,7 +55,7 @@ def audit(
         except (GrantError, InjectorConflictError, RepeatedVariableError) as error:
             lack = f"its share: {error}"
         if lack:
-            missing.append(Finding(pod, container, lack))
+            missing.append(ContainerFinding(pod, container, lack))
         # Cards that a container without a share names, and that no device plugin gave it: a new
         # one gets ``void`` instead; one that runs already may have them open.
         words = facts.visible if not isinstance(facts.grant, Limits) else facts.visible & {"all"}
@@ -64,7 +64,7 @@ def audit(
         else:
             paths = policy.bypass_of(facts)
         if paths:
-            bypasses.append(Finding(pod, container, paths))
+            bypasses.append(ContainerFinding(pod, container, paths))
     return missing, bypasses
 
 
@@ -120,7 +120,9 @@ class ContainerReporter:
         self._with_bypass.clear()
         self._count()
 
-    def report_audit(self, missing: Sequence[Finding], bypasses: Sequence[Finding]) -> None:
+    def report_audit(
+        self, missing: Sequence[ContainerFinding], bypasses: Sequence[ContainerFinding]
+    ) -> None:
         """Report what the audit of the running containers has found."""
         self._without_share |= {each.container.id for each in missing}
         self._count()
@@ -131,7 +133,7 @@ class ContainerReporter:
         for each in bypasses:
             self.report_bypass(each)
 
-    def report_bypass(self, bypass: Finding) -> None:
+    def report_bypass(self, bypass: ContainerFinding) -> None:
         """Report a container that can reach cards outside its share."""
         self._with_bypass.add(bypass.container.id)
         self._count()
