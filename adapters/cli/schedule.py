@@ -198,9 +198,8 @@ class Run:
                 node=node,
                 containers=_shares(allocation.grants, state.node),
             )
-        if gates := gates_of(pod):
-            text = f"scheduling gates hold it back: {gates}"
-            return PodLine(pod_ref(pod), PodResult.SKIPPED, text)
+        if gates_of(pod):
+            return PodLine(pod_ref(pod), PodResult.SKIPPED, scheduler_message(pod))
         # What it places counts for this pod, which may not be among it.
         whole = None if gang is None else self._place_gang(gang)
         refused = whole is not None and bool(whole.refusal)
