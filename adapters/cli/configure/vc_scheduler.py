@@ -45,7 +45,7 @@ KIND = Kind(
 
 
 def add(found: Configuration, options: ConfigureOptions) -> list[str]:
-    """Add what Dragoman needs, and remove deviceshare unless it stays; notes for the user.
+    """Add what Dragoman needs, and have it replace deviceshare unless that stays; notes.
 
     Raises:
         InputError: the configuration or an option does not allow it.
@@ -75,7 +75,8 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
         asking = RESOURCES if asks_plain else SHARES
         names = [each.name for each in asking if not (native and each.name.startswith(FAMILY))]
         url = None if own is None else _arguments(own).get("extender.urlPrefix")
-        made = _plugin(service_url(options, PATH, url), names, own)
+        kept = {} if native else _kept(tiers)
+        made = _plugin(service_url(options, PATH, url), names, own, kept, native=native)
         tiers[0].append(own if own is not None and plain(own) == plain(made) else made)
     if native:
         _share(found, tiers)
@@ -83,7 +84,6 @@ def add(found: Configuration, options: ConfigureOptions) -> list[str]:
     for index, tier in enumerate(tiers):
         for at in reversed(range(len(tier))):
             if tier[at].get("name") == DEVICES:
-                notes += _lost(tier[at])
                 found.record.remove(tier, ("tiers", index, "plugins"), at)
     return notes
 
@@ -209,8 +209,10 @@ def _managed(plugin: Body) -> list[Any]:
     return rows if isinstance(rows, list) else []
 
 
-def _plugin(url: str, names: Iterable[str], own: Body | None) -> Body:
-    """Return the plugin, with what the user chose in the present one."""
+def _plugin(
+    url: str, names: Iterable[str], own: Body | None, kept: Mapping[str, Any], *, native: bool
+) -> Body:
+    """Return the plugin, with what the user chose in the present one and in deviceshare."""
     text = (
         "name: extender # in the first tier, or Volcano does not call it for victims\n"
         "arguments:\n"
@@ -227,27 +229,35 @@ def _plugin(url: str, names: Iterable[str], own: Body | None) -> Body:
     )
     made, _ = load(text, str)
     plugin = cast("Body", made)
+    plugin["arguments"].update(kept)
     if own is None:
         return plugin
     plugin.update({key: own[key] for key in own if key not in {"name", "arguments"}})
     for key, value in own["arguments"].items():
         if key == MANAGED:
             plugin["arguments"][key].extend(name for name in _managed(own) if name not in NAMES)
+        elif _is_of_devices(key):
+            if not native:
+                plugin["arguments"][key] = value
         elif key == "extender.httpTimeout" or key not in plugin["arguments"]:
             plugin["arguments"][key] = value
     return plugin
 
 
-def _lost(plugin: Body) -> list[str]:
-    """Return what deviceshare's arguments chose besides which kinds of cards it serves."""
-    rows = ", ".join(
-        f"{key}: {plain(value)}"
+def _kept(tiers: list[list[Any]]) -> Mapping[str, Any]:
+    """Return what deviceshare's arguments chose besides which kinds of cards it serves.
+
+    Volcano's extender ignores them; the service reads them there where deviceshare is gone.
+    """
+    return {
+        key: value
+        for tier in tiers
+        for plugin in tier
+        if plugin.get("name") == DEVICES
         for key, value in _arguments(plugin).items()
-        if not str(key).endswith("Enable")  # an unquoted number is a key that is no text
-    )
-    if not rows:
-        return []
-    return [
-        f"{rows} no longer applies, since deviceshare is removed; the service's settings"
-        " policy.card and policy.node choose for pods that do not"
-    ]
+        if _is_of_devices(key) and not key.endswith("Enable")
+    }
+
+
+def _is_of_devices(key: object) -> bool:
+    return str(key).startswith(f"{DEVICES}.")  # an unquoted number is a key that is no text

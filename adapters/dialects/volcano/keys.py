@@ -88,6 +88,8 @@ SCHEDULER_CONFIG: Document = ("volcano-scheduler-configmap", "volcano-scheduler.
 
 # pkg/scheduler/plugins/deviceshare/deviceshare.go:40-57, 80-128 and gpuexclusive.go:33-37
 PLUGIN = "deviceshare"
+EXTENDER = "extender"
+"""The plugin that has deviceshare's arguments after ``dragoman configure`` replaced it."""
 POLICY = "deviceshare.SchedulePolicy"
 WEIGHT = "deviceshare.ScheduleWeight"
 RULES = "deviceshare.GPUExclusiveRules"
@@ -244,9 +246,10 @@ def read_scheduling(settings: Documents) -> tuple[VolcanoScheduling, Document]:
     """
     file = _convert(settings, SCHEDULER_CONFIG, _SchedulerFile)
     merged: dict[str, object] = {}
-    for tier in file.tiers or ():
-        for plugin in tier.plugins or ():
-            if plugin.name == PLUGIN:
+    plugins = [plugin for tier in file.tiers or () for plugin in tier.plugins or ()]
+    for wanted in (EXTENDER, PLUGIN):
+        for plugin in plugins:
+            if plugin.name == wanted:
                 merged.update(plugin.arguments or {})
     arguments = {key: value for key, value in merged.items() if value is not None}
     for switch in SWITCHES:

@@ -142,13 +142,27 @@ def test_what_the_user_chose_in_our_entries_stays() -> None:
     assert plain["managedResources"][-1] == {"name": "example.com/gpu"}
 
 
-def test_arguments_whose_names_are_numbers_are_named_too() -> None:
-    given = "tiers:\n- plugins:\n  - name: deviceshare\n    arguments: {1e100: x, 7: y}\n"
+def test_what_deviceshare_chose_stays_where_the_service_reads_it() -> None:
+    given = (
+        "tiers:\n- plugins:\n  - name: deviceshare\n    arguments: {1e100: x, 7: y,"
+        " deviceshare.VGPUEnable: true, deviceshare.SchedulePolicy: spread,"
+        " deviceshare.GPUExclusiveRules: [{app: a}]}\n"
+    )
 
-    result = run("vc-scheduler", stdin=given)
+    def kept(text: str, *options: str) -> dict[str, Any]:
+        (row,) = made("vc-scheduler", *options, stdin=text)["tiers"][0]["plugins"]
+        arguments = row["arguments"].items()
+        return {key: value for key, value in arguments if key.startswith("deviceshare.")}
 
-    assert result.exit_code == 0
-    assert "7: y no longer applies" in result.stderr
+    first = run("vc-scheduler", stdin=given)
+    changed = first.stdout.replace("SchedulePolicy: spread", "SchedulePolicy: binpack")
+
+    chosen = {
+        "deviceshare.SchedulePolicy": "spread",
+        "deviceshare.GPUExclusiveRules": [{"app": "a"}],
+    }
+    assert (kept(given), first.stderr.count("no longer")) == (chosen, 0)
+    assert kept(changed)["deviceshare.SchedulePolicy"] == "binpack"
 
 
 def test_entries_of_an_extender_whose_names_are_numbers_stay() -> None:

@@ -231,6 +231,17 @@ def test_a_scheduler_file_without_arguments_sets_nothing(scheduler: object) -> N
     assert scheduling == VolcanoScheduling()
 
 
+@pytest.mark.parametrize("own", [None, "spread"])
+def test_what_configure_kept_of_deviceshare_counts_where_that_is_gone(own: str | None) -> None:
+    plugins = [{"name": "extender", "arguments": {"a": 1, keys.POLICY: "binpack"}}]
+    if own is not None:
+        plugins = [{"name": "deviceshare", "arguments": {keys.POLICY: own}}, *plugins]
+
+    scheduling, _ = read_scheduling({keys.SCHEDULER_CONFIG: {"tiers": [{"plugins": plugins}]}})
+
+    assert scheduling.policy == SchedulingPolicy(own or "binpack")
+
+
 def test_a_malformed_scheduler_file_is_named_by_place() -> None:
     error = rejection(scheduler={"tiers": [{"plugins": 3}]})
 
