@@ -153,7 +153,7 @@ class CardMetrics:
         process exports cards now, or leaves it to another replica.
         """
         self._book = book
-        self._peers = peers
+        self.peers = peers
         self._exported = exported
         self._families = (*_OURS, *_PEERS) if peers else _OURS
         named = [(name, text) for name, text, _, _ in self._families]
@@ -199,7 +199,7 @@ class CardMetrics:
         ]
         unhealthy = (_labels(_CAPACITY, facts) for card, _, facts in cards if not card.healthy)
         families.append("".join(f"{_UNHEALTHY[0]}{label} 1\n" for label in unhealthy))
-        if not self._peers:
+        if not self.peers:
             return tuple(map(str.encode, families))
         of_pods: list[dict[str, int]] = [{} for _ in _PODS]
         for _, use, facts in cards:

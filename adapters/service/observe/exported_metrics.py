@@ -21,6 +21,7 @@ from adapters.service.observe.metrics import (
     Compressor,
     FamilyText,
     Metrics,
+    PeerMetrics,
     QuotaMetrics,
     escaped,
     plain,
@@ -225,6 +226,8 @@ class ExportedMetrics:
             ),
         )
         metrics.registry.register(QuotaMetrics(service.quotas))
+        if cards.peers:
+            metrics.registry.register(PeerMetrics(service.quotas))
 
     async def usage(self, gzip: bool) -> bytes:  # noqa: FBT001 - the route's port
         """Return card-seconds."""

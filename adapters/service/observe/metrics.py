@@ -8,7 +8,7 @@ which every client reads.
 
 import zlib
 from asyncio import to_thread
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from platform import python_version
@@ -24,11 +24,12 @@ from prometheus_client import (
     ProcessCollector,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from adapters.service.decide.ports import DecisionRecord
 from adapters.service.decide.state.quotas import Quotas
+from core.hardware.quantity import MIB
 from core.quota.amounts import CARD
 
 _BUCKETS = (0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -156,6 +157,37 @@ class QuotaMetrics(Collector):
                 used.add_metric((namespace, name), amount / unit)
         yield limits
         yield used
+
+
+class PeerMetrics(Collector):
+    """Quotas and the version under HAMi's names; memory in MiB, compute in percent.
+
+    Source: HAMi v2.11.0 cmd/scheduler/metrics.go, pkg/metrics/build_info.go.
+    """
+
+    _NAMES: Mapping[str, tuple[str, int]] = {
+        "memory": ("nvidia.com/gpumem", MIB),
+        "compute": ("nvidia.com/gpucores", 1),
+    }
+
+    def __init__(self, quotas: Quotas) -> None:
+        self._quotas = quotas
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the gauges as of now."""
+        said, names = "As HAMi names it.", ("zone", "namespace", "quota_name")
+        limits = GaugeMetricFamily("hami_resource_quota_limit", said, labels=names)
+        used = GaugeMetricFamily("hami_resource_quota_used", said, labels=(*names, "limit"))
+        for namespace, stored in sorted(self._quotas.all().items()):
+            for name, limit, amount in stored.quota.bounds.with_amounts(stored.quota.used()):
+                if limit is not None and name in self._NAMES:
+                    theirs, unit = self._NAMES[name]
+                    labels = ("vGPU", namespace, theirs)
+                    limits.add_metric(labels, limit // unit)
+                    used.add_metric((*labels, str(limit // unit)), amount // unit)
+        yield limits
+        yield used
+        yield InfoMetricFamily("hami_build", said, {"version": version("dragoman")})
 
 
 NODES = 64

@@ -56,7 +56,7 @@ def test_what_is_kept_of_a_card_counts_as_nothing_that_a_pod_has() -> None:
     assert text_of(cards) == before
 
 
-# Source: the peers' own lists, as of HAMi v2.10.0 and Volcano v1.14.1; quotas are not ours.
+# Source: the peers' own lists, as of HAMi v2.10.0 and Volcano v1.14.1.
 TODAY = {
     "hami_gpu_memory_limit_bytes",
     "hami_gpu_core_limit_ratio",
