@@ -12,7 +12,7 @@ WORKERS := 1
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt words check size quick test unit again gate version release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt words check size quick test unit again gate version docs release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -57,6 +57,9 @@ again: .venv/.stamp  ## run the tests that failed last
 version: .venv/.stamp  ## write the version of pyproject.toml wherever it is repeated
 	$(BIN)/python .ci/release/version.py --write
 	$(BIN)/pytest --quiet --rewrite-golden e2e/tests/chart/test_chart.py
+
+docs: .venv/.stamp  ## build the pages as a site with search, dist/site; fails on a dead link
+	$(BIN)/python .ci/site/build.py
 
 release: .venv/.stamp  ## build what is published, in dist; IMAGES=auto|require|skip, URL=, PROJECT=
 	PYTHONPATH=. $(BIN)/python .ci/release/release.py dist --images=$(IMAGES) --url=$(URL) \
