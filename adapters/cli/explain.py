@@ -1,17 +1,16 @@
 """Why a pod is pending, or why it is where it is: the facts, in words and as JSON."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from adapters.accounting.gang_cache import Gang
-from adapters.answer.answer import EXAMPLES, PodAnswer, held_devices
-from adapters.answer.device_plugins import devices_text
+from adapters.answer.answer import PodAnswer, held_devices
 from adapters.answer.eviction import HIGHEST, NodeEviction, evicting, evictions, is_served
 from adapters.answer.judge import Judge
+from adapters.answer.words import asked_text, card_lines, head_lines, named, node_lines
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.cli.output.amounts import grant_text, request_text
 from adapters.cli.output.report import GangLine, gang_fields
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.dra import DRA
@@ -25,9 +24,6 @@ from core.requests.grant import Allocation
 
 if TYPE_CHECKING:
     from adapters.cli.input.cluster import PodEvent  # it imports the client of a cluster
-
-NAMED = EXAMPLES
-"""Nodes that are named for one reason, at most."""
 
 EVENTS = 10
 """Events that are shown, the latest ones."""
@@ -147,7 +143,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "dialect": answer.dialect or (allocation.dialect if allocation else None),
         "gang": gang_fields(GangLine.of(found.gang)),
         "node": found.pod.spec.node_name,
-        "request": _request(found),
+        "request": asked_text(answer),
         "summary": answer.summary(),
         "best": answer.best,
         "cards": _plain_cards(allocation),
@@ -183,17 +179,6 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
     }
 
 
-def _request(found: PodExplanation) -> str | None:
-    """Return what the pod asks for; None where Dragoman counts none of it."""
-    answer = found.answer
-    if answer.request is None:
-        return None
-    amounts = amounts_of(found.pod, answer.request)
-    if amounts and (answer.devices is not None or not answer.candidates.names):
-        return devices_text(amounts)
-    return request_text(answer.request)
-
-
 def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
     return [
         {
@@ -206,17 +191,6 @@ def _plain_cards(allocation: Allocation | None) -> list[dict[str, object]]:
     ]
 
 
-def headline(found: PodExplanation) -> str:
-    """Return the state of the pod in a sentence; what keeps it from some nodes stands below it."""
-    answer = found.answer
-    if answer.standing:
-        return answer.standing
-    if answer.fits_nowhere and not answer.waits_for_gang:
-        nodes = len(answer.rejected)
-        return f"is pending: fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
-    return f"is pending: {answer.text() if answer.fits_nowhere else answer.summary()}"
-
-
 def as_text(found: PodExplanation) -> str:
     """Return the whole explanation, ending with a newline."""
     return "".join(f"{visible(line)}\n" for line in _lines(found))
@@ -224,27 +198,14 @@ def as_text(found: PodExplanation) -> str:
 
 def _lines(found: PodExplanation) -> Iterator[str]:
     answer = found.answer
-    name = answer.dialect or (found.allocation.dialect if found.allocation else "")
-    yield f"{full_name(found.pod)}{f' ({name})' if name else ''} {headline(found)}"
-    request = _request(found)
-    if request is not None:
-        yield f"Request: {request}"
-    if found.gang is not None:
-        yield f"Gang: {found.gang.ref}, of {found.gang.minimum} pods ({found.gang.ref.api.value})"
-    yield from (f"Note: {note}" for note in answer.notes)
+    yield from head_lines(answer, found.allocation, found.gang)
     if found.allocation is not None and found.node is not None:
-        yield from _cards(found.allocation, found.node)
+        yield from card_lines(found.allocation, found.node.ledger)
         yield from _smaller_slices(found)
     for state, claim in found.claims:
-        yield from _cards(claim, state, f"Cards of ResourceClaim {claim.pod}")
+        yield from card_lines(claim, state.ledger, f"Cards of ResourceClaim {claim.pod}")
     if not found.pod.spec.node_name and answer.fits_nowhere:
-        yield ""
-        yield "Nodes"
-        for group in answer.groups():
-            nodes = "node" if group.nodes == 1 else "nodes"
-            yield f"  {group.nodes} {nodes}: {group.text} ({_named(group.examples, group.nodes)})"
-        if answer.message:
-            yield answer.message
+        yield from node_lines(answer)
         yield from _remedies(found)
     if found.history:
         yield ""
@@ -254,28 +215,6 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         for each in found.history[-EVENTS:]:
             times = f" x{each.count}" if each.count > 1 else ""
             yield f"  {each.time}{times} {each.reason} ({each.component}): {each.message}"
-
-
-def _cards(allocation: Allocation, state: NodeState, title: str = "Cards") -> Iterator[str]:
-    yield ""
-    yield title
-    indexes = {card.uuid: position for position, card in enumerate(state.node.cards)}
-    for grant in allocation.grants:
-        position = indexes.get(grant.card)
-        if position is None:
-            yield f"  {grant.card}: {grant_text(grant)}; the node does not have this card"
-            continue
-        card = state.node.cards[position]
-        others = [
-            state.ledger.allocations[share.uid].pod
-            for share in state.ledger.usages[position].shares
-            if share.uid != allocation.uid
-        ]
-        container = f"{grant.container}: " if grant.container else ""
-        shared = f"; shared with {', '.join(others)}" if others else ""
-        yield f"  {container}#{card.index} {card.uuid} ({card.model}), {grant_text(grant)}{shared}"
-    for uuid in sorted(allocation.blocked):
-        yield f"  {uuid}: may be in use"
 
 
 def _smaller_slices(found: PodExplanation) -> Iterator[str]:
@@ -326,18 +265,12 @@ def _remedies(found: PodExplanation) -> Iterator[str]:
     for name, cause in (found.excluded or {}).items():
         nodes.setdefault(cause, []).append(name)
     lines += [
-        f"  let it run on {_named(names, len(names))}: {cause}"
+        f"  let it run on {named(names, len(names))}: {cause}"
         for cause, names in sorted(nodes.items(), key=lambda item: (-len(item[1]), item[0]))
     ]
     gated = gates_of(found.pod)
     evictions = "no pod is to end for it" if gated else "no eviction on one node"
     yield from lines or [f"  no single change of the request, and {evictions}"]
-
-
-def _named(names: Sequence[str], count: int) -> str:
-    if count <= NAMED:
-        return ", ".join(names)
-    return f"{', '.join(names[:NAMED])} and {count - NAMED} more"
 
 
 def _to(change: RequestChange) -> str | None:

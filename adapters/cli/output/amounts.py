@@ -1,39 +1,14 @@
-"""Amounts of cards in words: what a request asks for, and what a share is."""
+"""Amounts of cards in words: what pods have, and what is used."""
 
 from adapters.wire.agent_report import Use
 from core.hardware.quantity import MIB
 from core.hardware.quantity import format_gib as gib
-from core.requests.grant import Allocation, Grant
-from core.requests.request import ContainerRequest, Request
+from core.requests.grant import Allocation
 
 
 def percent(amount: int) -> str:
     """Return percent of a card's compute."""
     return f"{amount}%"
-
-
-def request_text(request: Request) -> str:
-    """Return what a pod asks for, container by container: ``2 cards: 4.0 GiB, 50% each``."""
-    several = len(request.containers) > 1
-    return "; ".join(
-        f"{each.name}: {container_text(each)}" if several else container_text(each)
-        for each in request.containers
-    )
-
-
-def container_text(container: ContainerRequest) -> str:
-    """Return what one container asks for."""
-    cards = "1 card" if container.count == 1 else f"{container.count} cards"
-    if container.exclusive:
-        return f"{cards}, whole"
-    each = " each" if container.count > 1 else ""
-    memory = (
-        f"{container.memory_percent}% of memory"
-        if container.memory is None
-        else f"{gib(container.memory)} GiB"
-    )
-    compute = f", {container.compute}% compute" if container.compute else ""
-    return f"{cards}: {memory}{compute}{each}"
 
 
 def memory_of(allocation: Allocation) -> int:
@@ -44,12 +19,6 @@ def memory_of(allocation: Allocation) -> int:
 def compute_of(allocation: Allocation) -> int:
     """Return the percent of all grants of a pod."""
     return sum(grant.compute for grant in allocation.grants)
-
-
-def grant_text(grant: Grant) -> str:
-    """Return one share in words, such as ``4.0 GiB, 50%``."""
-    slice_ = f" ({grant.slice.profile})" if grant.slice else ""
-    return f"{gib(grant.memory)} GiB{f', {grant.compute}%' if grant.compute else ''}{slice_}"
 
 
 def used(use: Use) -> tuple[str, str]:

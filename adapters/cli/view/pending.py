@@ -4,9 +4,9 @@ from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import cost, evicting, evictions
 from adapters.answer.judge import Judge
+from adapters.answer.words import request_text
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
-from adapters.cli.output.amounts import request_text
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere
 from adapters.dialects.unread_keys import NOT_COUNTED
