@@ -13,7 +13,13 @@ from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import NODE, ShadowDevice, shadows
 from adapters.wire.decode.decoder import UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.dra import (
+    ClaimStatus,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from adapters.wire.kube import Metadata, Unreadable
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
@@ -45,6 +51,7 @@ class ClaimCache:
         self._devices = Devices(())
         self._is_devices_stale = False
         self._classes: dict[str, DeviceClass] = {}
+        self._rules: dict[str, DeviceTaintRule] = {}
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
@@ -147,6 +154,23 @@ class ClaimCache:
         """Return a class; None where there is none."""
         return self._classes.get(name)
 
+    def put_rule(self, item: DeviceTaintRule) -> None:
+        """Add or replace a rule that taints devices; their cards may be anywhere."""
+        earlier = self._rules.get(item.metadata.name)
+        self._rules[item.metadata.name] = item
+        if earlier is None or earlier.spec != item.spec:
+            self._changed(None)
+
+    def drop_rule(self, name: str) -> None:
+        """Remove a rule."""
+        if self._rules.pop(name, None) is not None:
+            self._changed(None)
+
+    @property
+    def rules(self) -> Collection[DeviceTaintRule]:
+        """The rules that taint devices."""
+        return self._rules.values()
+
     def pool(
         self, driver: str, name: str, nodes: Collection[str] | None = None
     ) -> list[ResourceSlice]:
@@ -201,7 +225,7 @@ class ClaimCache:
 
     def described(self, node: str) -> tuple[NodeDescription, ...]:
         """Return the cards of a node by its slices."""
-        return described(node, self.devices.of_node(node))
+        return described(node, self.devices.of_node(node), self.rules)
 
     def _on(self, node: str) -> Iterator[Claim]:
         """Return the claims with devices that may be on a node."""

@@ -73,6 +73,8 @@ def read_node(
     known = {card.uuid for card in cards}
     problems = [problem for one in described for problem in one.problems]
     problems += [why for one in others for uuid, why in one.uncounted if uuid not in known]
+    closed = (each for one in others for each in one.closed)
+    problems += [f"card {uuid}: {why}" for uuid, why in dict.fromkeys(closed) if uuid in known]
     return merged, (*problems, *doubts)
 
 

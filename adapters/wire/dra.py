@@ -96,11 +96,13 @@ class TaintRuleSpec(Wire, frozen=True, gc=False):
     """The spec of a taint rule; without a selector it taints no device."""
 
     device_selector: TaintSelector | None = None
+    taint: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class DeviceTaintRule(Wire, frozen=True, gc=False):
     """A taint that an administrator puts on devices of others; slices do not show it."""
 
+    metadata: Metadata = Metadata()
     spec: TaintRuleSpec = TaintRuleSpec()
 
     def selects(self, driver: str, pool: str, device: str) -> bool:
@@ -111,12 +113,6 @@ class DeviceTaintRule(Wire, frozen=True, gc=False):
             and selector.pool in (None, pool)
             and selector.device in (None, device)
         )
-
-
-class DeviceTaintRules(Wire, frozen=True, gc=False):
-    """A list of them."""
-
-    items: tuple[DeviceTaintRule, ...] = ()
 
 
 class PolicyRange(Wire, frozen=True, gc=False):

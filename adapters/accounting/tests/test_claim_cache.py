@@ -11,7 +11,13 @@ from adapters.dialects.dra.tests.builders import (
     a_slice,
     with_status,
 )
-from adapters.wire.dra import Pool, ResourceSlice
+from adapters.wire.dra import (
+    DeviceTaintRule,
+    Pool,
+    ResourceSlice,
+    TaintRuleSpec,
+    TaintSelector,
+)
 from adapters.wire.kube import Metadata
 from core.ledger.node_ledger import NodeLedger
 from core.tests.builders import a_card, a_node
@@ -81,6 +87,23 @@ def test_a_slice_describes_the_cards_of_its_node_until_it_is_deleted() -> None:
     rig.cache.drop_slice(SLICE.metadata.name)
     assert rig.cache.described("n") == ()
     assert rig.changes == [{"n"}, {"n"}]
+
+
+def test_a_rule_closes_cards_until_it_is_deleted() -> None:
+    rig = Rig()
+    rig.cache.put_slice(SLICE)
+    spec = TaintRuleSpec(TaintSelector(device="gpu-0"), {"key": "x", "effect": "NoExecute"})
+    rule = DeviceTaintRule(Metadata(name="r"), spec)
+
+    rig.cache.put_rule(rule)
+    rig.cache.put_rule(rule)
+    (found,) = rig.cache.described("n")
+    assert found.closed == (("GPU-0", "DeviceTaintRule r taints it: x:NoExecute"),)
+    rig.cache.drop_rule("r")
+    rig.cache.drop_rule("r")
+    (found,) = rig.cache.described("n")
+    assert found.closed == ()
+    assert rig.changes == [{"n"}, None, None]
 
 
 def test_a_slice_without_a_node_concerns_all() -> None:

@@ -117,7 +117,7 @@ _AGENT = (
 _READ_CLAIMS = tuple(
     Permission(verb, CLAIMS, plural)
     for verb in ("get", "list", "watch")
-    for plural in ("resourceclaims", "resourceslices", "deviceclasses")
+    for plural in ("resourceclaims", "resourceslices", "deviceclasses", "devicetaintrules")
 )
 _WEBHOOKS = "admissionregistration.k8s.io"
 

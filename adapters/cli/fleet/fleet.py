@@ -236,6 +236,8 @@ class _Reader:
         self._claims = ClaimCache(lambda _: None)
         for published, _ in manifests.slices.values():
             self._claims.put_slice(published)
+        for rule, _ in manifests.rules.values():
+            self._claims.put_rule(rule)
         for claim, _ in manifests.claims.values():
             self._claims.put_claim(with_uid(claim, "ResourceClaim "))
         self.unused_claims = {claim.uid: "no pod uses it" for claim in self._claims.unused()}

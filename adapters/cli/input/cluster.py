@@ -22,6 +22,7 @@ from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
+    DEVICE_TAINT_RULES,
     DEVICES,
     DISRUPTION_BUDGETS,
     JOBS,
@@ -43,7 +44,7 @@ from adapters.cluster.api.transport import Timeouts
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
 from adapters.wire.agent_report import LABELS, AgentReports, NodeReport, parse
-from adapters.wire.dra import ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceTaintRule, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, full_name
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
@@ -181,6 +182,8 @@ class _Reader:
             published = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
             claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
             slices = published
+        unknown = "cards that {} close are not known"
+        rules = await self._optional(DEVICE_TAINT_RULES, DeviceTaintRule, unknown)
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
         limits = "{} do not limit what is placed"
         quotas = await self._optional(SHARE_QUOTAS, ShareQuotaObject, limits)
@@ -206,6 +209,7 @@ class _Reader:
             ledgers=self._placed((each.metadata.name, each) for each in before),
             claims=self._placed((_full_name(each.metadata), each) for each in claims),
             slices=self._placed((each.metadata.name, each) for each in slices),
+            rules=self._placed((each.metadata.name, each) for each in rules),
             problems=tuple(self._problems),
             groups=groups,
             quotas=self._placed((each.metadata.namespace, each) for each in quotas),

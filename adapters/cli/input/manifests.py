@@ -9,7 +9,7 @@ import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
-from adapters.wire.dra import ClaimManifest, ResourceClaim, ResourceSlice
+from adapters.wire.dra import ClaimManifest, DeviceTaintRule, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
@@ -33,6 +33,7 @@ _FORMS = (
     "NodeLedger",
     "ResourceClaim",
     "ResourceSlice",
+    "DeviceTaintRule",
     "ShareQuota",
     "ResourceQuota",
     "PodDisruptionBudget",
@@ -47,6 +48,7 @@ _GROUPS = {
     "NodeLedger": "dragoman.dev",
     "ResourceClaim": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
+    "DeviceTaintRule": "resource.k8s.io",
     "ShareQuota": "dragoman.dev",
     "PodDisruptionBudget": "policy",
     _JOB: "batch",
@@ -81,6 +83,7 @@ class Manifests:
         ledgers: by the name of their node.
         claims: by ``namespace/name``.
         slices: by name.
+        rules: that taint devices, by name.
         quotas: by namespace.
         resource_quotas: all; a namespace may have several.
         budgets: all PodDisruptionBudgets; of a live cluster only where they were asked for.
@@ -98,6 +101,7 @@ class Manifests:
     ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
     claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
+    rules: dict[str, tuple[DeviceTaintRule, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
     resource_quotas: list[tuple[ResourceQuotaObject, InputLocation]] = field(default_factory=list)
     budgets: list[tuple[Budget, InputLocation]] = field(default_factory=list)
@@ -246,6 +250,9 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
         case "ResourceSlice":
             published = document.read(ResourceSlice)
             _put(found.slices, published.metadata.name, published, kind, document.location)
+        case "DeviceTaintRule":
+            rule = document.read(DeviceTaintRule)
+            _put(found.rules, rule.metadata.name, rule, kind, document.location)
         case "ShareQuota":
             record = document.read(_RecordManifest)
             spec = msgspec.Raw(msgspec.json.encode(record.spec))

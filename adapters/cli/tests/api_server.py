@@ -22,6 +22,7 @@ PATHS = {
     "NodeLedger": "/apis/dragoman.dev/v1alpha1/nodeledgers",
     "ResourceClaim": "/apis/resource.k8s.io/v1/resourceclaims",
     "ResourceSlice": "/apis/resource.k8s.io/v1/resourceslices",
+    "DeviceTaintRule": "/apis/resource.k8s.io/v1/devicetaintrules",
     "ShareQuota": "/apis/dragoman.dev/v1alpha1/sharequotas",
 }
 

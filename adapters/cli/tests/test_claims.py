@@ -71,6 +71,50 @@ def test_top_and_who_show_the_claim() -> None:
     assert "notebook" in top.stdout
 
 
+TAINTED: Plain = {
+    "apiVersion": "resource.k8s.io/v1",
+    "kind": "DeviceTaintRule",
+    "metadata": {"name": "broken"},
+    "spec": {
+        "deviceSelector": {"device": "gpu-0"},
+        "taint": {"key": "example.com/xid", "value": "79", "effect": "NoExecute"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    "words", [("explain", "pod", "p"), ("top", "cards"), ("audit",), ("pending",)]
+)
+def test_every_answer_says_which_rule_closes_a_card(words: tuple[str, ...], tmp_path: Path) -> None:
+    things = (node(cards=1), a_slice(uuid(0)), pod("p", volcano(1)), TAINTED)
+    why = "DeviceTaintRule broken taints it: example.com/xid=79:NoExecute"
+
+    with api_server(tmp_path, *things) as server:
+        live = CliRunner().invoke(app, [*words, "--kubeconfig", str(server.kubeconfig)])
+    of_files = CliRunner().invoke(app, [*words, "-f", "-"], input=stream(*things))
+
+    for found in (of_files, live):
+        assert why in " ".join(found.stdout.split())
+        assert found.exit_code == (words[0] in ("explain", "audit"))
+
+
+def test_schedule_says_which_rule_closes_a_card() -> None:
+    things = (node(cards=1), a_slice(uuid(0)), pod("p", volcano(1)), TAINTED)
+
+    found = run("-f", "-", stdin=stream(*things))
+
+    assert "1 of 1 cards: DeviceTaintRule broken taints it" in found.stdout
+    assert found.exit_code == 1
+
+
+def test_who_may_not_list_rules_of_taints_is_warned(tmp_path: Path) -> None:
+    with api_server(tmp_path, node(), a_slice(uuid(0)), TAINTED) as server:
+        server.forbidden.add(PATHS["DeviceTaintRule"])
+        (problem,) = read(server).problems
+
+    assert problem.startswith("cards that devicetaintrules close are not known: must list")
+
+
 def test_a_claim_of_another_version_group_is_rejected() -> None:
     claim = a_claim("gpu-0") | {"apiVersion": "v1"}
 

@@ -93,7 +93,7 @@ def test_an_object_of_another_kind_in_a_file_of_its_own_is_an_error() -> None:
 
 CLAIM_KINDS: list[Plain] = [
     {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}}
-    for kind in ("DeviceClass", "ResourceClaimTemplate", "DeviceTaintRule")
+    for kind in ("DeviceClass", "ResourceClaimTemplate")
 ] + [
     {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClassList", "items": [{}, {}]},
     {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "metadata": {}},
@@ -110,7 +110,7 @@ def test_what_stands_beside_claims_is_skipped_wherever_it_is(words: tuple[str, .
     assert done.exit_code == 0, done.output
     assert done.stderr == (
         "note: skipped objects of kinds that are not read:"
-        " 1 ComputeDomain, 3 DeviceClass, 1 DeviceTaintRule, 1 ResourceClaimTemplate\n"
+        " 1 ComputeDomain, 3 DeviceClass, 1 ResourceClaimTemplate\n"
     )
 
 

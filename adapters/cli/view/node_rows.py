@@ -149,7 +149,7 @@ def top_cards(fleet: Fleet) -> Listing:
 def state_of(card: Card, use: CardUsage) -> str:
     """Return what a person should know about a card, in a word or two."""
     if not card.healthy:
-        return "unhealthy"
+        return f"unhealthy: {card.problem}" if card.problem else "unhealthy"
     if any(share.blocked for share in use.shares):
         return "blocked: which cards a pod has is unknown"
     if use.memory > card.memory or use.compute > card.compute or use.slots > card.slots:

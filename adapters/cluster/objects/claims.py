@@ -1,27 +1,18 @@
-"""Reads single ResourceClaims and the rules that taint devices, and writes shadow claims."""
-
-from collections.abc import Sequence
+"""Reads single ResourceClaims, and writes shadow claims."""
 
 import msgspec
 
 from adapters.cluster.api.client import KubeClient
-from adapters.cluster.api.error import CONFLICT, FORBIDDEN, NOT_FOUND, ClusterError, read
-from adapters.cluster.api.paths import DEVICE_TAINT_RULES, RESOURCE_CLAIMS
+from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError, read
+from adapters.cluster.api.paths import RESOURCE_CLAIMS
 from adapters.dialects.dra.claims import SHADOW
 from adapters.dialects.dra.shadows import ShadowClaim
 from adapters.wire.decode.partial_decoder import PartialDecoder
-from adapters.wire.dra import (
-    DeviceTaintRule,
-    DeviceTaintRules,
-    ResourceClaim,
-    TaintRuleSpec,
-    TaintSelector,
-)
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import Metadata, Wire
 from core.requests.request import PodRef
 
 _CLAIM = PartialDecoder(ResourceClaim)
-_RULES = PartialDecoder(DeviceTaintRules)
 
 
 class ClaimClient:
@@ -34,19 +25,6 @@ class ClaimClient:
         """Return the claim with this namespace and name, of any uid; None where there is none."""
         body = await self._client.find(RESOURCE_CLAIMS.path(claim.name, claim.namespace))
         return None if body is None else read(_CLAIM, body)
-
-    async def taint_rules(self) -> Sequence[DeviceTaintRule]:
-        """Return the rules that taint devices; none where the API has no such kind.
-
-        Where the service may not read them, one that taints all devices.
-        """
-        try:
-            body = await self._client.find(DEVICE_TAINT_RULES.collection())
-        except ClusterError as error:
-            if error.status != FORBIDDEN:
-                raise
-            return (DeviceTaintRule(TaintRuleSpec(TaintSelector())),)
-        return () if body is None else read(_RULES, body).items
 
 
 class _StoredStatus(Wire, frozen=True, gc=False):

@@ -11,9 +11,16 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from adapters.dialects.dialect import NodeDescription
-from adapters.wire.dra import Attribute, ResourceSlice, SliceDevice, SliceSpec
+from adapters.wire.dra import (
+    Attribute,
+    DeviceTaintRule,
+    ResourceSlice,
+    SliceDevice,
+    SliceSpec,
+)
 from adapters.wire.quantity import QuantityError, parse
 from core.hardware.card import Card
 
@@ -202,12 +209,7 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
     for consumption in device.consumes_counters or ():
         parts += consumption.counters or {}
     slices = [int(match[1]) for part in parts if (match := _MEMORY_SLICE.fullmatch(part))]
-    taints = (
-        f"{each.get('key')}{value and f'={value}'}:{each['effect']}"
-        for each in device.taints or ()
-        for value in (each.get("value") or "",)
-        if str(each.get("effect")) in _KEEPS_AWAY
-    )
+    taints = filter(None, map(_keeping_away, device.taints or ()))
     profile = texts.get("profile", "")
     return PublishedDevice(
         driver,
@@ -225,6 +227,14 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
         counter_sets=frozenset(each.counter_set for each in device.consumes_counters or ()),
         taint=next(taints, ""),
     )
+
+
+def _keeping_away(taint: Mapping[str, Any]) -> str:
+    """Return a taint as ``key=value:effect``; empty where it keeps nothing away."""
+    if str(taint.get("effect")) not in _KEEPS_AWAY:
+        return ""
+    value = taint.get("value") or ""
+    return f"{taint.get('key')}{value and f'={value}'}:{taint['effect']}"
 
 
 def own_name(name: str, driver: str) -> str:
@@ -255,13 +265,15 @@ NUMA = ("resource.kubernetes.io/numaNode", "numaNode", "numa")
 """Attributes with the NUMA node of a card; the first one means the same for every driver."""
 
 
-def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescription, ...]:
-    """Return what each driver reports about the cards of a node.
+def described(
+    node: str, devices: Iterable[PublishedDevice], rules: Collection[DeviceTaintRule] = ()
+) -> tuple[NodeDescription, ...]:
+    """Return what each driver reports about the cards of a node, and rules taint of them.
 
     Only whole cards with a uuid and an amount of memory, and only of drivers whose name says that
     their devices are cards. No dialect of pods describes such a card, so that only claims have it
-    unless another source describes it too. Any driver closes a card by a taint, also of a part of
-    it: of a part no health is kept.
+    unless another source describes it too. Any driver closes a card by a taint, and an
+    administrator by a rule, also of a part of it: of a part no health is kept.
     """
     drivers: dict[str, list[PublishedDevice]] = {}
     for device in devices:
@@ -293,6 +305,12 @@ def described(node: str, devices: Iterable[PublishedDevice]) -> tuple[NodeDescri
             (each.card, f"the driver {driver} gave its device {each.name} the taint {each.taint}")
             for each in published
             if each.card and each.taint
+        ) + tuple(
+            (each.card, f"DeviceTaintRule {rule.metadata.name} taints it: {taint}")
+            for rule in rules
+            for taint in (_keeping_away(rule.spec.taint),)
+            for each in published
+            if taint and each.card and rule.selects(*each.key)
         )
         if not (cards or uncounted or closed):
             continue

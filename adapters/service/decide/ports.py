@@ -9,7 +9,7 @@ from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.pod_requests import PodRequest
 from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import QuotaStore, Store
-from adapters.wire.dra import DeviceTaintRule, ResourceClaim
+from adapters.wire.dra import ResourceClaim
 from adapters.wire.kube import KubeNode, Pod, full_name
 from adapters.wire.kube_policy import Budget
 from core.feasibility.evaluation import Rejection
@@ -99,17 +99,6 @@ class LiveClaims(Protocol):
 
     async def get(self, claim: PodRef) -> ResourceClaim | None:
         """Return the claim of this namespace and name; None where there is none.
-
-        Raises:
-            OSError: the API server did not answer.
-        """
-
-
-class LiveResources(LiveClaims, Protocol):
-    """Reads ResourceClaims, and taints of devices that slices do not show, at the API server."""
-
-    async def taint_rules(self) -> Sequence[DeviceTaintRule]:
-        """Return the rules that taint devices.
 
         Raises:
             OSError: the API server did not answer.

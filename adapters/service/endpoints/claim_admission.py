@@ -24,12 +24,12 @@ from adapters.service.decide.commit.claim_review import (
     nodes_of,
     without_taints,
 )
-from adapters.service.decide.ports import DecisionRecord, LiveResources, Outcome
+from adapters.service.decide.ports import DecisionRecord, LiveClaims, Outcome
 from adapters.service.decide.service import Service
 from adapters.service.endpoints.outcomes import ERRORS, FORBIDDEN, UNAVAILABLE, deny, failed
 from adapters.wire import admission
 from adapters.wire.admission import AdmissionRequest, Patch
-from adapters.wire.dra import DeviceClass, ResourceSlice
+from adapters.wire.dra import DeviceClass, DeviceTaintRule, ResourceSlice
 
 PREFIX = "dragoman: "
 """First words of a denial: schedulers write the denial into the pod's Event."""
@@ -50,11 +50,15 @@ class DeviceCatalog(Protocol):
     def device_class(self, name: str) -> DeviceClass | None:
         """Return a class; None where there is none."""
 
+    @property
+    def rules(self) -> Collection[DeviceTaintRule]:
+        """The rules that taint devices, beside what slices show."""
+
 
 class ClaimAdmission:
     """Answers reviews of ``resourceclaims/status``; raises as ``KubeExtender`` does."""
 
-    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveResources) -> None:
+    def __init__(self, service: Service, catalog: DeviceCatalog, live: LiveClaims) -> None:
         self._service = service
         self._catalog = catalog
         self._live = live
@@ -151,8 +155,7 @@ class ClaimAdmission:
         if isinstance(answer, ClaimOption) or answer.cause != IN_USE:
             return answer
         others = as_good(facts, chosen)
-        if others:
-            others = without_taints(others, await self._live.taint_rules())
+        others = without_taints(others, self._catalog.rules)
         other = await self._place(*others, dry_run=dry_run) if others else answer
         return other if isinstance(other, ClaimOption) else answer
 

@@ -13,6 +13,7 @@ from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     DEVICES,
     KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
@@ -48,7 +49,7 @@ from adapters.service.in_cluster.handlers import (
 from adapters.service.observe.decision_log import Logger
 from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.body import PodDecoder
-from adapters.wire.dra import DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware, decode
@@ -66,6 +67,7 @@ class Sync(StrEnum):
     CLAIMS = "resourceclaims"
     SLICES = "resourceslices"
     CLASSES = "deviceclasses"
+    RULES = "devicetaintrules"
     QUOTAS = "quotas"
     RESOURCE_QUOTAS = "resourcequotas"
     POD_GROUPS = "podgroups"
@@ -90,7 +92,7 @@ WATCHED = GANGS | {
 }
 """Complete after the first list of each watch; the reconciler starts then."""
 
-CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES))
+CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES, Sync.RULES))
 """What completes after the first list of each watch that ResourceClaims need, if they count."""
 
 GANG_APIS = {
@@ -198,10 +200,12 @@ class Watches:
         )
         slices = handler(Sync.SLICES, cache.put_slice, lambda key: cache.drop_slice(key.name))
         classes = handler(Sync.CLASSES, cache.put_class, lambda key: cache.drop_class(key.name))
+        rules = handler(Sync.RULES, cache.put_rule, lambda key: cache.drop_rule(key.name))
         return {
             resource.plural: self.reflector(Selection(resource, optional=True), kind, taken)
             for resource, kind, taken in (
                 (DEVICE_CLASSES, DeviceClass, classes),
+                (DEVICE_TAINT_RULES, DeviceTaintRule, rules),
                 (RESOURCE_SLICES, ResourceSlice, slices),
                 (RESOURCE_CLAIMS, ResourceClaim, claims),
             )

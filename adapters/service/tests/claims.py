@@ -15,7 +15,6 @@ from adapters.wire.dra import (
     DeviceClass,
     DeviceClassSpec,
     DeviceSelector,
-    DeviceTaintRule,
     ResourceClaim,
     ResourceSlice,
 )
@@ -59,12 +58,10 @@ class LiveClaims:
 
     Attributes:
         failure: what every read raises; None where the server answers.
-        rules: the rules that taint devices.
     """
 
     def __init__(self, *claims: Any) -> None:
         self.failure: OSError | None = None
-        self.rules: tuple[DeviceTaintRule, ...] = ()
         self._by_name: dict[str, ResourceClaim] = {}
         for each in claims:
             self.put(each)
@@ -77,9 +74,6 @@ class LiveClaims:
         if self.failure is not None:
             raise self.failure
         return self._by_name.get(str(claim))
-
-    async def taint_rules(self) -> tuple[DeviceTaintRule, ...]:
-        return self.rules
 
 
 class AskedClaims(LiveClaims):

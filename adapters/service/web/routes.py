@@ -7,7 +7,7 @@ from itertools import islice
 import orjson
 
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.ports import LiveResources
+from adapters.service.decide.ports import LiveClaims
 from adapters.service.decide.service import Service, UnknownPod
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.endpoints.admission import Admission
@@ -64,7 +64,7 @@ def schedulers(service: Service, required_plugin: str = "") -> Routes:
     }
 
 
-def arbiter(service: Service, catalog: DeviceCatalog, live: LiveResources) -> Routes:
+def arbiter(service: Service, catalog: DeviceCatalog, live: LiveClaims) -> Routes:
     """Return the route by which the API server asks about allocations of ResourceClaims."""
     claims = ClaimAdmission(service, catalog, live)
     return {("POST", "/admission/claims"): _endpoint(claims.statuses, "claim", 8)}

@@ -1,12 +1,13 @@
+import msgspec
 import pytest
 
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.dra.devices import Devices, described
-from adapters.dialects.dra.tests.builders import a_card_device, a_mig_device, a_slice
+from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device, a_mig_device, a_slice
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import dialects
 from adapters.dialects.volcano.keys import REGISTER
-from adapters.wire.dra import ResourceSlice
+from adapters.wire.dra import DeviceTaintRule, ResourceSlice
 from adapters.wire.kube import KubeNode, Metadata
 from core.hardware.card import Card
 from core.hardware.quantity import GIB
@@ -106,11 +107,42 @@ def test_a_taint_without_an_effect_on_scheduling_closes_no_card(taint: dict[str,
     assert card.healthy
 
 
-def by_volcano(*uuids: str, devices: ResourceSlice) -> tuple[Card, ...]:
+@pytest.mark.parametrize(
+    ("selector", "effect", "closes"),
+    [
+        ({}, "NoSchedule", (True, True)),
+        ({"driver": NVIDIA, "pool": "n", "device": "mig"}, "NoExecute", (False, True)),
+        ({"device": "gpu-0"}, "None", (False, False)),
+        ({"pool": "m"}, "NoExecute", (False, False)),
+        (None, "NoExecute", (False, False)),
+    ],
+)
+def test_a_card_that_an_administrator_taints_gets_no_pod_of_any_dialect(
+    selector: dict[str, str] | None, effect: str, closes: tuple[bool, ...]
+) -> None:
+    devices = a_slice(a_card_device("gpu-0", "GPU-0"), a_mig_device("mig", "GPU-1", "1g.10gb", 0))
+    spec: dict[str, object] = {"taint": {"key": "x", "effect": effect}}
+    spec |= {} if selector is None else {"deviceSelector": selector}
+    rule = msgspec.convert({"metadata": {"name": "broken"}, "spec": spec}, DeviceTaintRule)
+
+    found = by_volcano("GPU-0", "GPU-1", devices=devices, rules=(rule,))
+
+    why = f"DeviceTaintRule broken taints it: x:{effect}"
+    assert [card.problem for card in found] == [why if each else "" for each in closes]
+    assert [card.healthy for card in found] == [not each for each in closes]
+
+
+def by_volcano(
+    *uuids: str, devices: ResourceSlice, rules: tuple[DeviceTaintRule, ...] = ()
+) -> tuple[Card, ...]:
     text = "".join(f"{each},10,81920,NVIDIA-A100,true,hami-core:" for each in uuids)
     node = KubeNode(Metadata(name="n", annotations={REGISTER: text}))
-    found = described("n", Devices((devices,)).of_node("n"))
-    return read_node(node, None, dialects({}, Defaults()), more=found)[0].cards
+    found = described("n", Devices((devices,)).of_node("n"), rules)
+    read, problems = read_node(node, None, dialects({}, Defaults()), more=found)
+    assert problems == tuple(
+        f"card {card.uuid}: {card.problem}" for card in read.cards if card.problem
+    )
+    return read.cards
 
 
 def test_the_vendor_follows_from_the_uuid_or_from_the_driver() -> None:

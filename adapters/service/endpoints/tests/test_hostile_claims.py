@@ -202,7 +202,7 @@ def test_no_device_that_an_administrator_tainted_is_chosen(
     """The pod of the device would be evicted, and the next one get it, without end."""
     rig = Rig()
     spec = {} if selector is None else {"deviceSelector": selector}
-    rig.live.rules = (msgspec.convert({"spec": spec}, DeviceTaintRule),)
+    rig.catalog.put_rule(msgspec.convert({"spec": spec}, DeviceTaintRule))
     assert rig.ask(a_claim(a_result("gpu-0", pool="n1"), uid="u2"))["allowed"]
 
     answer = rig.ask(asking(a_claim(a_result("gpu-0", pool="n1"))))

@@ -24,6 +24,7 @@ from structlog.testing import LogCapture
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
     DEVICE_CLASSES,
+    DEVICE_TAINT_RULES,
     DEVICES,
     KOORDINATOR_POD_GROUPS,
     NODE_LEDGERS,
@@ -54,7 +55,13 @@ from adapters.service.web.tests.calls import call
 from adapters.tests.hostile_fields import FieldPath, fields, with_value
 from adapters.tests.hostile_texts import TEXTS, VALUES
 from adapters.wire.agent_report import LABELS, AgentPod
-from adapters.wire.dra import ClaimStatus, DeviceClass, ResourceClaim, ResourceSlice
+from adapters.wire.dra import (
+    ClaimStatus,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, MarkedPod
 from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
 from adapters.wire.records import ledger
@@ -173,6 +180,11 @@ def device_class(name: str) -> Object:
     return {"metadata": {"name": name}, "spec": {"selectors": []}}
 
 
+def taint_rule(name: str) -> Object:
+    taint = {"key": "k", "effect": "NoExecute"}
+    return {"metadata": {"name": name}, "spec": {"deviceSelector": {"pool": "x"}, "taint": taint}}
+
+
 def agent_pod(name: str) -> Object:
     meta = {"name": f"agent-{name}", "namespace": "dragoman-system", "labels": LABELS}
     status = {"phase": "Running", "podIP": "10.0.0.1"}
@@ -229,6 +241,7 @@ KINDS = {
         ),
     ),
     "DeviceClass": Kind(DEVICE_CLASSES, DeviceClass, device_class),
+    "DeviceTaintRule": Kind(DEVICE_TAINT_RULES, DeviceTaintRule, taint_rule),
     "ShareQuota": Kind(
         SHARE_QUOTAS, ShareQuotaObject, share_quota, {"spec": QuotaSpec, "status": QuotaStatus}
     ),
