@@ -105,6 +105,8 @@ class Cri:
         *,
         privileged: bool = False,
         mounts: Mapping[str, str] | None = None,
+        user: int = 0,
+        read_only: bool = False,
     ) -> str:
         """Create a container; its id.
 
@@ -115,12 +117,17 @@ class Cri:
             attempt: counts those of one name.
             privileged: whether it gets every device of the node.
             mounts: places of the node by places inside.
+            user: of its processes.
+            read_only: whether its root file system is.
 
         Raises:
             CriError: the runtime refuses.
         """
         security = api.LinuxContainerSecurityContext(
-            privileged=privileged, namespace_options=NAMESPACES
+            privileged=privileged,
+            namespace_options=NAMESPACES,
+            run_as_user=api.Int64Value(value=user),
+            readonly_rootfs=read_only,
         )
         config = api.ContainerConfig(
             metadata=api.ContainerMetadata(name=name, attempt=attempt),
