@@ -206,7 +206,8 @@ def check_components(seen: Observed) -> Iterator[CheckResult]:
             texts, remedies = zip(*parts, strict=True)
             found.append(warning("injectors", "; ".join(texts), "; ".join(remedies)))
     if alone:
-        yield ok("injectors", "no device plugin that Dragoman knows; the agents report the cards")
+        reported = "; the agents report the cards" if agents else ""
+        yield ok("injectors", f"no device plugin that Dragoman knows{reported}")
     yield from _without_cards(seen)
     yield from found
 
@@ -239,7 +240,9 @@ def check_agents(seen: Observed) -> Iterator[CheckResult]:
     """Return the DaemonSet, and each node that needs an agent and has none that is ready."""
     agents = seen.agents()
     if not agents:
-        if "daemonsets" not in seen.unreadable:
+        if any(each.settings and "agentPort" not in each.settings for each in seen.releases()):
+            yield ok("agents", "the values have no node agent: containers with a share see no card")
+        elif "daemonsets" not in seen.unreadable:
             yield error(
                 "agents",
                 f"no DaemonSet has the labels of the chart's component {AGENT}",

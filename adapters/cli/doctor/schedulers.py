@@ -45,9 +45,10 @@ def check_schedulers(seen: Observed) -> Iterator[CheckResult]:
     rest = [each for one, some in by_scheduler if one is not Scheduler.VOLCANO for each in some]
     yield from _priorities(seen, rest)
     if not any(each.level is FindingLevel.OK or "not known" in each.text for each in findings):
-        yield error(
+        yield warning(
             "schedulers",
-            "no scheduler asks Dragoman as it must",
+            "no scheduler asks Dragoman as it must: nodes are chosen by sums, and the webhook on"
+            " Bindings rejects those without a free card",
             "dragoman configure kube-scheduler, koord-scheduler or vc-scheduler",
         )
 

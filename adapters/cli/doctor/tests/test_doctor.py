@@ -428,7 +428,7 @@ def texts(cluster: SoundCluster) -> list[tuple[FindingLevel, str]]:
     return [(each.level, each.text) for each in cluster.problems() if each.check == "schedulers"]
 
 
-def test_a_scheduler_that_does_not_ask_and_is_the_only_one_is_an_error() -> None:
+def test_a_scheduler_that_does_not_ask_and_is_the_only_one_leaves_all_to_the_webhook() -> None:
     cluster = only()
     add_scheduler(cluster, Scheduler.VOLCANO, text=default(Scheduler.VOLCANO).text)
 
@@ -436,7 +436,22 @@ def test_a_scheduler_that_does_not_ask_and_is_the_only_one_is_an_error() -> None
 
     assert first[0] is WARNING
     assert "vc-scheduler (kube-system/vc-scheduler) does not ask Dragoman" in first[1]
-    assert second == (ERROR, "no scheduler asks Dragoman as it must")
+    assert second[0] is WARNING
+    assert second[1].startswith("no scheduler asks Dragoman as it must: nodes are chosen by sums")
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_agent_that_the_values_switched_off_is_no_finding(known: bool) -> None:
+    cluster = a_sound_cluster()
+    cluster.objects["daemonsets"] = []
+    config = cluster.find("configmaps")
+    file = yaml.safe_load(config["data"]["sidecar.yaml"])
+    del file["agentPort"]
+    config["data"]["sidecar.yaml"] = yaml.safe_dump(file) if known else ""
+
+    found = [each.level for each in cluster.findings() if each.check == "agents"]
+
+    assert found == [OK if known else ERROR]
 
 
 @pytest.mark.parametrize("scheduler", [Scheduler.VOLCANO, Scheduler.KOORD])
