@@ -17,7 +17,7 @@ from e2e.harness.processes.waiting import within
 PATIENCE = 10
 """Seconds in which cards are released; the scheduler's question ends after 15."""
 
-SENDING = 16
+SENDING = 18
 """A stop after the commit's age was checked, shortly before the Binding is sent."""
 
 WHOLE = {"volcano.sh/vgpu-number": "2", "volcano.sh/vgpu-memory": "9000"}

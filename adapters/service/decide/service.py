@@ -11,10 +11,10 @@ from dataclasses import replace
 from functools import partial
 
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache
-from adapters.dialects import allocation_record, registry
-from adapters.dialects.containers import resource_names
-from adapters.dialects.dialect import NO_RESULT, Dialect, Result
+from adapters.dialects import allocation_record
+from adapters.dialects.dialect import NO_RESULT, Dialect, DialectError, Result
 from adapters.dialects.mirrors import mirrors
+from adapters.repairs.repairs import RELEASED
 from adapters.service.decide.advice.explain import (
     Explanation,
     ServiceFacts,
@@ -32,7 +32,7 @@ from adapters.service.decide.gangs import Gangs
 from adapters.service.decide.ports import BindError, PodChangedError, Ports, Readiness
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.decide.state.quotas import Quotas
-from adapters.wire.kube import Pod, full_name, pod_ref
+from adapters.wire.kube import Pod, annotations, full_name, labels, pod_ref
 from core.durations import SECOND
 from core.requests.grant import Allocation, Grant
 from core.requests.reason import Reason
@@ -42,7 +42,7 @@ MAX_AGE = 30
 """Seconds after a commit in which its Binding may be sent; a reconciler waits for longer."""
 
 CHANGED_PODS = 2
-"""How often a bind begins again because the pod was changed after it was read."""
+"""How often a Binding is sent again because the pod was changed after it was read."""
 
 CONFLICT, NOT_FOUND = 409, 404
 
@@ -282,16 +282,13 @@ class Service:
             LedgerContended: the ledger could not be written.
             OSError: the store did not answer.
         """
-        if not registry.resources_beside().isdisjoint(resource_names(pod_request.pod)):
-            # koord-scheduler states other devices on the pod before the Binding, in the record in
-            # which the dialect writes the cards; the watch may not have reported that yet.
-            pod_request = replace(pod_request, pod=await self.newest(pod_ref(pod_request.pod)))
-        for _ in range(CHANGED_PODS):
-            try:
-                return await self._bind(pod_request, node)
-            except PodChangedError as changed:
-                pod_request = replace(pod_request, pod=changed.pod)
-        return await self._bind(pod_request, node)
+        try:
+            return await self._bind(pod_request, node)
+        except PodChangedError as changed:
+            again = self._read_again(pod_request, changed.pod)
+            if again is None:
+                raise
+        return await self._bind(again, node)
 
     async def _bind(self, pod_request: PodRequest, node: str) -> Committed | Reason:
         """Return one attempt of ``bind``.
@@ -306,16 +303,13 @@ class Service:
         if isinstance(committed, Reason):
             return committed
         uid, pod = pod_request.request.uid, pod_request.pod
-        result = self.result(pod_request, committed)
         self._binding[uid] = (node, committed)
         try:
             if committed.is_untouched:
+                result = self.result(pod_request, committed)
                 await send_binding(self.ports, pod_ref(pod), node, result)
             else:
-                self.check_age(began)
-                await send_binding(
-                    self.ports, pod_ref(pod), node, result, pod.metadata.resource_version
-                )
+                await self._bind_version(pod_request, committed, began)
         except BindError as error:
             if error.definite and committed.new:
                 await self._release_unbound(pod_request, node, committed.attempt)
@@ -331,6 +325,60 @@ class Service:
                 with suppress(LedgerContended, OSError):  # the reconciler will
                     await self.committer.release(uid, other)
         return committed
+
+    async def _bind_version(
+        self, pod_request: PodRequest, committed: Committed, began: int
+    ) -> None:
+        """Bind the newest version of a pod to the cards that a commit has allocated to it.
+
+        koord-scheduler changes each pod just before its Binding: the watch shows it meanwhile, or
+        the Binding is refused and the pod read.
+
+        Args:
+            pod_request: as it was committed.
+            committed: its cards.
+            began: nanoseconds of the service's clock before the commit.
+
+        Raises:
+            PodChangedError: something has changed on which the commit relies, or the pod changes
+                again and again.
+            BindError: as ``bind``.
+        """
+        uid, ref, node = pod_request.request.uid, pod_ref(pod_request.pod), committed.node.name
+
+        def still(newer: Pod | None) -> PodRequest | None:
+            again = None if newer is None else self._read_again(pod_request, newer)
+            if again is None or _relied_on(again.pod) != _relied_on(pod_request.pod):
+                return None
+            held = {place: each.attempt for place, each in self.ledgers.committed(uid)}
+            return again if held.get(node) == committed.attempt else None
+
+        latest = pod_request
+        with suppress(OSError):  # the API server says whether it has changed
+            latest = still(await self.ports.pods.get(ref)) or pod_request
+        for attempt in range(1 + CHANGED_PODS):
+            self.check_age(began)
+            result, version = self.result(latest, committed), latest.pod.metadata.resource_version
+            try:
+                await send_binding(self.ports, ref, node, result, version)
+            except PodChangedError as changed:
+                again = still(changed.pod)
+                if again is None or attempt == CHANGED_PODS:
+                    raise
+                latest = again
+            else:
+                return
+
+    def _read_again(self, pod_request: PodRequest, newer: Pod) -> PodRequest | None:
+        """Return a pod as it is now; None where it requests something else, or ends."""
+        if newer.metadata.uid != pod_request.request.uid or newer.metadata.deletion_timestamp:
+            return None
+        try:
+            again = self.pod_requests.read(newer)
+        except DialectError:
+            return None
+        is_same = again is not None and again.request == pod_request.request
+        return again if is_same and newer.status.phase in (None, "Pending") else None
 
     async def bind_without_share(self, pod: Pod, node: str) -> None:
         """Bind a pod that requests no share.
@@ -417,6 +465,12 @@ class Service:
         except (LedgerContended, OSError) as error:
             text = f"cards of {node} stay allocated until the next reconciliation: {error}"
             self.ports.events.emit(pod_request.pod, "ReleaseFailed", text, warning=True)
+
+
+def _relied_on(pod: Pod) -> object:
+    """Return what, beside its request, a commit to a pod and its release rely on."""
+    owners, node = pod.metadata.owner_references, pod.spec.node_name
+    return annotations(pod).get(RELEASED), labels(pod).get(RELEASED), owners, node
 
 
 async def send_binding(

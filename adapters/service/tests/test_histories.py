@@ -39,6 +39,7 @@ async def history(
         losing: whether ledgers are deleted; then their cards are closed, and fewer pods bind.
     """
     dice, world, counts = Random(seed), World(limits), Counter[str]()  # noqa: S311
+    noting = Random(-1 - seed)  # noqa: S311
     await world.turn()
     trouble = dice.choice((0.0, 0.05, 0.2))
     wanted = PODS[: dice.choice((2, len(PODS)))]
@@ -53,7 +54,10 @@ async def history(
     )
     # Where a service is stalled, the other one gets far while a request of the first one waits.
     stall, life = dice.choice((0.0, 0.95)), 0
+    noted = noting.choice((0.0, 0.2))
     for _ in range(STEPS):
+        if noting.random() < noted:
+            await world.note(noting.choice(PODS))
         if dice.random() >= stall:
             life = dice.randrange(LIVES)
         steps = ("open", "begin", "kill", "leave", "tick", "reconcile", "lose")
@@ -152,6 +156,10 @@ class Histories(RuleBasedStateMachine):
     @rule(pod=pods)
     def leave(self, pod: str) -> None:
         self.run(self.world.leave(pod))
+
+    @rule(pod=pods)
+    def note(self, pod: str) -> None:
+        self.run(self.world.note(pod))
 
     @rule(node=st.sampled_from(NODES))
     def lose(self, node: str) -> None:

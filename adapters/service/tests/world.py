@@ -173,6 +173,12 @@ class World:
             self.truth[name] = ledger.release(pod)
         await self.turn()
 
+    async def note(self, pod: str) -> None:
+        """A scheduler notes something on a pod that no decision depends on."""
+        if pod in self.pods:
+            self.change(pod, {"noted": str(self.now)})
+        await self.turn()
+
     async def tick(self) -> None:
         """Time passes, and the watch of one service catches up."""
         self.now += 1

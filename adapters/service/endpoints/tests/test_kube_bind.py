@@ -176,22 +176,3 @@ def test_captured_binds_are_answered(name: str) -> None:
         return await decoded(KubeExtender(bench.service).bind(capture(f"{name}/bind.json")))
 
     assert "is not known" in run(work())["Error"]
-
-
-def test_a_pod_with_rdma_is_read_again_before_its_cards_are_allocated() -> None:
-    def limits(**more: int) -> Json:
-        return {"volcano.sh/vgpu-number": 1, **more}
-
-    async def work() -> tuple[Json, Json, Bench]:
-        rdma = a_pod("rdma", limits={**limits(), "koordinator.sh/rdma": 100})
-        bench = await a_service(pods=[rdma, a_pod("plain", limits=limits())])
-        kube = KubeExtender(bench.service)
-        bench.cluster.unread = [OSError("the API server is away")]
-        plain = await decoded(kube.bind(bind("plain", "n1")))
-        return plain, await decoded(kube.bind(bind("rdma", "n1"))), bench
-
-    plain, rdma, bench = run(work())
-
-    assert plain == {"Error": ""}
-    assert "the API server is away" in rdma["Error"]
-    assert used(bench, "n1") == ["uid-plain"]
