@@ -7,6 +7,7 @@ from adapters.answer.answer import EXAMPLES, PodAnswer
 from adapters.answer.device_plugins import devices_text
 from adapters.dialects.matching import amounts_of
 from adapters.wire.kube import full_name
+from core.hardware.quantity import FULL
 from core.hardware.quantity import format_gib as gib
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
@@ -28,7 +29,7 @@ def request_text(request: Request) -> str:
 def container_text(container: ContainerRequest) -> str:
     """Return what one container asks for."""
     cards = "1 card" if container.count == 1 else f"{container.count} cards"
-    if container.exclusive:
+    if container.exclusive and container.memory_percent == FULL:
         return f"{cards}, whole"
     each = " each" if container.count > 1 else ""
     memory = (
@@ -37,7 +38,8 @@ def container_text(container: ContainerRequest) -> str:
         else f"{gib(container.memory)} GiB"
     )
     compute = f", {container.compute}% compute" if container.compute else ""
-    return f"{cards}: {memory}{compute}{each}"
+    alone = ", shared with no pod" if container.exclusive and container.compute != FULL else ""
+    return f"{cards}: {memory}{compute}{each}{alone}"
 
 
 def grant_text(grant: Grant) -> str:

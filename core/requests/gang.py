@@ -9,7 +9,7 @@ class GangApi(Enum):
     """Whose words name a gang. The value is what people read."""
 
     KUBERNETES = "PodGroup of scheduling.k8s.io"
-    KOORDINATOR = "gang of koord-scheduler"
+    KOORDINATOR = "gang by Koordinator's keys"
     SCHEDULER_PLUGINS = "PodGroup of scheduling.x-k8s.io"
     VOLCANO = "PodGroup of scheduling.volcano.sh"
 

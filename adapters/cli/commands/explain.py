@@ -30,6 +30,7 @@ class ExplainFormat(Enum):
 
 
 _PODS = ("pod", "pods", "po")
+_NODES = ("node", "nodes", "no")
 
 
 def explain(
@@ -87,8 +88,12 @@ def _named(words: list[str]) -> tuple[str | None, str]:
     match words:
         case [kind, rest] if kind in _PODS:
             pass
+        case [kind, rest] if kind in _NODES:
+            raise typer.BadParameter(f"explains pods; try dragoman who {rest}", param_hint=kind)
         case [rest]:
             kind, _, after = rest.partition("/")
+            if kind in _NODES:
+                return _named([kind, after])
             rest = after if kind in _PODS else rest
         case _:
             rest = ""

@@ -132,7 +132,7 @@ def top(
 
 def who(
     place: Annotated[
-        str, typer.Argument(metavar="NODE[/CARD]", help="A card by its index or UUID.")
+        str, typer.Argument(metavar="NODE[/CARD]|UUID", help="A card by its index or UUID.")
     ],
     filename: Files = None,
     kubeconfig: Kubeconfig = None,

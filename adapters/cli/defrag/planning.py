@@ -384,14 +384,19 @@ class _Planning:
             MoveTarget(TargetKind.NODE, name, after=len(self.moves)) for name in sorted(plan.freed)
         ]
         if not plan.found:
-            every = f"of {len(pool)} nodes with cards, {len(candidates)} have only pods that may"
+            has = "has" if len(candidates) == 1 else "have"
+            every = f"{len(candidates)} of {len(pool)} nodes with cards {has} only pods that may"
             proof = plan.proof.value
             if plan.proof is Proof.IMPOSSIBLE and served:
-                proof = f"{len(served)} nodes of device plugins are not searched"
+                are = (
+                    "node of device plugins is"
+                    if len(served) == 1
+                    else "nodes of device plugins are"
+                )
+                proof = f"{len(served)} {are} not searched"
             why = f"{proof}; {every} be moved"
-            self.targets.append(
-                MoveTarget(TargetKind.NODE, f"{goal.number} free nodes", reason=why)
-            )
+            name = "1 free node" if goal.number == 1 else f"{goal.number} free nodes"
+            self.targets.append(MoveTarget(TargetKind.NODE, name, reason=why))
 
     def _share(self, goal: LargestShare) -> None:
         pool = nodes_of_pool(self.fleet, goal.pool) & self._with_cards

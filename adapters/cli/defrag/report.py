@@ -74,12 +74,12 @@ def owner_of(holder: MovablePod) -> str:
 
 
 def cards_of(node: str, grants: tuple[Grant, ...], ledger: NodeLedger) -> str:
-    """Return a place for people, such as ``gpu-1:0,1``; ``?`` is a card that nothing describes."""
+    """Return a place for people, such as ``gpu-1/0,1``; ``?`` is a card that nothing describes."""
     if not grants:  # a device plugin chooses the cards
         return node
     indexes = {card.uuid: str(card.index) for card in ledger.node.cards}
     cards = dict.fromkeys(indexes.get(grant.card, "?") for grant in grants)
-    return f"{node}:{','.join(cards)}"
+    return f"{node}/{','.join(cards)}"
 
 
 def _lines(plan: Planned) -> Iterator[str]:
@@ -94,8 +94,9 @@ def _lines(plan: Planned) -> Iterator[str]:
     if plan.moves:
         count = len(plan.moves)
         deleted = f"{count} {'pod is' if count == 1 else 'pods are'} deleted and created again"
-        than = "" if plan.optimal else f" than {plan.bound}"
-        yield f"moves: {deleted}; cost {plan.cost}, no plan costs less{than}"
+        least = f"the cheapest plan may cost {plan.bound} or more"
+        least = "no plan costs less" if plan.optimal else least
+        yield f"moves: {deleted}; cost {plan.cost}, {least}"
     if plan.seconds is not None:
         yield f"time: the search ended after {plan.seconds:g} s (--seconds)"
     for each in plan.gain.models:

@@ -157,7 +157,8 @@ def _shares(pod: PodLine) -> tuple[str, ...]:
         for share in shares:
             card = "?" if share.index is None else f"#{share.index}"
             part = f" {share.slice.profile}@{share.slice.start}" if share.slice else ""
-            text = f"{card + part:3}{format_bytes(share.memory):>10}{share.compute:>5}%"
+            compute = f"{share.compute}%" if share.compute else "-"
+            text = f"{card + part:3}{format_bytes(share.memory):>10}{compute:>6}"
             texts.append(f"{name}: {text}" if several else text)
     return tuple(texts or [pod.summary])
 

@@ -268,6 +268,27 @@ def test_a_pod_of_another_namespace_is_not_found_and_named() -> None:
     assert "pod p: is not in namespace default; there is ml/p, see -n" in result.stderr
 
 
+@pytest.mark.parametrize("words", [("node", "h1"), ("node/h1",), ("nodes/h1",)])
+def test_who_is_named_to_those_who_ask_about_a_node(words: tuple[str, ...]) -> None:
+    result = command("explain", *words, things=[node()])
+
+    assert result.exit_code == 2
+    assert "explains pods; try dragoman who h1" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        (volcano(1000, cores=100), "1 card: 1.0 GiB, 100% compute"),
+        ({"volcano.sh/vgpu-number": "1", "volcano.sh/vgpu-cores": "100"}, "1 card, whole"),
+    ],
+)
+def test_the_request_is_what_the_pod_asks_for(asked: Plain, text: str) -> None:
+    result = command("explain", "pod", "p", things=[node(), pod("p", asked)])
+
+    assert f"Request: {text}\n" in result.stdout
+
+
 def test_only_pods_are_explained() -> None:
     result = command("explain", "deploy", "p", things=[node()])
 

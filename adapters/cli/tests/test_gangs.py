@@ -57,7 +57,7 @@ def test_a_gang_that_fits_is_placed_and_each_pod_names_it(api: str) -> None:
     assert {each["gang"]["name"] for each in found} == {"default/g"}
     assert {each["gang"]["minimum"] for each in found} == {3}
     assert api.partition("/")[0].removesuffix("sigs.k8s.io") in found[0]["gang"]["api"] or (
-        found[0]["gang"]["api"] == "gang of koord-scheduler"
+        found[0]["gang"]["api"] == "gang by Koordinator's keys"
     )
 
 

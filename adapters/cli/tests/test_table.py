@@ -138,7 +138,7 @@ def test_a_card_that_the_node_does_not_have_is_shown_without_a_number() -> None:
     lost = {"annotations": {"volcano.sh/vgpu-ids-new": "GPU-lost,NVIDIA,1024,0:"}}
     bound = pod(limits=volcano(1024), metadata=lost, spec={"nodeName": "node-a"})
 
-    assert "?       1 GiB    0%" in table(node(cards=1), bound)
+    assert "?       1 GiB     -" in table(node(cards=1), bound)
 
 
 def plain(spans: Spans) -> str:

@@ -43,7 +43,7 @@ _CARDS = (
 
 _CARD_KEYS = (
     "node", "index", "model", "uuid", "pods", "grantedMiB", "memoryMiB", "compute", "slotsUsed",
-    "slots", "state", "dialects", "usedMiB", "usedCompute",
+    "slots", "state", "problem", "dialects", "usedMiB", "usedCompute",
 )  # fmt: skip
 
 _PLUGIN_NODES = (
@@ -133,14 +133,16 @@ def top_cards(fleet: Fleet) -> Listing:
             of_compute = "" if card.compute == FULL else f"/{percent(card.compute)}"
             cells = (
                 node, str(card.index), card.model, str(pods), gib(use.memory), gib(card.memory),
-                f"{percent(use.compute)}{of_compute}", f"{use.slots}/{card.slots}", standing,
+                f"{percent(use.compute)}{of_compute}", f"{use.slots}/{card.slots}",
+                f"{standing}: {card.problem}" if card.problem else standing,
                 *used(in_use), card.uuid, ",".join(dialects),
             )  # fmt: skip
             fields = {
                 "node": node, "index": card.index, "model": card.model, "uuid": card.uuid,
                 "pods": pods, "grantedMiB": use.memory // MIB, "memoryMiB": card.memory // MIB,
                 "compute": use.compute, "slotsUsed": use.slots, "slots": card.slots,
-                "state": standing, "dialects": dialects, **used_fields(in_use),
+                "state": standing, "problem": card.problem, "dialects": dialects,
+                **used_fields(in_use),
             }  # fmt: skip
             rows.append(Row(f"card/{card.uuid}", cells, fields))
     return Listing("CardList", _CARDS, tuple(rows), _CARD_KEYS)
@@ -149,13 +151,17 @@ def top_cards(fleet: Fleet) -> Listing:
 def state_of(card: Card, use: CardUsage) -> str:
     """Return what a person should know about a card, in a word or two."""
     if not card.healthy:
-        return f"unhealthy: {card.problem}" if card.problem else "unhealthy"
+        return "unhealthy"
     if any(share.blocked for share in use.shares):
         return "blocked: which cards a pod has is unknown"
     if use.memory > card.memory or use.compute > card.compute or use.slots > card.slots:
         return "over-allocated"
     if any(share.exclusive for share in use.shares):
         return "exclusive"
+    if card.problem and not use.shares:
+        return "unusable"
+    if use.memory == card.memory or use.compute == card.compute or use.slots == card.slots:
+        return "full"
     return "shared" if use.shares else "idle"
 
 
@@ -179,6 +185,8 @@ def device_users(fleet: Fleet, node: str | None = None) -> FurtherRows:
     for name, users in plugin_devices(fleet).users.items():
         for user in users if node in (None, name) else ():
             ref, dialect = pod_ref(user.pod), dialect_name(user.pod, fleet.dialects)
+            if dialect == "koordinator":  # the pod may name only the resource of a vendor's plugin
+                dialect = next(iter(user.amounts)).partition(".")[0]
             devices = devices_text(user.amounts)
             cells = (ref.namespace, ref.name, dialect or "", name, devices)
             fields = {

@@ -68,7 +68,8 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
             in_use = fleet.agents.pod(name, held.pod)
             cells = (
                 ref.namespace, ref.name, held.dialect, name, str(len(uuids)), gib(memory),
-                percent(compute), *used(in_use), str(held.priority), ",".join(uuids), note,
+                percent(compute) if compute else "", *used(in_use), str(held.priority),
+                ",".join(uuids), note,
             )  # fmt: skip
             fields = {
                 "namespace": ref.namespace, "pod": ref.name, "dialect": held.dialect,
@@ -131,13 +132,22 @@ def top_namespaces(fleet: Fleet) -> Listing:
     return Listing("NamespaceList", _NAMESPACES, tuple(rows), _NAMESPACE_KEYS)
 
 
+def _split(fleet: Fleet, place: str) -> tuple[str, str]:
+    """Return the node that a place names, and the card; empty for all of its cards."""
+    for name, state in fleet.nodes.items():
+        if any(card.uuid == place for card in state.node.cards):
+            return name, place
+    name, _, wanted = place.partition("/" if "/" in place else ":")
+    return name, wanted
+
+
 def who(fleet: Fleet, place: str) -> Listing:
-    """Return the shares of the cards of ``NODE``, or of ``NODE/CARD``, by its index or uuid.
+    """Return the shares of the cards of ``NODE``, or of one: ``NODE/CARD``, ``NODE:CARD``, a uuid.
 
     Raises:
         InputError: there is no such node or card.
     """
-    name, _, wanted = place.partition("/")
+    name, wanted = _split(fleet, place)
     state = fleet.nodes.get(name)
     if state is None:
         known = ", ".join(sorted(fleet.nodes)[:20]) or "none"
@@ -154,8 +164,9 @@ def who(fleet: Fleet, place: str) -> Listing:
             containers = sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})
             cells = (
                 str(card.index), ref.namespace, ref.name, owner.dialect,
-                "all" if share.blocked else gib(share.memory), percent(share.compute),
-                ",".join(containers), card.uuid, note,
+                "all" if share.blocked else gib(share.memory),
+                percent(share.compute) if share.compute else "", ",".join(containers), card.uuid,
+                note,
             )  # fmt: skip
             fields = {
                 "card": card.index, "namespace": ref.namespace, "pod": ref.name,

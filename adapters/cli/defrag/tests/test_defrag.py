@@ -217,7 +217,10 @@ def test_nodes_with_pods_that_stay_cannot_be_emptied_and_the_exit_status_is_1() 
     result = command("defrag", "--free-nodes", "1", things=[node(), volcano_bound("a", 5000)])
 
     assert result.exit_code == 1
-    assert "of 1 nodes with cards, 0 have only pods that may be moved" in result.stdout
+    assert (
+        "1 free node: no plan exists; 0 of 1 nodes with cards have only pods that may be moved"
+        in result.stdout
+    )
 
 
 @pytest.mark.parametrize("pool", ["zone=x", "A", ""])
@@ -342,7 +345,7 @@ def test_cpu_decides_where_a_node_states_it() -> None:
 
     plan = as_plain("defrag", things=[small, large, busy, waits])
 
-    assert plan["report"]["targets"][0]["place"] == "node-b:0"
+    assert plan["report"]["targets"][0]["place"] == "node-b/0"
     assert plan["report"]["notCompared"] == [planning.NOT_COMPARED]
 
 
@@ -357,7 +360,7 @@ def test_what_a_pod_requests_for_all_its_containers_counts(stated: str) -> None:
     plan = as_plain("defrag", things=[small, large, waits, after])
 
     places = {target["name"]: target["place"] for target in plan["report"]["targets"]}
-    assert places == {"default/waits": "node-b:0", "default/after": "node-a:0"}
+    assert places == {"default/waits": "node-b/0", "default/after": "node-a/0"}
 
 
 def test_a_plan_is_the_same_in_whatever_order_the_objects_come() -> None:
@@ -624,7 +627,7 @@ def test_nodes_of_device_plugins_are_not_denied_to_become_empty() -> None:
 
     (target,) = as_plain("defrag", "--free-nodes", "1", things=things)["report"]["targets"]
 
-    assert target["reason"].startswith("1 nodes of device plugins are not searched; of 1 nodes")
+    assert target["reason"].startswith("1 node of device plugins is not searched; 0 of 1 nodes")
 
 
 @pytest.mark.parametrize("api", APIS)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from adapters.cli.tests.builders import Plain, device, node, stream, volcano_bound, write
+from adapters.cli.tests.builders import Plain, device, node, pod, stream, volcano_bound, write
 from adapters.cli.tests.command import as_plain, command
 
 DUMP = Path(__file__).parents[2] / "tests" / "dumps" / "nvidia_operator.yaml"
@@ -252,3 +252,14 @@ def test_a_node_more_of_the_same_kind_lets_the_pod_fit() -> None:
 
     then = {each["pod"]: each["then"] for each in result["items"]}
     assert then["mig-c"] == "mig-mixed-1-new-1"
+
+
+def test_a_pod_of_amds_plugin_is_in_amds_words() -> None:
+    stated = {"amd.com/gpu": "8"}
+    own = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}
+    things = [own | {"status": {"allocatable": stated, "capacity": stated}}]
+    user = pod("p", {"amd.com/gpu": "1"}, spec={"nodeName": "n"})
+
+    found = as_plain("top", "pods", things=[*things, user | {"status": {"phase": "Running"}}])
+
+    assert [row["dialect"] for row in found["devicePlugins"]] == ["amd"]

@@ -68,6 +68,41 @@ def test_the_state_of_a_card_says_what_is_wrong(things: list[Plain], state: str)
     assert items("top", "cards", things=[node(), *things])[0]["state"] == state
 
 
+def test_a_card_without_free_memory_is_full_and_one_that_no_plugin_offers_is_unusable() -> None:
+    away: Plain = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {
+            "name": "node-c",
+            "annotations": {
+                "hami.io/node-nvidia-register": "GPU-c,10,24576,100,NVIDIA-A10,0,true,0,hami-core:"
+            },
+        },
+        "status": {"allocatable": {"nvidia.com/gpu": "0"}},
+    }
+
+    done = command("top", "cards", things=[node(), volcano_bound("a", 10000), away])
+
+    states = [line.partition("/10")[2].split(maxsplit=1) for line in done.stdout.splitlines()[1:]]
+    assert states[:2] == [["full"], ["idle"]]
+    assert states[2] == [
+        "unusable:",
+        "allocatable nvidia.com/gpu is 0: HAMi's device plugin does not run",
+    ]
+
+
+def test_a_pod_that_reserves_no_compute_has_none() -> None:
+    things = [node(), volcano_bound("a", 4000)]
+
+    for words in (("top", "pods"), ("who", "node-a")):
+        assert "3.9         -" in command(*words, things=things).stdout
+
+
+@pytest.mark.parametrize("place", ["node-a/1", "node-a:1", f"node-a/{uuid(1)}", uuid(1)])
+def test_a_card_has_the_names_that_other_output_gives_it(place: str) -> None:
+    assert column(items("who", place), "pod") == ["b"]
+
+
 def test_an_unhealthy_and_an_exclusive_card_have_their_states() -> None:
     sick = device("node-a", uuid(0))
     sick["spec"]["devices"][0]["health"] = False
