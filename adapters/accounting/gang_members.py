@@ -11,7 +11,8 @@ from adapters.dialects.gangs import task_of
 from adapters.wire.kube import Pod, UnreadPod
 from core.feasibility.cache import request_signature
 from core.feasibility.evaluation import NodeEvaluation
-from core.feasibility.gang_plan import Candidate, GangPlan, LeastNumber, place_together
+from core.feasibility.gang_plan import GangPlan, place_together
+from core.feasibility.gang_search import Candidate, LeastNumber
 from core.feasibility.inventory import NodeNames
 from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.grant import Allocation, Placement
@@ -96,7 +97,8 @@ class GangMembers:
             if not short:
                 short = request.pod
                 reason = f"the gang is over the quota of namespace {holder.namespace}"
-        return GangPlan(placed, short, reason, frozenset(plan.placed.keys() - placed.keys()))
+        over = frozenset(plan.placed.keys() - placed.keys())
+        return GangPlan(placed, short, reason, over, plan.is_best and not over)
 
     def at_first(self, number: int) -> "GangMembers":
         """Return this with the first pods only that wait, those that the gang needs before others.
@@ -132,21 +134,25 @@ class GangMembers:
         """Return the pods of a plan, those first without which the gang cannot be bound."""
         uids = [pod.metadata.uid for pod in self.gang.pods if pod.metadata.uid in planned]
         needed: dict[str, None] = {}
-        for each in chain.from_iterable(self._least_numbers()):
-            missing, new = each.lacks(needed), each.uids.difference(needed)
+        needs = self._least_numbers()
+        for each in (*chain.from_iterable(need.within for need in needs), *needs):
+            missing, new = each.lacks(frozenset(needed)), each.uids.difference(needed)
             needed |= dict.fromkeys([uid for uid in uids if uid in new][:missing])
         return [*needed, *(uid for uid in uids if uid not in needed)]
 
-    def _least_numbers(self) -> Sequence[Sequence[LeastNumber]]:
-        """Return how many more pods of each task, and then of each part, must be placed."""
-        tasks, parts = list[LeastNumber](), list[LeastNumber]()
+    def _least_numbers(self) -> Sequence[LeastNumber]:
+        """Return how many more pods of each part, and of each of its tasks, must be placed."""
+        parts: list[LeastNumber] = []
         for part in self.gang.parts:
             uids = frozenset(pod.metadata.uid for pod in part.pods)
-            parts.append(self._least_number(uids, part.minimum))
-            for task, least in part.tasks.items():
-                uids = frozenset(pod.metadata.uid for pod in part.pods if task_of(pod) == task)
-                tasks.append(self._least_number(uids, least))
-        return tasks, parts
+            tasks = tuple(
+                self._least_number(
+                    frozenset(pod.metadata.uid for pod in part.pods if task_of(pod) == task), least
+                )
+                for task, least in part.tasks.items()
+            )
+            parts.append(replace(self._least_number(uids, part.minimum), within=tasks))
+        return parts
 
     def _least_number(self, uids: frozenset[str], least: int) -> LeastNumber:
         return LeastNumber(uids - self.placed, least - len(uids & self.placed))

@@ -58,6 +58,11 @@ def placements(request: Request, ledger: NodeLedger) -> Iterator[Placement]:
             yield Placement(ledger.node.name, grants)
 
 
+def every_choice(found: Sequence[Placement]) -> bool:
+    """Return whether ``placements`` gave all choices: of many containers it counts some twice."""
+    return 2 * len(found) < TRIES
+
+
 class _Search:
     """Depth first over the containers; the state is what they got of each card so far.
 

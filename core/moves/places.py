@@ -7,7 +7,7 @@ from itertools import combinations, count, product
 from math import prod
 
 from core.feasibility.cache import FeasibilityCache, request_signature
-from core.feasibility.fit import TRIES, fit, placements
+from core.feasibility.fit import every_choice, fit, placements
 from core.feasibility.inventory import NodeNames
 from core.hardware.card import Card, Mode
 from core.ledger.node_ledger import LedgerError, NodeLedger
@@ -27,11 +27,6 @@ COMBINATIONS = 4096
 
 Leaving = frozenset[str]
 """Uids of pods that leave."""
-
-
-def every_choice(found: Sequence[Placement]) -> bool:
-    """Return whether ``placements`` gave all choices: of many containers it counts some twice."""
-    return 2 * len(found) < TRIES
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """The command places enough pods of a gang together, or none, and says why."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from adapters.cli.tests.api_server import api_server
-from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, volcano, write
+from adapters.cli.tests.builders import Plain, node, pod, report, run, stream, uuid, volcano, write
 from adapters.cli.tests.command import as_plain, command
 from adapters.cli.tests.gangs import (
     APIS,
@@ -176,6 +177,20 @@ def test_a_gang_within_its_quota_pod_by_pod_and_not_together_is_not_placed() -> 
         " the gang is over the quota of namespace default"
     )
     assert placed == {"a": "node-a", "b": "node-a", "x": None}
+
+
+def test_pods_of_two_dialects_get_the_cards_that_leave_room_for_each_other() -> None:
+    """HAMi describes the second card only, which Volcano's pod would take first, as the largest."""
+    both = node(cards=2)
+    devices = [{"id": uuid(1), "count": 10, "devmem": 10000, "devcore": 100, "type": "NVIDIA-A"}]
+    listed = json.dumps([{**devices[0], "mode": "hami-core", "health": True}])
+    both["metadata"]["annotations"]["hami.io/node-nvidia-register"] = listed
+    small = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+    pods = [member("large", limits=volcano(5000)), *(member(n, limits=small) for n in "abc")]
+
+    assert nodes_of(both, group(KUBERNETES, 4), *pods) == dict.fromkeys(
+        ("large", "a", "b", "c"), "node-a"
+    )
 
 
 def test_a_gang_whose_pods_request_very_different_shares_is_not_planned() -> None:

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from core.feasibility.cache import FeasibilityCache, request_signature
 from core.feasibility.fit import fit
-from core.feasibility.gang_plan import Candidate, GangPlan, LeastNumber, place_together
+from core.feasibility.gang_plan import GangPlan, place_together
+from core.feasibility.gang_search import Candidate, LeastNumber
 from core.feasibility.inventory import Inventory, NodeNames
 from core.hardware.quantity import GIB
 from core.ledger.node_ledger import NodeLedger
@@ -142,16 +143,15 @@ def test_least_numbers_are_placed_stage_by_stage_before_all_others(
         for place, name in enumerate(names)
     ]
     of = {letter: frozenset(p.uid for p in pods if letter in p.pod[8:]) for letter in "abc"}
-    stages = (
-        (LeastNumber(of["a"], 1), LeastNumber(of["b"], 1)),
-        (LeastNumber(of["a"] | of["b"], 3),),
-    )
+    tasks = LeastNumber(of["a"], 1), LeastNumber(of["b"], 1)
+    three = LeastNumber(of["a"] | of["b"], 3)
+    needs = (replace(three, within=tasks),)
     inventory, cache = Inventory([empty(*like_cards(cards))] if cards else []), FeasibilityCache()
     evaluated, named = cache.evaluate(pods[0], inventory), NodeNames(inventory.names())
 
-    found = place_together([Candidate(pod, evaluated, named) for pod in pods], stages)
+    found = place_together([Candidate(pod, evaluated, named) for pod in pods], needs)
 
-    placed = found.placed.keys()
+    placed = frozenset(found.placed)
     assert len(placed) == cards
-    lacks = [sum(each.lacks(placed) for each in needs) for needs in stages]
-    assert lacks == [max(0, 2 - cards), max(0, 3 - cards)]
+    assert sum(each.lacks(placed) for each in tasks) == max(0, 2 - cards)
+    assert three.lacks(placed) == max(0, 3 - cards)
