@@ -10,6 +10,7 @@ from adapters.answer.device_plugins import devices_text
 from adapters.answer.judge import Judge
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, read_fleet
+from adapters.cli.fleet.replicas import add_replicas
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.report import (
     EVERY,
@@ -21,6 +22,7 @@ from adapters.cli.output.report import (
     PodResult,
     ShareLine,
     Sharer,
+    WorkloadLine,
 )
 from adapters.dialects.adoption import FINISHED, UNKNOWN, may_use_cards
 from adapters.dialects.dialect import Defaults, DialectError
@@ -95,6 +97,7 @@ class Run:
         over_allocated: uuids of cards of which bound pods have more than there is.
         complete: whether every pod that requests a share has one so far, and no card is
             over-allocated.
+        workloads: those that make pods of the input, with how many were placed so far.
     """
 
     def __init__(self, fleet: Fleet, options: RunOptions) -> None:
@@ -117,6 +120,7 @@ class Run:
         self.warnings = Warnings(fleet.warnings(), ledgers)
         self.over_allocated = tuple(over)
         self.complete = not over
+        self.workloads = {ref: WorkloadLine(ref) for ref in fleet.made.values()}
         self._judge = Judge(self._facts)
         self._gangs: dict[frozenset[GangRef], GangAnswer] = {}
         self._allocated = {
@@ -125,11 +129,12 @@ class Run:
 
     @classmethod
     def of(cls, manifests: Manifests, options: RunOptions) -> "Run":
-        """Return the run for some input.
+        """Return the run for some input, with the pods that its workloads make.
 
         Raises:
-            InputError: a settings file cannot be used.
+            InputError: a settings file or a workload cannot be used.
         """
+        add_replicas(manifests, [node for node, _ in manifests.nodes.values()])
         return cls(read_fleet(manifests, options.defaults), options)
 
     def place_all(self) -> Iterator[PodLine]:
@@ -140,6 +145,9 @@ class Run:
             if gang is not None:
                 line = replace(line, gang=GangLine.of(gang))
             self.complete &= line.result not in NOT_PLACED
+            workload = self.fleet.made.get(full_name(pod))
+            if workload is not None:
+                self.workloads[workload].count(line.result)
             yield line
 
     def _bound(self, pod: Pod) -> PodLine:

@@ -1,22 +1,21 @@
 """A cluster that exists on paper only, and what becomes of the pods that wait there."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 
 import msgspec
 
 from adapters.cli.fleet.fleet import Fleet, NodeState, with_uid
+from adapters.cli.input.manifests import Manifests
 from adapters.cli.input.source import InputError
-from adapters.cli.output.report import NOT_PLACED, PodLine, PodResult
+from adapters.cli.output.report import NOT_PLACED, PodLine, PodResult, WorkloadLine
 from adapters.cli.output.rows import Row, columns
-from adapters.cli.view.listing import Listing
+from adapters.cli.view.listing import FurtherRows, Listing
 from adapters.dialects import registry
 from adapters.wire.kube import Pod, PodStatus, full_name
-from adapters.wire.kube_policy import PodGroupObject
 from core.ledger.node_ledger import NodeLedger
-from core.requests.gang import GangRef
 
 _COLUMNS = columns("NAMESPACE", "POD", "DIALECT", "NOW", "THEN", "REASON")
 
@@ -95,26 +94,34 @@ def add(fleet: Fleet, additions: Sequence[str]) -> Fleet:
     return replace(fleet, nodes=nodes)
 
 
-def arrive(
-    fleet: Fleet, pods: Mapping[str, Pod], groups: Mapping[GangRef, PodGroupObject]
-) -> Fleet:
-    """Return the cluster with further pods, by ``namespace/name``, after those that wait already.
+def arrive(fleet: Fleet, coming: Manifests) -> Fleet:
+    """Return the cluster with further pods, after those that wait already.
 
     The object of a gang that the cluster has is replaced.
 
     Raises:
         InputError: a pod has the name of an existing one, or is bound.
     """
+    pods = {name: pod for name, (pod, _) in coming.pods.items()}
     for name, pod in pods.items():
         if name in fleet.pods:
             raise InputError("--pods", f"pod {name} exists in the cluster; give it another name")
         if pod.spec.node_name:
             raise InputError("--pods", f"pod {name} is bound to {pod.spec.node_name} already")
+    groups = {ref: group for ref, (group, _) in coming.groups.items()}
     return replace(
         fleet,
         pods={**fleet.pods, **{name: with_uid(pod) for name, pod in pods.items()}},
         groups={**fleet.groups, **groups},
+        made={**fleet.made, **coming.made},
     )
+
+
+def with_workloads(listing: Listing, lines: Iterable[WorkloadLine]) -> Listing:
+    """Return the list with the workloads that make some of its pods, where there are any."""
+    rows = tuple(Row(line.text(), (), line.fields()) for line in lines)
+    further = FurtherRows("", "workloads", (), rows, ())
+    return replace(listing, further=further) if rows else listing
 
 
 def _node(fleet: Fleet, name: str, option: str) -> NodeState:

@@ -30,6 +30,17 @@ class OwnerReference(Wire, frozen=True, gc=False):
     controller: bool | None = None
 
 
+class WorkloadRef(NamedTuple):
+    """The name of an object that makes pods; ``str()`` gives ``deployment NAMESPACE/NAME``."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.lower()} {self.namespace}/{self.name}"
+
+
 class Metadata(Wire, frozen=True, gc=False):
     """Metadata of any object."""
 

@@ -32,6 +32,13 @@ class ExplainFormat(Enum):
 _PODS = ("pod", "pods", "po")
 _NODES = ("node", "nodes", "no")
 
+_WORKLOADS = {
+    "deploy": "deployment", "sts": "statefulset", "rs": "replicaset", "ds": "daemonset",
+    "rc": "replicationcontroller", "cj": "cronjob", "job": "job", "lws": "leaderworkerset",
+    "isvc": "inferenceservice",
+}  # fmt: skip
+"""Kinds of workloads by their short names."""
+
 
 def explain(
     words: Annotated[
@@ -61,10 +68,11 @@ def explain(
     """
     from adapters.cli import explain as explanation
     from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.fleet.replicas import add_replicas
     from adapters.cli.input.origin import Origin
     from adapters.dialects.dialect import Defaults
 
-    named, name = _named(words)
+    kind, named, name = _named(words)
     if named is not None:
         if namespace not in (None, named):
             raise typer.BadParameter(f"but the pod is named {named}/{name}", param_hint="-n")
@@ -72,8 +80,10 @@ def explain(
     with bad_input():
         origin = Origin(filename or (), kubeconfig, context)
         chosen = None if all_namespaces and named is None else namespace or origin.namespace()
-        fleet = read_fleet(origin.read(), Defaults())
-        pod = _find(fleet, chosen, name)
+        read = origin.read(workloads=True)
+        add_replicas(read, [node for node, _ in read.nodes.values()])
+        fleet = read_fleet(read, Defaults())
+        pod = _find(fleet, chosen, name) if kind in _PODS else _first(fleet, kind, chosen, name)
         found = replace(explanation.explain(fleet, pod), history=tuple(origin.history(pod)))
     if output is ExplainFormat.TEXT:
         typer.echo(explanation.as_text(found), nl=False)
@@ -83,24 +93,39 @@ def explain(
         raise typer.Exit(1)
 
 
-def _named(words: list[str]) -> tuple[str | None, str]:
-    """Return the namespace, where the words name one, and the name of the pod."""
+def _named(words: list[str]) -> tuple[str, str | None, str]:
+    """Return the kind, the namespace, where the words name one, and the name."""
     match words:
-        case [kind, rest] if kind in _PODS:
-            pass
         case [kind, rest] if kind in _NODES:
             raise typer.BadParameter(f"explains pods; try dragoman who {rest}", param_hint=kind)
+        case [kind, rest]:
+            pass
         case [rest]:
             kind, _, after = rest.partition("/")
             if kind in _NODES:
                 return _named([kind, after])
-            rest = after if kind in _PODS else rest
+            singular = kind.removesuffix("s")
+            if kind in _PODS or kind in _WORKLOADS or singular in _WORKLOADS.values():
+                rest = after
+            else:
+                kind = _PODS[0]
         case _:
-            rest = ""
+            kind = rest = ""
     namespace, slash, name = rest.rpartition("/")
     if not name or "/" in namespace or (slash and not namespace):
         raise typer.BadParameter("must be: pod NAME", param_hint="pod NAME")
-    return namespace or None, name
+    return kind, namespace or None, name
+
+
+def _first(fleet: "Fleet", kind: str, namespace: str | None, name: str) -> "Pod":
+    """Return the first pod that a workload makes; all of them are alike to the answer."""
+    kinds = _WORKLOADS.get(kind, kind), kind.removesuffix("s")
+    for full, ref in fleet.made.items():
+        if ref.name == name and ref.kind.lower() in kinds and namespace in (None, ref.namespace):
+            return fleet.pods[full]
+    known = ", ".join(dict.fromkeys(map(str, fleet.made.values())))
+    hint = f"; workloads without pods: {known}" if known else ""
+    raise typer.BadParameter(f"must be: pod NAME{hint}", param_hint="pod NAME")
 
 
 def _find(fleet: "Fleet", namespace: str | None, name: str) -> "Pod":

@@ -256,7 +256,9 @@ def whatif(
     all_namespaces: AllNamespaces = False,
     pods: Annotated[
         list[str] | None,
-        typer.Option("--pods", metavar="FILE", help="Pods that would come; repeatable."),
+        typer.Option(
+            "--pods", metavar="FILE", help="Pods or workloads that would come; repeatable."
+        ),
     ] = None,
     add: Annotated[
         list[str] | None,
@@ -283,13 +285,15 @@ def whatif(
     """
     from adapters.cli import whatif as changes
     from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.fleet.replicas import add_replicas
     from adapters.cli.input.manifests import Manifests
     from adapters.cli.input.origin import Origin, read_files
     from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.schedule import Run, RunOptions
-    from adapters.cli.view.listing import of_namespace
+    from adapters.cli.view.listing import formatted_listing, of_namespace
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.dialects.dialect import Defaults
+    from adapters.wire.visible import visible
 
     if not any((pods, add, remove, node_policy, device_policy)):
         raise typer.BadParameter(
@@ -298,29 +302,31 @@ def whatif(
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input():
         found = Origin(filename or (), kubeconfig, context).read()
-        coming = read_files(pods) if pods else Manifests()
+        coming = read_files(pods, workloads=True) if pods else Manifests()
+        add_replicas(found, [node for node, _ in found.nodes.values()])
         now = read_fleet(found, Defaults())
         then = changes.remove(changes.add(read_fleet(found, defaults), add or ()), remove or ())
-        then = changes.arrive(
-            then,
-            {name: pod for name, (pod, _) in coming.pods.items()},
-            {ref: group for ref, (group, _) in coming.groups.items()},
-        )
+        add_replicas(coming, [state.kube for state in then.nodes.values()], now.pods)
+        then = changes.arrive(then, coming)
         moved = frozenset(
             name for name, pod in then.pods.items()
             if not pod.spec.node_name and name in now.pods and now.pods[name].spec.node_name
         )  # fmt: skip
+        after = Run(then, RunOptions(defaults, 0))
         listing, summary = changes.compare(
-            Run(now, RunOptions(Defaults(), 0)).place_all(),
-            Run(then, RunOptions(defaults, 0)).place_all(),
-            moved,
+            Run(now, RunOptions(Defaults(), 0)).place_all(), after.place_all(), moved
         )
+        listing = changes.with_workloads(listing, after.workloads.values())
         chosen = None if all_namespaces else namespace
         listing = sorted_by(of_namespace(listing, chosen), sort)
     form = None if output is None else RowFormat(output.value)
     rows, headers = listing.rows, not no_headers
-    typer.echo(formatted(listing.kind, listing.columns, rows, form, headers=headers), nl=False)
+    if form in (RowFormat.JSON, RowFormat.YAML):
+        typer.echo(formatted_listing(listing, form), nl=False)
+    else:
+        typer.echo(formatted(listing.kind, listing.columns, rows, form, headers=headers), nl=False)
     if headers and output in (None, ListFormat.WIDE):
-        typer.echo(f"\n{summary}")
+        workloads = listing.further.rows if listing.further else ()
+        typer.echo("\n".join(("", summary, *(visible(row.name) for row in workloads))))
     if not all(row.fields["placed"] for row in rows):
         raise typer.Exit(1)

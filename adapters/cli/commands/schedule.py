@@ -130,7 +130,7 @@ def schedule(
     with bad_input():
         options = RunOptions(defaults, parse_time(at), explain, progress)
         # No name for the manifests: what the run does not need of them is freed.
-        run = Run.of(read_files(names), options)
+        run = Run.of(read_files(names, workloads=True), options)
     _write(run, output, part)
     if not run.complete:
         raise typer.Exit(1)
@@ -141,15 +141,16 @@ def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
 
     pods = filter(part.shows, run.place_all())
     cards = run.cards() if part.cards else ()
+    workloads = (each.fields() for each in part.workloads(run.workloads.values()))
     match output:
         case ReportFormat.JSON:
             from adapters.cli.output.streamed_report import json_report
 
-            _stream(json_report(pods, cards))
+            _stream(json_report(pods, cards, workloads))
         case ReportFormat.YAML:
             from adapters.cli.output.streamed_report import yaml_report
 
-            _stream(yaml_report(pods, cards))
+            _stream(yaml_report(pods, cards, workloads))
         case ReportFormat.CSV | ReportFormat.NAME:
             from adapters.cli.output.report import pod_row
             from adapters.cli.output.rows import RowFormat, formatted
@@ -168,6 +169,7 @@ def _write(run: "Run", output: ReportFormat, part: "ReportPart") -> None:
                 run.warnings if is_terminal else (),
                 page,
                 part=part,
+                workloads=run.workloads.values(),
                 over_allocated=bool(run.over_allocated),
             )
             if is_terminal:

@@ -29,7 +29,7 @@ from adapters.repairs.repairs import NodeView, Repair, repaired
 from adapters.stores.store import stored_of
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.dra import ResourceClaim
-from adapters.wire.kube import ConfigMap, KubeNode, Pod
+from adapters.wire.kube import ConfigMap, KubeNode, Pod, WorkloadRef
 from adapters.wire.kube_policy import RESOURCE_QUOTA, PodGroupObject, limits_of_extended_resources
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
@@ -93,6 +93,7 @@ class Fleet:
         claims: by uid of a pod, uids of the claims that are reserved for it.
         uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         groups: the objects of gangs.
+        made: by ``namespace/name`` of a pod that does not exist yet, the workload that makes it.
     """
 
     dialects: tuple[Dialect, ...]
@@ -106,6 +107,7 @@ class Fleet:
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
+    made: Mapping[str, WorkloadRef] = field(default_factory=dict)
 
     def gangs(self) -> GangCache:
         """Return the gangs, in the words of every scheduler."""
@@ -198,6 +200,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         claims=reader.claims,
         uncounted=reader.uncounted,
         groups={ref: group for ref, (group, _) in manifests.groups.items()},
+        made=manifests.made,
     )
 
 

@@ -104,7 +104,7 @@ class _Yaml:
         try:
             return msgspec.convert(self.content, form)
         except msgspec.ValidationError as error:
-            raise _validation_error(error, self.location, self.node) from error
+            raise validation_error(error, self.location, self.node) from error
 
     def items(self) -> tuple[int, Iterator[Document]]:
         found = self.content.get("items")
@@ -163,7 +163,7 @@ class _Json:
             with suppress(*yaml_decoding.FAILURES):
                 # JSON is YAML, but for tabs, which JSON has between values only.
                 node = yaml_decoding.Loader(self.text.replace("\t", " ")).get_single_node()
-            raise _validation_error(error, self.location, node, self.location.line - 1) from error
+            raise validation_error(error, self.location, node, self.location.line - 1) from error
         except (msgspec.DecodeError, RecursionError) as error:
             raise InputError(self.location, f"is not JSON: {error}") from error
 
@@ -258,7 +258,7 @@ _TAGS = {"array": "seq", "object": "map"}
 _UNQUOTED = frozenset({"int", "float", "bool", "null"})
 
 
-def _validation_error(
+def validation_error(
     error: msgspec.ValidationError, place: InputLocation, node: yaml.Node | None, above: int = 0
 ) -> InputError:
     """Translate an error of msgspec into the terms of a manifest.

@@ -3,14 +3,16 @@
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
+from adapters.cli.input.workload import Workload, check_containers
 from adapters.wire.dra import ClaimManifest, DeviceTaintRule, ResourceClaim, ResourceSlice
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire
+from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, WorkloadRef
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
 from adapters.wire.records.quota import ShareQuotaObject
@@ -65,11 +67,6 @@ GANG_APIS = {
 _DRA = frozenset({"resource.k8s.io", "resource.nvidia.com"})
 """Groups whose other kinds stand beside claims and slices, and say nothing about cards."""
 
-_OF_PODS = frozenset(
-    {"CronJob", "DaemonSet", "Deployment", "Job", "PodTemplate", "ReplicaSet", "StatefulSet"}
-    | {"JobSet", "LeaderWorkerSet", "ReplicationController"}
-)
-
 
 @dataclass(frozen=True, slots=True)
 class Manifests:
@@ -91,7 +88,9 @@ class Manifests:
         groups: the objects of gangs.
         newer_ledgers: of a live cluster, the ledgers as they were after the pods were read.
         problems: what could not be read, as sentences.
-        skipped: how many objects of each kind that is not read the lists and folders have.
+        skipped: how many objects there are of each kind that is not read.
+        workloads: what makes pods.
+        made: by ``namespace/name`` of a pod that does not exist yet, the workload that makes it.
     """
 
     nodes: dict[str, tuple[KubeNode, InputLocation]] = field(default_factory=dict)
@@ -110,6 +109,8 @@ class Manifests:
     newer_ledgers: dict[str, LedgerObject] = field(default_factory=dict)
     problems: tuple[str, ...] = ()
     skipped: Counter[str] = field(default_factory=Counter[str])
+    workloads: list[Workload] = field(default_factory=list)
+    made: dict[str, WorkloadRef] = field(default_factory=dict)
 
 
 class _RecordManifest(Wire, frozen=True, gc=False):
@@ -119,27 +120,33 @@ class _RecordManifest(Wire, frozen=True, gc=False):
 
 
 def manifests(
-    texts: Iterable[Source], progress: Progress | None = None, *, jobs: bool = False
+    texts: Iterable[Source],
+    progress: Progress | None = None,
+    *,
+    jobs: bool = False,
+    workloads: bool = False,
 ) -> Manifests:
-    """Read all objects; those of other kinds in lists and folders are counted and skipped.
+    """Read all objects; those of other kinds are counted and skipped.
 
-    So are other kinds of Dynamic Resource Allocation, as DeviceClasses, wherever they stand.
-
-    The progress is called for the items of lists. Jobs are read only for ``jobs``.
+    The progress is called for the items of lists. Jobs as such are read only for ``jobs``; for
+    ``workloads`` an input of nothing but workloads is enough.
 
     Raises:
         InputError: a text is not YAML or JSON, has an object without a name or a duplicate one;
-            a named file has a kind of another use outside of a list; or there is nothing to read.
+            a named file has nothing that is read; or there is nothing to read.
     """
     found = Manifests()
-    members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found.skipped, progress)
+    members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found, progress)
     shared = _SharedParts()
     for text in texts:
-        empty = True
+        empty, before, members.typo = True, len(found.workloads), None
         for document in documents(text):
             empty = False
-            for member, kind in members.of(document, "", inside=not text.named):
+            for member, kind in members.of(document, ""):
+                before = -1
                 _add(found, member, kind, shared)
+        if text.named and before == len(found.workloads) and members.typo is not None:
+            raise members.typo
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
     owners: dict[str, str] = {}
@@ -148,10 +155,11 @@ def manifests(
         if uid and owners.setdefault(uid, name) != name:
             raise InputError(place, f"Pod {name} has the uid of Pod {owners[uid]}")
     read = (found.nodes, found.devices, found.pods, found.config_maps, found.slices)
-    if not any((*read, found.resource_quotas, found.groups)):
-        if members.unknown is not None:
-            raise members.unknown
-        raise InputError("the input", "contains no manifest")
+    if not any((*read, found.resource_quotas, found.groups, workloads and found.workloads)):
+        if found.workloads:
+            problem = "makes pods, which this command does not; pass the Pods that it has"
+            raise found.workloads[0].error(problem)
+        raise members.unknown or InputError("the input", "contains no manifest")
     return found
 
 
@@ -161,59 +169,66 @@ class _Members:
 
     Attributes:
         forms: the kinds that are read.
-        skipped: is counted up.
+        found: gets the workloads, and counts what is skipped.
         progress: is called for the items of lists.
         unknown: the error of the first object that was skipped.
+        typo: the same of the file that is read, where its kind may be a slip.
         read: items of lists so far.
         known: items of the lists that have begun.
     """
 
     forms: Collection[str]
-    skipped: Counter[str]
+    found: Manifests
     progress: Progress | None
     unknown: InputError | None = None
+    typo: InputError | None = None
     read: int = 0
     known: int = 0
 
     def of(
-        self, document: Document, default: str, *, inside: bool
+        self, document: Document, default: str, version: object = None
     ) -> Iterator[tuple[Document, str]]:
-        """Yield the objects of a document, with their kinds; ``default`` where it names none.
+        """Yield the objects of a document, with their kinds.
 
-        It is ``inside`` where it is one of many that the user did not name: in a list or a folder.
+        ``default`` and ``version`` are those of the list in which it is, where it has none.
         """
         head = document.head()
         kind = head.kind or default
-        is_dra = str(head.api_version).partition("/")[0] in _DRA
+        version = version if head.api_version is None else head.api_version
+        is_dra = str(version).partition("/")[0] in _DRA
         if kind == "":
             raise InputError(document.location, "kind is missing")
         if not isinstance(kind, str):
             raise InputError(document.location, f"kind must be text, but is {kind!r}")
         item = kind.removesuffix("List")
-        if (is_dra or self._known(item, head.api_version)) and kind != item:
-            count, members = document.items()
+        count, members = (0, iter(())) if kind == item else document.items()
+        if count or (kind != item and (is_dra or self._known(item, version))):
             self.known += count
             for member in members:
-                yield from self.of(member, item, inside=True)
+                yield from self.of(member, item, version if item else None)
                 self.read += 1
                 if self.progress is not None:
                     self.progress(self.read, self.known)
-        elif kind in self.forms and self._known(kind, head.api_version):
+        elif kind in self.forms and self._known(kind, version):
             yield document, kind
         else:
-            of = "" if head.api_version is None else f" of {head.api_version}"
-            right = f"supported kinds are {', '.join(self.forms)} and List"
-            if kind == "PodGroup":
-                right = f"its apiVersion must be of {', '.join(GANG_APIS)}"
-            elif kind in _OF_PODS:
-                right += "; pass the Pods that it creates"
-            unknown = InputError(document.location, f"unknown kind {kind}{of}; {right}")
-            if not (inside or is_dra):
-                raise unknown
-            if kind != _JOB:  # read where it counts
-                # A kind that is read, of another group, has its group beside it.
-                self.skipped[f"{kind} of {head.api_version}" if kind in self.forms else kind] += 1
-            self.unknown = self.unknown or unknown
+            workload = None if kind in _FORMS else Workload.of(document, kind, str(version))
+            if workload is None:
+                self._skip(document, kind, version, may_be_a_slip=not is_dra)
+            else:
+                self.found.workloads.append(workload)
+
+    def _skip(self, document: Document, kind: str, version: object, *, may_be_a_slip: bool) -> None:
+        of = "" if version is None else f" of {version}"
+        right = f"supported kinds are {', '.join(self.forms)}, List and what makes pods"
+        if kind == "PodGroup":
+            right = f"its apiVersion must be of {', '.join(GANG_APIS)}"
+        unknown = InputError(document.location, f"unknown kind {kind}{of}; {right}")
+        self.unknown = self.unknown or unknown
+        if may_be_a_slip:
+            self.typo = self.typo or unknown
+        # A kind that is read, of another group, has its group beside it.
+        self.found.skipped[f"{kind} of {version}" if kind in self.forms else kind] += 1
 
     def _known(self, kind: str, version: object) -> bool:
         if kind == "PodGroup":
@@ -279,7 +294,7 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
         case _:
             pod = shared.pod(document.read(Pod))
             name = _named(pod.metadata, document.location)
-            _check_containers(pod, document.location)
+            check_containers(pod, partial(InputError, document.location))
             _put(found.pods, name, pod, "Pod", document.location)
 
 
@@ -317,23 +332,6 @@ def _named(metadata: Metadata, place: InputLocation) -> str:
     if not metadata.name:
         raise InputError(place, "metadata.name is missing")
     return f"{metadata.namespace or 'default'}/{metadata.name}"
-
-
-def _check_containers(pod: Pod, place: InputLocation) -> None:
-    if not pod.spec.containers:
-        raise InputError(place, "spec.containers is missing or empty")
-    names: set[str] = set()
-    for field_name, containers in (
-        ("initContainers", pod.spec.init_containers or ()),
-        ("containers", pod.spec.containers),
-    ):
-        for index, container in enumerate(containers):
-            where = f"spec.{field_name}[{index}].name"
-            if not container.name:
-                raise InputError(place, f"{where} is missing")
-            if container.name in names:
-                raise InputError(place, f"{where}: {container.name!r} is a duplicate")
-            names.add(container.name)
 
 
 def _put(

@@ -49,16 +49,17 @@ class Origin:
         """
         return None if self.files else self._context().namespace
 
-    def read(self, *, evictions: bool = False) -> Manifests:
+    def read(self, *, evictions: bool = False, workloads: bool = False) -> Manifests:
         """Read all objects; a terminal shows the progress.
 
-        For ``evictions`` PodDisruptionBudgets and Jobs are read too.
+        For ``evictions`` PodDisruptionBudgets and Jobs are read too; for ``workloads`` files of
+        nothing but workloads are enough.
 
         Raises:
             InputError: the input cannot be read.
         """
         if self.files:
-            return read_files(self.files, jobs=evictions)
+            return read_files(self.files, jobs=evictions, workloads=workloads)
         with _status() as status:
             from rich.markup import escape
 
@@ -116,19 +117,22 @@ class Origin:
         return context_of(self.kubeconfig, self.context)
 
 
-def read_files(names: Sequence[str], *, jobs: bool = False) -> Manifests:
+def read_files(names: Sequence[str], *, jobs: bool = False, workloads: bool = False) -> Manifests:
     """Read all objects of files, folders and ``-``; a terminal shows the progress.
 
-    A note on standard error counts the objects of kinds that are not read.
+    A note on standard error counts the objects of kinds that are not read. For ``workloads`` an
+    input of nothing but workloads is enough.
 
     Raises:
         InputError: the input cannot be read.
     """
     with _reading(names) as progress:
-        found = manifests(sources(names, sys.stdin.buffer), progress, jobs=jobs)
-    if found.skipped:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(found.skipped.items()))
-        message("note", f"skipped objects of kinds that are not read: {kinds}")
+        texts = sources(names, sys.stdin.buffer)
+        found = manifests(texts, progress, jobs=jobs, workloads=workloads)
+    count = found.skipped.total()
+    if count:
+        kinds, objects = ", ".join(sorted(found.skipped)), "object" if count == 1 else "objects"
+        message("note", f"skipped: {count:,} {objects} of kinds without pods ({kinds})")
     return found
 
 

@@ -8,6 +8,7 @@ from enum import Enum
 from adapters.accounting.gang_cache import Gang
 from adapters.answer.answer import NodeGroup
 from adapters.cli.output.rows import Row
+from adapters.wire.kube import WorkloadRef
 from core.hardware.card import Card
 from core.hardware.mig import Slice
 from core.hardware.quantity import MIB
@@ -163,6 +164,41 @@ class CardLine:
     sharers: tuple[Sharer, ...]
 
 
+@dataclass(slots=True)
+class WorkloadLine:
+    """How many of the pods that a workload makes fit, of those that request shares.
+
+    Attributes:
+        ref: its name.
+        replicas: the pods, so far.
+        asked: those that request shares.
+        fit: those that have them.
+    """
+
+    ref: WorkloadRef
+    replicas: int = 0
+    asked: int = 0
+    fit: int = 0
+
+    def count(self, result: PodResult) -> None:
+        """Count one of its pods."""
+        self.replicas += 1
+        self.fit += result is PodResult.PLACED
+        self.asked += result is PodResult.PLACED or result in NOT_PLACED
+
+    def text(self) -> str:
+        """Return the line."""
+        if not self.asked:
+            return f"{self.ref}: {self.replicas} replicas request no share"
+        return f"{self.ref}: {self.fit} of {self.asked} replicas fit"
+
+    def fields(self) -> dict[str, object]:
+        """Return the fields of JSON and YAML."""
+        kind, namespace, name = self.ref
+        counts = {"replicas": self.replicas, "requestShares": self.asked, "fit": self.fit}
+        return {"kind": kind, "namespace": namespace, "name": name, **counts}
+
+
 REFUSED = "refused"
 """Pods that request a share and have none; the other words are those of ``PodResult``."""
 
@@ -184,6 +220,10 @@ class ReportPart:
     def shows(self, line: PodLine) -> bool:
         """Return whether a pod is shown."""
         return line.result in self.results and self.namespace in (None, line.pod.namespace)
+
+    def workloads(self, lines: Iterable[WorkloadLine]) -> list[WorkloadLine]:
+        """Return the workloads that are shown."""
+        return [each for each in lines if self.namespace in (None, each.ref.namespace)]
 
 
 EVERYTHING = ReportPart()

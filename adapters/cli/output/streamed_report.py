@@ -17,13 +17,22 @@ _SIMPLE = re.compile(r"[ -~]{1,100}").fullmatch
 """Matches a key or text that YAML writes in the line in which it begins."""
 
 
-def json_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[bytes]:
-    """Return indented JSON with a newline at the end; the cards are read after all pods."""
+Fields = Iterable[dict[str, object]]
+
+
+def json_report(
+    pods: Iterable[PodLine], cards: Iterable[CardLine], workloads: Fields = ()
+) -> Iterator[bytes]:
+    """Return indented JSON with a newline at the end; cards, workloads are read after all pods."""
     yield encoded(HEAD).removesuffix(b"\n}")
     yield b',\n  "pods": '
     yield from _json_list(_json_pods(pods))
     yield b',\n  "cards": '
     yield from _json_list(_item(card_fields(card)) for card in cards)
+    found = [*map(_item, workloads)]
+    if found:
+        yield b',\n  "workloads": '
+        yield from _json_list(found)
     yield b"\n}\n"
 
 
@@ -60,11 +69,16 @@ def _item(fields: dict[str, object]) -> bytes:
     return encoded(fields).replace(b"\n", b"\n    ")
 
 
-def yaml_report(pods: Iterable[PodLine], cards: Iterable[CardLine]) -> Iterator[bytes]:
-    """Return YAML, long texts on one line; the cards are read after all pods."""
+def yaml_report(
+    pods: Iterable[PodLine], cards: Iterable[CardLine], workloads: Fields = ()
+) -> Iterator[bytes]:
+    """Return YAML, long texts on one line; cards and workloads are read after all pods."""
     yield _dump(HEAD)
     yield from _yaml_list("pods", _yaml_pods(pods))
     yield from _yaml_list("cards", (_dump([card_fields(card)]) for card in cards))
+    found = [*workloads]
+    if found:
+        yield _dump({"workloads": found})
 
 
 def _yaml_pods(lines: Iterable[PodLine]) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from adapters.cli.output.report import (
     PodLine,
     PodResult,
     ReportPart,
+    WorkloadLine,
     named,
     short,
 )
@@ -63,12 +64,14 @@ def write_report(
     page: TextPage,
     *,
     part: ReportPart = EVERYTHING,
+    workloads: Iterable[WorkloadLine] = (),
     over_allocated: bool = False,
 ) -> None:
     """Write a part of the report; of a pod no more is kept than its row and its reasons.
 
-    The pods are read first, then the cards, by node, then the warnings. The sum at the end counts
-    all pods; ``over_allocated`` says whether bound ones have more of a card than there is.
+    The pods are read first, then the cards, by node, the warnings, and the workloads. The sum at
+    the end counts all pods; ``over_allocated`` says whether bound ones have more of a card than
+    there is.
     """
     rows = _PodRows(ascii_only=page.ascii_only)
     counts: Counter[PodResult] = Counter()
@@ -102,6 +105,9 @@ def write_report(
     for text in sentences:
         page.line(span(text), indent=2)
     page.part()
+    for each in part.workloads(workloads):
+        style = "green" if each.fit == each.asked else "yellow"
+        page.line(span(each.text(), style))
     placed, refused = counts[PodResult.PLACED], sum(counts[each] for each in NOT_PLACED)
     parts = [f"{placed} of {placed + refused} pods placed"]
     if counts[PodResult.BOUND]:

@@ -352,7 +352,6 @@ def test_groups_that_the_user_may_not_list_are_a_problem_and_no_error(tmp_path: 
 @pytest.mark.parametrize(
     ("thing", "problem"),
     [
-        (group("v1", 2), "unknown kind PodGroup of v1; its apiVersion must be of scheduling.k8s"),
         ({**group(KUBERNETES, 2), "metadata": {}}, "metadata.name is missing"),
         (group(VOLCANO, "two"), "spec.minMember"),  # type: ignore[arg-type]
     ],
@@ -362,6 +361,14 @@ def test_a_group_that_cannot_be_used_is_an_error(thing: Plain, problem: str) -> 
 
     assert found.exit_code == 2
     assert problem in found.stderr
+
+
+def test_a_group_of_another_api_is_not_read() -> None:
+    alone = run("-f", "-", stdin=stream(group("v1", 2)))
+    beside = run("-f", "-", stdin=stream(node(), group("v1", 2)))
+
+    assert "unknown kind PodGroup of v1; its apiVersion must be of scheduling.k8s" in alone.stderr
+    assert beside.stderr == "note: skipped: 1 object of kinds without pods (PodGroup of v1)\n"
 
 
 def test_a_group_that_comes_twice_is_an_error_and_of_another_api_is_another_one() -> None:

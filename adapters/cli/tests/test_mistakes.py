@@ -38,7 +38,7 @@ FILES: dict[str, tuple[bytes | None, str]] = {
     "binary": (b"\x7fELF\x02\xff\xfe", "dragoman: FILE:1: is not UTF-8 text"),
     "a Deployment": (
         b"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n",
-        "dragoman: FILE:1: unknown kind Deployment of apps/v1",
+        "dragoman: FILE:1: Deployment default/d: ",
     ),
     "a duplicate": (
         b"kind: Node\nmetadata: {name: a}\n---\nkind: Node\nmetadata: {name: a}\n",

@@ -11,13 +11,10 @@ from adapters.cli.tests.command import command
 OTHERS: list[Plain] = [
     {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}},
     {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "b"}},
-    {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "c"}},
+    {"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": {"name": "c"}},
     {"apiVersion": "example.com/v1", "kind": "Device", "metadata": {"name": "d"}},
 ]
-SKIPPED = (
-    "skipped objects of kinds that are not read:"
-    " 1 Deployment, 1 Device of example.com/v1, 2 Service\n"
-)
+SKIPPED = "skipped: 4 objects of kinds without pods (Device of example.com/v1, Ingress, Service)\n"
 
 
 def as_list(*things: Plain) -> Plain:
@@ -35,7 +32,19 @@ def test_other_kinds_of_a_list_are_skipped_and_counted(words: tuple[str, ...]) -
     assert done.stderr == f"note: {SKIPPED}"
 
 
-def test_jobs_of_a_dump_are_not_mentioned_because_one_command_reads_them() -> None:
+@pytest.mark.parametrize(
+    "words", [("top",), ("pending",), ("schedule",), ("audit",), ("explain", "pod", "p")]
+)
+def test_other_kinds_of_a_file_of_several_documents_are_skipped_and_counted(
+    words: tuple[str, ...],
+) -> None:
+    done = command(*words, things=[OTHERS[0], node(), *OTHERS[1:], pod("p", volcano(1))])
+
+    assert done.exit_code == 0
+    assert done.stderr == f"note: {SKIPPED}"
+
+
+def test_workloads_of_a_dump_are_not_mentioned_because_some_commands_read_them() -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "j"}}
     volcano_job = job | {"apiVersion": "batch.volcano.sh/v1alpha1"}
 
@@ -44,8 +53,6 @@ def test_jobs_of_a_dump_are_not_mentioned_because_one_command_reads_them() -> No
         assert (done.exit_code, done.stderr) == (0, "")
     done = command("defrag", things=[as_list(node(), volcano_job)])
     assert done.stderr == ""
-    done = command("schedule", things=[node(), job])
-    assert "pass the Pods that it creates" in done.stderr
 
 
 def test_what_kubectl_get_all_prints_has_no_nodes_and_a_warning_says_so() -> None:
@@ -65,14 +72,12 @@ def test_what_kubectl_get_all_prints_has_no_nodes_and_a_warning_says_so() -> Non
 def test_other_kinds_in_a_folder_are_skipped(tmp_path: Path) -> None:
     write(tmp_path, "nodes.json", stream(as_list(node())))
     write(tmp_path, "services.json", stream({"kind": "ServiceList", "items": OTHERS[:2]}))
-    write(tmp_path, "deployment.yaml", json.dumps(OTHERS[2]))
+    write(tmp_path, "ingress.yaml", json.dumps(OTHERS[2]))
 
     done = command("top", "-f", tmp_path)
 
     assert done.exit_code == 0
-    assert done.stderr == (
-        "note: skipped objects of kinds that are not read: 1 Deployment, 1 ServiceList\n"
-    )
+    assert done.stderr == ("note: skipped: 3 objects of kinds without pods (Ingress, Service)\n")
 
 
 def test_a_list_of_other_kinds_alone_is_an_error_that_names_the_first() -> None:
@@ -80,15 +85,18 @@ def test_a_list_of_other_kinds_alone_is_an_error_that_names_the_first() -> None:
 
     assert (done.exit_code, done.stdout) == (2, "")
     assert done.stderr.startswith(
-        "dragoman: stdin:1: unknown kind Deployment of apps/v1; supported"
+        "dragoman: stdin:1: unknown kind Ingress of networking.k8s.io/v1; supported"
     )
 
 
-def test_an_object_of_another_kind_in_a_file_of_its_own_is_an_error() -> None:
-    done = command("schedule", things=[node(), OTHERS[2]])
+def test_a_file_of_which_nothing_is_read_is_an_error(tmp_path: Path) -> None:
+    nodes = write(tmp_path, "nodes.json", stream(node()))
+    typo = write(tmp_path, "typo.json", stream({"kind": "Nodee"}, {"kind": "Podd"}))
 
-    assert done.exit_code == 2
-    assert "unknown kind Deployment of apps/v1" in done.stderr
+    done = command("schedule", "-f", nodes, "-f", typo)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"dragoman: {typo}:1: unknown kind Nodee; supported kinds are")
 
 
 CLAIM_KINDS: list[Plain] = [
@@ -109,8 +117,8 @@ def test_what_stands_beside_claims_is_skipped_wherever_it_is(words: tuple[str, .
 
     assert done.exit_code == 0, done.output
     assert done.stderr == (
-        "note: skipped objects of kinds that are not read:"
-        " 1 ComputeDomain, 3 DeviceClass, 1 ResourceClaimTemplate\n"
+        "note: skipped: 5 objects of kinds without pods"
+        " (ComputeDomain, DeviceClass, ResourceClaimTemplate)\n"
     )
 
 

@@ -7,7 +7,6 @@ changed one, all but the requests stays.
 import json
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -110,49 +109,6 @@ def _json(source: Source, rewrite: Rewrite) -> list[str]:
 
 def _concerned(text: str) -> bool:
     return any(word in text for word in registry.resources())
-
-
-@dataclass(frozen=True, slots=True)
-class PodPlace:
-    """A place of a document where a pod's containers are.
-
-    Attributes:
-        path: in the document; empty for the document itself.
-        pod: with ``spec.containers``; what is written into it is written into the document.
-        has_metadata: whether its annotations are those of the pod. They are unknown of containers
-            or resources that stand elsewhere, such as those of KServe's InferenceService.
-    """
-
-    path: str
-    pod: dict[str, Any]
-    has_metadata: bool
-
-
-def pods_in(content: Any, path: str = "") -> Iterator[PodPlace]:
-    """Yield every pod, template, list of containers, and the resources of a single container."""
-    if isinstance(content, list):
-        for index, value in enumerate(content):
-            yield from pods_in(value, f"{path}[{index}]")
-    if not isinstance(content, dict):
-        return
-    spec = content.get("spec")
-    if isinstance(spec, dict) and isinstance(spec.get("containers"), list):
-        # the metadata of another kind, such as a ServingRuntime, is not that of its pods
-        own = content.get("kind") in (None, "Pod", "PodTemplate")
-        yield PodPlace(path, content if own else {"spec": spec}, has_metadata=own)
-        return
-    containers = content.get("containers")
-    if isinstance(containers, list) and all(isinstance(each, dict) for each in containers):
-        yield PodPlace(path, {"spec": content}, has_metadata=False)
-        return
-    for key, value in content.items():
-        below = f"{path}.{key}" if path else str(key)
-        sections = value if key == "resources" and isinstance(value, dict) else {}
-        amounts = [sections.get(section) for section in ("limits", "requests")]
-        if any(isinstance(each, dict) and registry.resources() & each.keys() for each in amounts):
-            yield PodPlace(below, {"spec": {"containers": [{"resources": value}]}}, False)  # noqa: FBT003
-        else:
-            yield from pods_in(value, below)
 
 
 def words_left(content: Any, words: Collection[str], path: str = "") -> Iterator[tuple[str, str]]:

@@ -8,13 +8,12 @@ from typing import Any
 import msgspec
 
 from adapters.cli.input.source import InputError, Source
+from adapters.cli.input.workload import PodPlace, pods_in
 from adapters.cli.output.rows import Row, as_json, columns, table
 from adapters.cli.translate.manifest import (
     Check,
-    PodPlace,
     as_pod,
     changed,
-    pods_in,
     rewrite_resources,
     rewrite_texts,
     words_left,

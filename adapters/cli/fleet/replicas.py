@@ -1,0 +1,225 @@
+"""The pods that workloads of the input would get from their controllers."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import repeat
+
+import msgspec
+
+from adapters.answer.node_rules import node_rule
+from adapters.cli.input.manifests import Manifests
+from adapters.cli.input.source import InputError
+from adapters.cli.input.workload import PodRole, Workload
+from adapters.dialects.gangs import PLUGINS, TASK
+from adapters.dialects.volcano.keys import GROUP_NAMES
+from adapters.wire.kube import (
+    Affinity,
+    KubeNode,
+    Metadata,
+    NodeAffinity,
+    NodeSelectorTerm,
+    OwnerReference,
+    Pod,
+    PodSpec,
+    RequiredNodeSelector,
+    SelectorRequirement,
+    Toleration,
+    WorkloadRef,
+)
+from adapters.wire.kube_policy import PodGroupObject, PodGroupSpec
+from core.requests.gang import GangApi, GangRef
+
+_MADE_BY = {"Deployment": "ReplicaSet", "CronJob": "Job", "JobSet": "Job"}
+"""Kinds that make what makes pods."""
+
+_OWNER_LABELS = {
+    "jobset.sigs.k8s.io/jobset-name": "JobSet",
+    "leaderworkerset.sigs.k8s.io/name": "LeaderWorkerSet",
+    "serving.kserve.io/inferenceservice": "InferenceService",
+    "ray.io/cluster": "RayCluster",
+}
+"""Labels with the name of a workload whose pods other objects own."""
+
+_TOLERATED = tuple(
+    Toleration(f"node.kubernetes.io/{key}", "Exists", "", effect)
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+)
+"""Source: kubernetes pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
+"""
+
+VOLCANO = "volcano"
+"""The name of vc-scheduler, which is also the default of Volcano's Job."""
+
+
+def add_replicas(
+    found: Manifests, nodes: Sequence[KubeNode], running: Mapping[str, Pod] | None = None
+) -> None:
+    """Add the pods of workloads to the pods of the input, after these, and the gangs of the pods.
+
+    A workload makes none where one of its pods exists, or what owns it makes them; nor does one of
+    a cluster beside pods of that cluster.
+
+    Args:
+        found: the input.
+        nodes: for the pods of DaemonSets.
+        running: pods that exist elsewhere, by ``namespace/name``.
+
+    Raises:
+        InputError: a workload cannot be read, or has pods that exist elsewhere.
+    """
+    own = {name: pod for name, (pod, _) in found.pods.items()}
+    is_dump = any(pod.metadata.uid for pod in own.values())
+    known: dict[WorkloadRef, Workload] = {}
+    for workload in found.workloads:
+        first = known.setdefault(workload.ref, workload)
+        if first is not workload:
+            raise workload.error(f"is a duplicate; the first one is at {first.location}")
+    busy = _owners(own, known)
+    elsewhere = _owners(running or {}, known)
+    for workload in found.workloads:
+        if workload.ended or workload.ref in busy or workload.owner in known:
+            continue
+        if is_dump and workload.metadata.uid:
+            continue
+        pods, groups = _made(workload, workload.ref.name, nodes)
+        if found.made.keys() & pods.keys():  # of another kind
+            kind, _, name = workload.ref
+            pods, groups = _made(workload, f"{name}-{kind.lower()}", nodes)
+        if own.keys() & pods.keys():
+            continue
+        exists = elsewhere.get(workload.ref)
+        if exists is not None:
+            problem = f"has pods in the cluster already, such as {exists}; give it another name"
+            raise InputError(str(workload.ref), problem)
+        for ref, group in groups.items():
+            found.groups[ref] = group, workload.location
+        for name, pod in pods.items():
+            found.pods[name] = pod, workload.location
+            found.made[name] = workload.ref
+
+
+def _owners(
+    pods: Mapping[str, Pod], known: Mapping[WorkloadRef, Workload]
+) -> dict[WorkloadRef, str]:
+    """Return the workloads that have pods, each with one of them; of other kinds none is missed."""
+    found: dict[WorkloadRef, str] = {}
+    for full, pod in pods.items():
+        namespace = full.partition("/")[0]
+        marked = pod.metadata.labels or {}
+        owners = [
+            WorkloadRef(kind, namespace, marked[label])
+            for label, kind in _OWNER_LABELS.items()
+            if label in marked
+        ]
+        for reference in pod.metadata.owner_references or ():
+            name = reference.name
+            owners.append(WorkloadRef(reference.kind, namespace, name))
+            # the names that the controllers of Deployments and CronJobs give
+            for kind, made in _MADE_BY.items():
+                if reference.kind == made:
+                    owners.append(WorkloadRef(kind, namespace, name.rpartition("-")[0]))
+        for owner in owners:
+            above: WorkloadRef | None = owner
+            while above is not None and above not in found:
+                found[above] = full
+                above = known[above].owner if above in known else None
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Gang:
+    """What binds the pods of a workload together, or those of each group of it."""
+
+    api: GangApi
+    minimum: int
+    tasks: Mapping[str, int]
+
+    @classmethod
+    def of(cls, workload: Workload, roles: Sequence[PodRole]) -> "_Gang | None":
+        """Return the gang that the controller of a workload makes; None for none."""
+        spec = workload.spec
+        if workload.is_volcanos:
+            tasks = {role.name: role.least for role in roles}
+            least = workload.number(("spec", spec), "minAvailable", sum(tasks.values()))
+            return cls(GangApi.VOLCANO, least, tasks)
+        scheduler = roles[0].template.spec.scheduler_name
+        if workload.ref.kind == "LeaderWorkerSet" and scheduler == VOLCANO:
+            return cls(GangApi.VOLCANO, sum(role.in_group for role in roles), {})
+        run_policy = spec.get("runPolicy")
+        policy = run_policy.get("schedulingPolicy") if isinstance(run_policy, dict) else None
+        if not isinstance(policy, dict):
+            return None
+        place = "spec.runPolicy.schedulingPolicy", policy
+        least = workload.number(place, "minAvailable", sum(role.count for role in roles))
+        api = GangApi.VOLCANO if scheduler == VOLCANO else GangApi.SCHEDULER_PLUGINS
+        return cls(api, least, {})
+
+    def group(self, namespace: str, name: str) -> PodGroupObject:
+        """Return the object of the gang."""
+        spec = PodGroupSpec(min_member=self.minimum, min_task_member=dict(self.tasks))
+        return PodGroupObject(Metadata(name=name, namespace=namespace), spec)
+
+    def marked(self, meta: Metadata, group: str, task: str) -> Metadata:
+        """Return the metadata of a pod that is in the gang."""
+        if self.api is GangApi.SCHEDULER_PLUGINS:
+            labels = {**(meta.labels or {}), PLUGINS: group}
+            return msgspec.structs.replace(meta, labels=labels)
+        texts = {**(meta.annotations or {}), GROUP_NAMES[0]: group, TASK: task}
+        return msgspec.structs.replace(meta, annotations=texts)
+
+
+def _made(
+    workload: Workload, prefix: str, nodes: Sequence[KubeNode]
+) -> tuple[dict[str, Pod], dict[GangRef, PodGroupObject]]:
+    """Return the pods of a workload by ``namespace/name``, and the objects of their gangs."""
+    kind, namespace, name = workload.ref
+    roles = workload.roles()
+    gang = _Gang.of(workload, roles)
+    owner = OwnerReference(_MADE_BY.get(kind, kind), name, workload.metadata.uid, controller=True)
+    pods: dict[str, Pod] = {}
+    groups: dict[GangRef, PodGroupObject] = {}
+    for role in roles:
+        meta = msgspec.structs.replace(
+            role.template.metadata, namespace=namespace, uid="", owner_references=(owner,)
+        )
+        spec = role.template.spec
+        if workload.is_volcanos and not spec.scheduler_name:
+            chosen = str(workload.spec.get("schedulerName") or VOLCANO)
+            spec = msgspec.structs.replace(spec, scheduler_name=chosen)
+        specs: Iterable[PodSpec] = repeat(spec, role.count)
+        if kind == "DaemonSet":
+            specs = _of_nodes(role.template, nodes)
+        for number, each in enumerate(specs):
+            own = f"{prefix}-{role.name}".rstrip("-")
+            one = msgspec.structs.replace(meta, name=f"{own}-{role.first + number}")
+            if gang is not None:
+                group = f"{name}-{number // role.in_group}" if role.in_group else name
+                groups[GangRef(gang.api, namespace, group)] = gang.group(namespace, group)
+                one = gang.marked(one, group, role.name)
+            pods[f"{namespace}/{one.name}"] = msgspec.structs.replace(
+                role.template, metadata=one, spec=each
+            )
+    return pods, groups
+
+
+def _of_nodes(template: Pod, nodes: Sequence[KubeNode]) -> Iterator[PodSpec]:
+    """Yield the spec of a DaemonSet's pod for each node on which it runs one.
+
+    Source: kubernetes pkg/controller/daemon/daemon_controller.go, NodeShouldRunDaemonPod, and
+    util/daemonset_util.go, ReplaceDaemonSetPodNodeNameNodeAffinity.
+    """
+    tolerations = (*(template.spec.tolerations or ()), *_TOLERATED)
+    spec = msgspec.structs.replace(template.spec, tolerations=tolerations)
+    pod = msgspec.structs.replace(template, spec=spec)
+    for node in nodes:
+        if node_rule(pod, node) is None:
+            named = SelectorRequirement("metadata.name", "In", (node.metadata.name,))
+            term = RequiredNodeSelector((NodeSelectorTerm(match_fields=(named,)),))
+            yield msgspec.structs.replace(spec, affinity=Affinity(NodeAffinity(term)))
