@@ -1,14 +1,22 @@
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace as changed
 
-from adapters.agent.hook.facts import LIST_FOLDER
+from adapters.agent.hook.facts import (
+    LIST_FOLDER,
+    InjectorConflictError,
+    injected_minors,
+    verify_injected,
+)
 from adapters.agent.hook.policy import NO_ADJUSTMENT, NoGrantYet, RejectError
 from adapters.agent.hook.reporter import audit
 from adapters.agent.hook.tests.policies import AUTHORS, HALF, KOORDINATED, adjust, policy
 from adapters.agent.injection.adjustment import Equipment
+from adapters.agent.injection.hami_core import COMPUTE, MEMORY, limit_env
 from adapters.agent.injection.profiles import VendorProfile
 from adapters.agent.nri.model import (
     Adjustment,
@@ -18,11 +26,14 @@ from adapters.agent.nri.model import (
 )
 from adapters.agent.tests.builders import ASKING, POD, container, ledger
 from adapters.dialects import allocation_record
+from adapters.wire.quantity import parse_int
+from core.hardware.card import Card
 from core.hardware.node import Node
-from core.hardware.quantity import GIB
+from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import KUBELET, Allocation, Grant
 from core.requests.grant import AllocationState as Firmness
+from core.requests.limits import limits
 
 VOID = Adjustment({"NVIDIA_VISIBLE_DEVICES": "void"})
 
@@ -287,6 +298,47 @@ def test_a_container_of_koordinators_hook_is_rejected_where_they_disagree(
 ) -> None:
     with pytest.raises(RejectError, match="turn that gate off"):
         adjust(policy(profile, ledger(HALF)), KOORDINATED, container(*env, name=name))
+
+
+MODELS = (81559, 40960, 81559, 24564)
+"""MiB of the four cards of the node of ``koordlet_hook.json``."""
+
+
+@pytest.mark.parametrize(
+    "seen",
+    msgspec.json.decode(Path(__file__).with_name("koordlet_hook.json").read_bytes()),
+    ids=lambda seen: f"{seen['pod']}, monitor {seen['gate HamiCoreVGPUMonitor']}",
+)
+def test_what_koordinators_hook_sets_agrees_with_what_the_ledger_grants(
+    seen: dict[str, Any],
+) -> None:
+    """koordlet 1.8.0, GPUEnvInject, on pods that Dragoman placed: run on 28 November 2026.
+
+    Without the label of the provider, or with all of the memory, it limits nothing: then the
+    container is rejected.
+    """
+    ((annotation, text),) = seen["annotations"].items()
+    (record,) = msgspec.json.decode(text)["gpu"]
+    amounts = {key.partition("gpu-")[2]: parse_int(a) for key, a in record["resources"].items()}
+    minor, compute = record["minor"], amounts.get("core", 0)
+    there = Card(record["id"], "node", minor, "nvidia", "A", MODELS[minor] * MIB, 10)
+    granted = limits(
+        [Grant("main", there.uuid, amounts["memory"], compute)], "main", {there.uuid: there}
+    )
+    env = [f"{name}={value}" for name, value in seen["env"].items()]
+    injected = injected_minors(PodSandbox("p", "pod", "uid", "ai", frozenset({annotation})), env)
+
+    assert injected is not None
+    assert injected.minors == str(minor)
+    if seen["pod"] in ("coreonly", "nolabel"):
+        with pytest.raises(InjectorConflictError, match="turn that gate off"):
+            verify_injected(injected, granted, container(*env))
+    else:
+        verify_injected(injected, granted, container(*env))
+        own = limit_env(granted.cards)
+        assert {name: own[name] for name in (MEMORY, COMPUTE) if name in own}.items() <= seen[
+            "env"
+        ].items()
 
 
 def test_a_container_may_have_a_share_where_it_was_granted_or_requested(

@@ -10,8 +10,8 @@ from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.formats.hami_record import NODE_DEVICES, NVIDIA_ALLOCATED
 from adapters.dialects.hami.keys import HamiConfig
 from adapters.dialects.hami.node import read_node as read_hami
-from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.hami.tests.builders import (
+    GOLDEN,
     a_container,
     a_device,
     a_hami,
@@ -23,6 +23,7 @@ from adapters.dialects.hami.tests.builders import (
     run,
     the_node,
 )
+from adapters.dialects.hami.tests.builders import HAMI as HAMI_DIALECT
 from adapters.dialects.matching import dialect_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.tests.builders import ALL, bound
@@ -87,6 +88,57 @@ def test_what_hamis_plugin_writes_today_is_read() -> None:
             names=("NVIDIA-Tesla V100-PCIE-32GB",),
         ),
     )
+
+
+NODES = json.loads((GOLDEN / "device_plugin.nodes.json").read_text())
+"""What HAMi's device plugin 2.10.0 (4707fb0) registered and counted, by configuration."""
+
+
+@pytest.mark.parametrize(
+    ("case", "memory", "slots", "compute", "mode"),
+    [
+        (NODES[0], (81559, 40960, 81559, 24564), 10, 100, Mode.SHARED),
+        (NODES[1], (163118, 81920, 163118, 49128), 4, 150, Mode.SHARED),
+        (NODES[2], (81559, 40960, 81559, 24564), 10, 100, Mode.MPS),
+    ],
+    ids=lambda value: value["case"] if isinstance(value, dict) else "",
+)
+def test_what_the_real_plugin_registers_is_read(
+    case: dict[str, dict[str, str]], memory: tuple[int, ...], slots: int, compute: int, mode: Mode
+) -> None:
+    found = read_hami_node(
+        KubeNode(
+            Metadata("n", annotations=case["annotations"]),
+            status=NodeStatus(allocatable=dict(case["allocatable"])),
+        )
+    )
+
+    assert found.problems == ()
+    assert [(card.index, card.uuid[4:8], card.memory // MIB) for card in found.cards] == [
+        *zip(range(4), ("aaaa", "bbbb", "cccc", "dddd"), memory, strict=True)
+    ]
+    assert {(card.slots, card.compute, card.mode) for card in found.cards} == {
+        (slots, compute, mode)
+    }
+    sums = HAMI_DIALECT.resources(found.cards)
+    assert case["allocatable"] == {name: str(sums[name]) for name in case["allocatable"]}
+
+
+def test_the_real_plugins_scores_and_handshakes_are_read() -> None:
+    plain, scored, greeted = (
+        HAMI_DIALECT.read_node(
+            KubeNode(
+                Metadata("n", annotations=NODES[0]["annotations"] | NODES[also]["annotations"])
+            ),
+            None,
+        )
+        for also in (0, 3, 4)
+    )
+
+    assert greeted == plain
+    # 40 is a way over several switches: it joins no cards.
+    assert (scored.cards, scored.problems) == (plain.cards, ())
+    assert {score for row in scored.scores.values() for score in row.values()} == {40}
 
 
 def the_one(*entries: dict[str, object]) -> NodeLedger:

@@ -72,6 +72,26 @@ def test_the_golden_device_of_two_cards_has_no_topology() -> None:
     assert (description.partitions, description.partitions_bind) == ((), False)
 
 
+@pytest.mark.parametrize(
+    ("name", "memory", "model"),
+    [
+        ("h100x4", (81559, 81559, 81559, 81559), "H100-80GB-HBM3"),
+        ("mixed", (81559, 40960, 81559, 24564), ""),
+    ],
+)
+def test_devices_of_a_real_koordlet_are_read(
+    name: str, memory: tuple[int, ...], model: str
+) -> None:
+    """Only the object of a node of one model names it; a socket of -1 is none."""
+    found = described(golden_device(name))
+
+    assert found.problems == ()
+    assert [(card.index, card.memory // MIB, card.model, card.numa) for card in found.cards] == [
+        (index, mib, model, index // 2) for index, mib in enumerate(memory)
+    ]
+    assert {scope.level for card in found.cards for scope in card.links} <= {Level.NUMA, Level.PCIE}
+
+
 def test_a_node_without_a_device_object_has_no_cards_whatever_its_capacity_is() -> None:
     node = KubeNode(status=NodeStatus(capacity={"nvidia.com/gpu": "8"}))
 

@@ -1,3 +1,6 @@
+import json
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -62,6 +65,46 @@ def test_a_card_in_mig_mode_registers_with_its_layouts() -> None:
         "group3",
         "group4",
     ]
+
+
+GOLDEN = Path(__file__).parent / "golden"
+NODES = json.loads((GOLDEN / "device_plugin.nodes.json").read_text())
+"""What volcano-vgpu-device-plugin 4fb76ba registered, and the kubelet counted, by configuration."""
+SHARED, LARGE = (10, 100, Mode.SHARED), (81559, 40960, 81559, 24564)
+TENS = tuple(mib // 10 * 10 for mib in LARGE)
+
+
+@pytest.mark.parametrize(
+    ("case", "factor", "memory", "kind"),
+    [
+        (NODES[0], 1, LARGE, SHARED),
+        (NODES[1], 10, TENS, SHARED),
+        (
+            NODES[2],
+            10,
+            TENS[:3],
+            (4, 100, Mode.SHARED),
+        ),  # the plugin's compute scaling is not in it
+        (NODES[3], 10, TENS, SHARED),
+        (NODES[4], 1, LARGE[1:2], (10, 100, Mode.MIG)),
+    ],
+    ids=lambda value: value["case"] if isinstance(value, dict) else "",
+)
+def test_what_the_real_plugin_registers_is_read(
+    case: dict[str, dict[str, str]], factor: int, memory: tuple[int, ...], kind: tuple[object, ...]
+) -> None:
+    dialect = volcano({"gpuMemoryFactor": factor})
+    (register,) = case["annotations"].values()
+    found = dialect.read_node(a_kube_node(register, allocatable=case["allocatable"]), None)
+
+    assert found.problems == ()
+    assert [card.memory // MIB for card in found.cards] == list(memory)
+    assert {(card.slots, card.compute, card.mode) for card in found.cards} == {kind}
+    sums = dialect.resources(found.cards)
+    counted = case["allocatable"].keys() - ({keys.CORES} if case is NODES[2] else set())
+    assert {name: str(sums[name]) for name in counted} == {
+        name: case["allocatable"][name] for name in counted
+    }
 
 
 # The grammar, field by field.
