@@ -197,6 +197,11 @@ class PodAnswer:
         """Whether it waits for a node, by a valid request."""
         return not self.standing and self.found is not None
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether cards fit, and its scheduler counts too little of a resource that it requests."""
+        return self.best is not None and "Insufficient " in self.message
+
     def summary(self) -> str:
         """Return the answer in a sentence of a few hundred characters."""
         return joined(self.text(), self.message) if self.waits else self.text()

@@ -65,7 +65,8 @@ def headline(answer: PodAnswer) -> str:
     if answer.fits_nowhere and not answer.waits_for_gang:
         nodes = len(answer.rejected)
         return f"is pending: fits none of {nodes} {'node' if nodes == 1 else 'nodes'}"
-    return f"is pending: {answer.text() if answer.fits_nowhere else answer.summary()}"
+    refused = "refused by its scheduler, though " if answer.is_refused else ""
+    return f"is pending: {refused}{answer.text() if answer.fits_nowhere else answer.summary()}"
 
 
 def head_lines(answer: PodAnswer, allocation: Allocation | None, gang: Gang | None) -> list[str]:

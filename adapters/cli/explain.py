@@ -76,7 +76,8 @@ class PodExplanation:
             held = (self.allocation, *(each for _, each in self.claims))
             return all(each is None or each.unread is None for each in held)
         return self.answer.problem is None and (
-            not self.answer.requests or self.answer.best is not None
+            not self.answer.requests
+            or (self.answer.best is not None and not self.answer.is_refused)
         )
 
 

@@ -63,8 +63,8 @@ def explain(
 
     Example: dragoman explain pod training -n ml
 
-    Exit status: 0 the pod has its cards or fits, 1 it does not fit or its cards are unknown, 2 no
-    such pod, bad input or no answer.
+    Exit status: 0 the pod has its cards or fits, 1 it does not fit, its scheduler has too little
+    of a resource for it, or its cards are unknown, 2 no such pod, bad input or no answer.
     """
     from adapters.cli import explain as explanation
     from adapters.cli.fleet.fleet import read_fleet

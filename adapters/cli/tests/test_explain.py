@@ -156,6 +156,9 @@ def test_what_the_scheduler_counts_of_cards_is_named_where_cards_fit(words: list
 
     short = "Insufficient volcano.sh/vgpu-memory (node-a states 81)"
     assert f"cards fit on node-a; kube-scheduler said: {short}" in found.output
+    is_explain = words[0] == "explain"
+    assert found.exit_code == is_explain
+    assert ("refused by its scheduler, though cards fit" in found.stdout) == is_explain
 
 
 def plugin_node(name: str, allocatable: dict[str, int], *, tainted: bool = True) -> Plain:
