@@ -65,8 +65,8 @@ def main() -> int:
     copy(ROOT / "README.md")
     for page in sorted((ROOT / "docs").rglob("*.md")):
         copy(page)
-    settings = yaml.safe_load((Path(__file__).with_name("mkdocs.yml")).read_text())
-    settings |= {"docs_dir": str(STAGE), "site_dir": str(ROOT / "dist/site"), "nav": nav()}
+    base = os.path.relpath(Path(__file__).with_name("mkdocs.yml"), STAGE.parent)
+    settings = {"INHERIT": base, "docs_dir": "pages", "site_dir": "site", "nav": nav()}
     config = ROOT / "dist/mkdocs.yml"
     config.write_text(yaml.safe_dump(settings, allow_unicode=True, sort_keys=False))
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--config-file", str(config)]
