@@ -7,9 +7,11 @@ command on the first of these Pythons that it finds.
 import gzip
 import hashlib
 import io
+import os
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import plugin_packages as packages
@@ -17,7 +19,7 @@ from plugin_packages import Platform
 from version import ROOT
 
 MANIFEST = "krew-dragoman.yaml"
-LARGEST = 30_000_000
+LARGEST = 25_000_000
 """Bytes of an archive, at most."""
 
 _TEMPLATE = ROOT / "configs" / "krew" / "dragoman.yaml"
@@ -48,14 +50,17 @@ def plugin(
     """
     version = wheel.name.split("-")[1]
     sums: dict[Platform, tuple[str, str]] = {}
-    for platform in platforms:
-        archive = folder / f"kubectl-dragoman-{version}-{platform.name}.tar.gz"
-        archive.write_bytes(_archive(wheel, platform, pythons, epoch))
-        size = archive.stat().st_size
-        if size > LARGEST:
-            raise packages.PackagesError(f"{archive.name} has {size:,} bytes, above {LARGEST:,}")
-        digest = hashlib.sha256(archive.read_bytes()).hexdigest()
-        sums[platform] = f"{url.rstrip('/')}/{archive.name}" if url else archive.name, digest
+    with ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
+        archives = pool.map(lambda each: _archive(wheel, each, pythons, epoch), platforms)
+        for platform, content in zip(platforms, archives, strict=True):
+            name = f"kubectl-dragoman-{version}-{platform.name}.tar.gz"
+            if len(content) > LARGEST:
+                raise packages.PackagesError(
+                    f"{name} has {len(content):,} bytes, above {LARGEST:,}"
+                )
+            (folder / name).write_bytes(content)
+            address = f"{url.rstrip('/')}/{name}" if url else name
+            sums[platform] = address, hashlib.sha256(content).hexdigest()
     (folder / MANIFEST).write_text(manifest(version, pythons, sums))
 
 
@@ -83,6 +88,7 @@ def _archive(wheel: Path, platform: Platform, pythons: Sequence[str], epoch: int
     """An archive; the same wheels, files and time give the same bytes."""
     with tempfile.TemporaryDirectory() as name:
         wheels = packages.download(ROOT / "requirements" / "run.txt", platform, pythons, Path(name))
+        print(f"archive of {platform.name}", flush=True)
         content = packages.packed(packages.merged([wheel, *wheels]), epoch)
     starter = (_PROGRAMS / "kubectl-dragoman").read_text()
     numbers = ", ".join(f"({each.replace('.', ', ')})" for each in pythons)

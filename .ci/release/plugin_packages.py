@@ -93,6 +93,7 @@ def download(lock: Path, platform: Platform, pythons: Iterable[str], folder: Pat
         words += ["--no-deps", "--only-binary=:all:", "--require-hashes", "--implementation=cp"]
         words += [f"--platform={tag}" for tag in platform.tags]
         words += [f"--python-version={python}", "-d", str(folder), "-r", str(pins)]
+        print(f"packages of {platform.name} for Python {python}", flush=True)
         done = subprocess.run(words, capture_output=True, text=True, check=False)  # noqa: S603
         if done.returncode:
             why = done.stderr.strip() or done.stdout.strip()
