@@ -35,11 +35,13 @@ from adapters.service.observe.exported_metrics import ExportedMetrics
 from adapters.service.observe.metrics import Metrics
 from adapters.service.settings.settings import Settings
 from adapters.service.web.app import App, Route
+from adapters.service.web.authorize import Authorizer, Review
 from adapters.service.web.dashboard.moves import PlanSource
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.views import AskAgents
 from adapters.service.web.limits import BodyBudget
 from adapters.service.web.routes import exposition, people, schedulers
+from adapters.service.web.tenants import tenants
 from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import QuotaStore, Store, kept
 from adapters.wire.kube import Pod
@@ -86,6 +88,7 @@ class Cluster:
         gangs: pods that are bound together.
         ended: pods that have ended, before the leader has released their cards.
         plans: of moves, for people; None where none is carried out.
+        review: of the tokens of people; None where they need none.
     """
 
     binder: Binder
@@ -100,6 +103,7 @@ class Cluster:
     gangs: GangCache = field(default_factory=GangCache)
     ended: EndedPods | None = None
     plans: PlanSource | None = None
+    review: Review | None = None
 
 
 def resident() -> int:
@@ -262,6 +266,7 @@ class ServiceRuntime:
             lambda: self.staleness(),
         )
         self._unbound, self._agents, self._plans = cluster.unbound, cluster.agents, cluster.plans
+        self._review = cluster.review
         self._required_plugin = settings.required_plugin
         self._updated = monotonic()
         self.metrics.watch("ledgers", lambda: monotonic() - self._updated)
@@ -271,10 +276,18 @@ class ServiceRuntime:
         routes = {
             **schedulers(self.service, self._required_plugin),
             **people(self.service, self._exported.all, self.decision_log.latest),
+            **tenants(self.service, self._unbound),
             **dashboard(self.service, self.decision_log, self._unbound, self._agents, self._plans),
             ("GET", "/metrics/usage"): exposition(self._exported.usage),
             **(more or {}),
         }
+        if self._review is not None:
+            guard = Authorizer(self._review)
+            routes |= {
+                at: guard.guarded(at[1], route)
+                for at, route in routes.items()
+                if at[1].startswith("/api/")
+            }
         hosts = [name.lower() for name in self._settings.hosts]
         return App(routes, self.decision_log, self._budget, hosts)
 

@@ -12,12 +12,15 @@ from adapters.cli.commands.options import (
     Files,
     Kubeconfig,
     Namespace,
+    ServiceUrl,
     bad_input,
+    check_service,
     document_text,
 )
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
+    from adapters.cli.input.origin import Origin
     from adapters.wire.kube import Pod
 
 
@@ -55,6 +58,7 @@ def explain(
     output: Annotated[
         ExplainFormat, typer.Option("-o", "--output", metavar="FORMAT", help="text, json or yaml.")
     ] = ExplainFormat.TEXT,
+    service: ServiceUrl = None,
 ) -> None:
     """Say why a pod is pending, or why it is where it is, and what would make it fit.
 
@@ -77,8 +81,14 @@ def explain(
         if namespace not in (None, named):
             raise typer.BadParameter(f"but the pod is named {named}/{name}", param_hint="-n")
         namespace = named
+    check_service(service, filename, all_namespaces=all_namespaces)
     with bad_input():
         origin = Origin(filename or (), kubeconfig, context)
+        if service is not None:
+            if kind not in _PODS:
+                raise typer.BadParameter("answers about pods", param_hint="--service")
+            _ask(service, origin, namespace or origin.namespace() or "", name, output)
+            return
         chosen = None if all_namespaces and named is None else namespace or origin.namespace()
         read = origin.read(workloads=True)
         add_replicas(read, [node for node, _ in read.nodes.values()])
@@ -89,6 +99,23 @@ def explain(
         typer.echo(explanation.as_text(found), nl=False)
     else:
         typer.echo(document_text(output, explanation.as_plain(found)), nl=False)
+    if not found.well:
+        raise typer.Exit(1)
+
+
+def _ask(service: str, origin: "Origin", namespace: str, name: str, output: ExplainFormat) -> None:
+    """Print the service's explanation of a pod."""
+    from msgspec import to_builtins
+
+    from adapters.cli.input.service import ask
+    from adapters.wire.records.tenant import TenantExplanation
+    from adapters.wire.visible import visible
+
+    found = ask(service, origin, "explain", TenantExplanation, namespace=namespace, pod=name)
+    if output is ExplainFormat.TEXT:
+        typer.echo("".join(f"{visible(line)}\n" for line in found.lines), nl=False)
+    else:
+        typer.echo(document_text(output, to_builtins(found)), nl=False)
     if not found.well:
         raise typer.Exit(1)
 

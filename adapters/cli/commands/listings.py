@@ -16,7 +16,9 @@ from adapters.cli.commands.options import (
     Namespace,
     OnlyNamespace,
     PolicyOption,
+    ServiceUrl,
     bad_input,
+    check_service,
     chosen_policy,
 )
 
@@ -83,6 +85,7 @@ def top(
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
+    service: ServiceUrl = None,
     used: Annotated[
         bool, typer.Option("--used", help="Ask the node agents what is used; -o wide does, too.")
     ] = False,
@@ -101,6 +104,18 @@ def top(
     from adapters.cli.output.terminal import message
     from adapters.cli.view import node_rows, pod_rows
 
+    if service is not None and (kind is not TopKind.PODS or used):
+        raise typer.BadParameter("answers top pods, without --used", param_hint="--service")
+    check_service(service, filename, all_namespaces=all_namespaces)
+    origin = _origin(filename, kubeconfig, context)
+
+    def asked(chosen: str) -> "Listing":
+        from adapters.cli.input.service import ask
+        from adapters.wire.records.tenant import HeldPods
+
+        found = ask(service or "", origin, "pods", HeldPods, namespace=chosen)
+        return pod_rows.pods_of_service(found, chosen)
+
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
         for text in fleet.without_cards():
             message("warning", text)
@@ -115,7 +130,7 @@ def top(
                 return pod_rows.top_namespaces(fleet)
 
     _show(
-        _origin(filename, kubeconfig, context),
+        origin,
         listing,
         _Shown(
             output,
@@ -127,6 +142,7 @@ def top(
             all_namespaces,
             used or output is ListFormat.WIDE,
         ),
+        None if service is None else asked,
     )
 
 
@@ -144,6 +160,7 @@ def who(
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
+    service: ServiceUrl = None,
 ) -> None:
     """List the pods on a node's cards, or on one card.
 
@@ -154,11 +171,23 @@ def who(
     from adapters.cli.view import pod_rows
     from adapters.cli.view.listing import of_namespace
 
-    everywhere = all_namespaces or namespace is None
+    check_service(service, filename, all_namespaces=all_namespaces)
+    everywhere = all_namespaces or (namespace is None and service is None)
+    origin = _origin(filename, kubeconfig, context)
+
+    def asked(chosen: str) -> "Listing":
+        from adapters.cli.input.service import ask
+        from adapters.wire.records.tenant import HeldShares
+
+        node, _, card = place.partition("/")
+        query = {"namespace": chosen, "node": node, "card": card}
+        return pod_rows.shares_of_service(ask(service or "", origin, "shares", HeldShares, **query))
+
     _show(
-        _origin(filename, kubeconfig, context),
+        origin,
         lambda fleet, chosen: of_namespace(pod_rows.who(fleet, place), chosen),
         _Shown(output, sort, watch, interval, no_headers, namespace, everywhere),
+        None if service is None else asked,
     )
 
 
@@ -173,6 +202,7 @@ def pending(
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
+    service: ServiceUrl = None,
 ) -> None:
     """List pods that request a share and have no node, with the reason.
 
@@ -183,12 +213,24 @@ def pending(
 
     Exit status: 0, or 2 for bad input or no answer.
     """
+    from adapters.cli.view.pending import of_service
     from adapters.cli.view.pending import pending as rows
 
+    check_service(service, filename, all_namespaces=all_namespaces)
+    origin = _origin(filename, kubeconfig, context)
+
+    def asked(chosen: str) -> "Listing":
+        from adapters.cli.input.service import ask
+        from adapters.wire.records.tenant import WaitingPods
+
+        found = ask(service or "", origin, "pending", WaitingPods, namespace=chosen)
+        return of_service(found, chosen)
+
     _show(
-        _origin(filename, kubeconfig, context),
+        origin,
         rows,
         _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces),
+        None if service is None else asked,
     )
 
 
@@ -218,7 +260,13 @@ def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origi
     return Origin(filename or (), kubeconfig, context)
 
 
-def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
+def _show(
+    origin: "Origin",
+    rows: "Callable[[Fleet, str | None], Listing]",
+    shown: _Shown,
+    ask: "Callable[[str], Listing] | None" = None,
+) -> None:
+    """Show the rows of a fleet, or those that the service answers about a namespace."""
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.source import STDIN
     from adapters.cli.output.rows import RowFormat
@@ -232,10 +280,14 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
     with bad_input():
         while True:
             namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
-            fleet = read_fleet(origin.read(), Defaults())
-            if shown.used:
-                fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-            listing = sort(rows(fleet, namespace), shown.sort)
+            if ask is not None:
+                listing = ask(namespace or "")
+            else:
+                fleet = read_fleet(origin.read(), Defaults())
+                if shown.used:
+                    fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
+                listing = rows(fleet, namespace)
+            listing = sort(listing, shown.sort)
             text = formatted_listing(listing, output, headers=not shown.no_headers)
             for note in listing.notes:
                 message("note", note)

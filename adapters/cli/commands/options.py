@@ -34,6 +34,12 @@ OnlyNamespace = Annotated[
     typer.Option("-n", "--namespace", metavar="NAME", help="Its pods only; default: all."),
 ]
 AllNamespaces = Annotated[bool, typer.Option("-A", "--all-namespaces", help="All namespaces.")]
+ServiceUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--service", metavar="URL", help="Ask the scheduling service: for rights on one namespace."
+    ),
+]
 Files = Annotated[
     list[str] | None,
     typer.Option(
@@ -97,6 +103,17 @@ def parse_time(text: str | None) -> int:
             f"{text!r} is not a time such as 2026-01-31T12:00:00Z or 1769860800", param_hint="--at"
         )
     return (parsed - EPOCH) // timedelta(microseconds=1) * 1000
+
+
+def check_service(service: str | None, files: list[str] | None, *, all_namespaces: bool) -> None:
+    """Check that what goes to the service is about one namespace.
+
+    Raises:
+        typer.BadParameter: it is about files, or about all namespaces.
+    """
+    if service is not None and (files or all_namespaces):
+        option = "-f" if files else "-A"
+        raise typer.BadParameter(f"does not go with {option}", param_hint="--service")
 
 
 @contextmanager

@@ -139,6 +139,11 @@ def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
             wanted.append(Permission("patch", "", "nodes"))
         if release.settings.get("publish"):
             wanted.append(Permission("patch", "", "nodes/status"))
+        if release.below("web", "authorize"):
+            wanted += [
+                Permission("create", "authentication.k8s.io", "tokenreviews"),
+                Permission("create", "authorization.k8s.io", "subjectaccessreviews"),
+            ]
         if release.evicts:
             wanted.append(Permission("create", "", "pods/eviction"))
         if release.reads_claims:

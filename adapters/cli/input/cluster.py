@@ -53,7 +53,7 @@ from core.requests.gang import GangRef
 
 T = TypeVar("T")
 
-_PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
+PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
 """A person waits: fewer attempts than the service makes, and more time for a page of pods."""
 
 _GROUPS = (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
@@ -130,7 +130,7 @@ def context_of(kubeconfig: Path | None, context: str | None) -> KubeContext:
 def call(
     context: KubeContext,
     work: Callable[[KubeClient], Coroutine[None, None, T]],
-    patience: Timeouts = _PATIENCE,
+    patience: Timeouts = PATIENCE,
 ) -> T:
     """Connect to a cluster and run some requests.
 

@@ -1,5 +1,7 @@
 """``pending``: pods that request a share and have no node, with the reason."""
 
+from msgspec import to_builtins
+
 from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import cost, evicting, evictions
@@ -11,6 +13,7 @@ from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere
 from adapters.dialects.unread_keys import NOT_COUNTED
 from adapters.wire.kube import full_name, pod_ref
+from adapters.wire.records.tenant import WaitingPod, WaitingPods
 
 _COLUMNS = (
     *columns("NAMESPACE", "POD", "DIALECT"),
@@ -24,6 +27,21 @@ MOST_EVICTIONS = 5
 """Pods for which evictions are computed, at most."""
 
 
+def of_service(found: WaitingPods, namespace: str) -> Listing:
+    """Return the rows that the service answers about a namespace."""
+    rows = tuple(map(_row, found.items))
+    notes = () if rows else (elsewhere("no pods wait", namespace, 0),)
+    return Listing("PendingPodList", _COLUMNS, rows, _KEYS, notes=notes)
+
+
+def _row(each: WaitingPod) -> Row:
+    cells = (
+        each.namespace, each.pod, each.dialect or "", each.scheduler, each.gang or "", each.request,
+        each.reason,
+    )  # fmt: skip
+    return Row(f"pod/{each.pod}", cells, to_builtins(each))
+
+
 def pending(fleet: Fleet, namespace: str | None) -> Listing:
     """Return one row for each pod; a pod that fits waits for its scheduler."""
     facts = FleetFacts(fleet)
@@ -34,21 +52,18 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     rows: list[Row] = []
     for answer in answers:
         if answer.requests:
-            ref, reason = pod_ref(answer.pod), answer.summary()
+            ref = pod_ref(answer.pod)
             scheduler = answer.pod.spec.scheduler_name or "default-scheduler"
-            gang = "" if answer.gang is None else str(answer.gang.gang.ref)
+            gang = None if answer.gang is None else str(answer.gang.gang.ref)
             if answer.devices is not None:
                 request = devices_text(answer.devices.amounts)
             else:
                 request = "invalid" if answer.request is None else request_text(answer.request)
-            dialect = answer.dialect
-            cells = (ref.namespace, ref.name, dialect or "", scheduler, gang, request, reason)
-            fields = {
-                "namespace": ref.namespace, "pod": ref.name, "dialect": dialect,
-                "scheduler": scheduler, "request": request, "fits": len(answer.fitting),
-                "reason": reason, "gang": gang or None,
-            }  # fmt: skip
-            rows.append(Row(f"pod/{ref.name}", cells, fields))
+            waiting_pod = WaitingPod(
+                ref.namespace, ref.name, answer.dialect, scheduler, request, len(answer.fitting),
+                answer.summary(), gang,
+            )  # fmt: skip
+            rows.append(_row(waiting_pod))
     notes: list[str] = []
     for answer in answers:
         name = full_name(answer.pod)

@@ -4,7 +4,10 @@ from collections import Counter
 from dataclasses import replace
 from itertools import chain
 
+from msgspec import to_builtins
+
 from adapters.answer.device_plugins import DeviceUser, devices_text
+from adapters.answer.rows import held_pod, held_shares
 from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.input.source import InputError
@@ -12,9 +15,10 @@ from adapters.cli.output.amounts import compute_of, memory_of, percent, used, us
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere, in_namespaces
 from adapters.cli.view.node_rows import device_users, uncounted_nodes
-from adapters.wire.agent_report import total
+from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
+from adapters.wire.records.tenant import HeldPod, HeldPods, HeldShare, HeldShares
 from core.hardware.quantity import MIB
 from core.hardware.quantity import format_gib as gib
 from core.quota.amounts import text
@@ -60,24 +64,11 @@ _SHARE_KEYS = (
 
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     """Return one row for each pod with cards; ``cards`` counts different ones."""
-    rows: list[Row] = []
-    for name, state in fleet.nodes.items():
-        for held in state.ledger.allocations.values():
-            ref, uuids, note = held.pod_ref, sorted(held.cards), held.unread or ""
-            memory, compute = memory_of(held), compute_of(held)
-            in_use = fleet.agents.pod(name, held.pod)
-            cells = (
-                ref.namespace, ref.name, held.dialect, name, str(len(uuids)), gib(memory),
-                percent(compute) if compute else "", *used(in_use), str(held.priority),
-                ",".join(uuids), note,
-            )  # fmt: skip
-            fields = {
-                "namespace": ref.namespace, "pod": ref.name, "dialect": held.dialect,
-                "node": name, "cards": len(uuids), "grantedMiB": memory // MIB,
-                "compute": compute, "priority": held.priority, "uuids": uuids, "note": note,
-                **used_fields(in_use),
-            }  # fmt: skip
-            rows.append(Row(f"pod/{ref.name}", cells, fields))
+    rows = [
+        _pod_row(held_pod(held), fleet.agents.pod(name, held.pod))
+        for name, state in fleet.nodes.items()
+        for held in state.ledger.allocations.values()
+    ]
     chosen = in_namespaces(rows, namespace)
     every = device_users(fleet)
     further = replace(every, rows=in_namespaces(every.rows, namespace))
@@ -85,6 +76,23 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     others = len(rows) + len(every.rows) - shown
     notes = () if shown else (elsewhere("no pods have cards", namespace, others),)
     return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes, others)
+
+
+def pods_of_service(found: HeldPods, namespace: str) -> Listing:
+    """Return the rows that the service answers about a namespace."""
+    rows = tuple(_pod_row(each, Use()) for each in found.items)
+    notes = () if rows else (elsewhere("no pods have cards", namespace, 0),)
+    return Listing("PodList", _PODS, rows, _POD_KEYS, notes=notes)
+
+
+def _pod_row(held: HeldPod, in_use: Use) -> Row:
+    compute = percent(held.compute) if held.compute else ""
+    cells = (
+        held.namespace, held.pod, held.dialect, held.node, str(held.cards),
+        gib(held.granted_mib * MIB), compute, *used(in_use), str(held.priority),
+        ",".join(held.uuids), held.note,
+    )  # fmt: skip
+    return Row(f"pod/{held.pod}", cells, {**to_builtins(held), **used_fields(in_use)})
 
 
 def top_namespaces(fleet: Fleet) -> Listing:
@@ -152,30 +160,31 @@ def who(fleet: Fleet, place: str) -> Listing:
     if state is None:
         known = ", ".join(sorted(fleet.nodes)[:20]) or "none"
         raise InputError(place, f"no node {name!r}; nodes: {known}")
-    cards = [card for card in state.node.cards if wanted in ("", str(card.index), card.uuid)]
-    if wanted and not cards:
+    shares = held_shares(state.ledger, wanted)
+    if shares is None:
         known = ", ".join(f"{card.index} ({card.uuid})" for card in state.node.cards) or "none"
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
-    rows: list[Row] = []
-    for card, use in zip(state.node.cards, state.ledger.usages, strict=True):
-        for share in use.shares if card in cards else ():
-            owner = state.ledger.allocations[share.uid]
-            ref, note = owner.pod_ref, owner.unread or ""
-            containers = sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})
-            cells = (
-                str(card.index), ref.namespace, ref.name, owner.dialect,
-                "all" if share.blocked else gib(share.memory),
-                percent(share.compute) if share.compute else "", ",".join(containers), card.uuid,
-                note,
-            )  # fmt: skip
-            fields = {
-                "card": card.index, "namespace": ref.namespace, "pod": ref.name,
-                "dialect": owner.dialect,
-                "grantedMiB": (card.memory if share.blocked else share.memory) // MIB,
-                "compute": share.compute, "containers": containers, "uuid": card.uuid,
-                "note": note,
-            }  # fmt: skip
-            rows.append(Row(f"pod/{ref.name}", cells, fields))
     further = None if wanted else device_users(fleet, name)
     notes = uncounted_nodes(fleet, name)
-    return Listing("ShareList", _SHARES, tuple(rows), _SHARE_KEYS, further, notes)
+    rows = tuple(map(_share_row, shares))
+    return Listing("ShareList", _SHARES, rows, _SHARE_KEYS, further, notes)
+
+
+def shares_of_service(found: HeldShares) -> Listing:
+    """Return the rows that the service answers about a namespace."""
+    others = "share is" if found.elsewhere == 1 else "shares are"
+    notes = (f"{found.elsewhere} {others} of other namespaces",) if found.elsewhere else ()
+    rows = tuple(map(_share_row, found.items))
+    return Listing("ShareList", _SHARES, rows, _SHARE_KEYS, notes=notes)
+
+
+def _share_row(share: HeldShare) -> Row:
+    cells = (
+        str(share.card), share.namespace, share.pod, share.dialect,
+        "all" if share.all else gib(share.granted_mib * MIB),
+        percent(share.compute) if share.compute else "",
+        ",".join(share.containers), share.uuid, share.note,
+    )  # fmt: skip
+    fields = to_builtins(share)
+    del fields["all"]
+    return Row(f"pod/{share.pod}", cells, fields)

@@ -11,6 +11,7 @@ from typing import Any
 from adapters.accounting.gang_cache import GangCache
 from adapters.cluster.api.client import KubeClient, PlainReader
 from adapters.cluster.api.error import ClusterError
+from adapters.cluster.objects.access import AccessClient
 from adapters.cluster.objects.claims import ClaimClient, ShadowClaimClient
 from adapters.cluster.objects.events import EventKind, EventRecorder, EventSubject
 from adapters.cluster.objects.lease import Election
@@ -109,6 +110,7 @@ class InCluster:
         is_locked = self._settings.node_lock != "never" and not any(
             info.uses_node_lock for info in published
         )
+        authorize = self._settings.web.authorize
         return Cluster(
             binder=ClusterBinder(self._pods),
             pods=ClusterPods(self._pods, self._cache),
@@ -122,6 +124,7 @@ class InCluster:
             gangs=self._gangs,
             ended=ClusterEndedPods(self._cache, self._pods, confirm_always=self._confirm_always),
             plans=self._plans.list if self._settings.moves.enabled else None,
+            review=AccessClient(self._client).may_list_pods if authorize else None,
         )
 
     def tasks(self, runtime: ServiceRuntime) -> list[Task]:

@@ -163,6 +163,17 @@ class MovesSettings(Section):
     enabled: bool = False
 
 
+class WebSettings(Section):
+    """What people ask for.
+
+    Attributes:
+        authorize: whether each request below ``/api/`` needs a token of a user who may list the
+            pods of which it asks; needs ``store: kubernetes``.
+    """
+
+    authorize: bool = False
+
+
 class DraSettings(Section):
     """Dynamic Resource Allocation.
 

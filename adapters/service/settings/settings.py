@@ -35,6 +35,7 @@ from adapters.service.settings.sections import (
     PreemptionSettings,
     Section,
     Tls,
+    WebSettings,
 )
 from adapters.wire.decode.yaml_decoding import FAILURES
 
@@ -139,6 +140,7 @@ class Settings(Section):
         hosts: names by which browsers reach the service over a loopback address, where a proxy
             that keeps them runs beside it. Others are refused there, as a page of any site could
             have them; addresses, and names that no public name server knows, are not.
+        web: what people ask for.
         policy: placement of pods that do not choose it themselves.
         dra: Dynamic Resource Allocation.
         preemption: evictions by the service.
@@ -171,6 +173,7 @@ class Settings(Section):
     agent_port: Annotated[int, Field(ge=1, le=65535)] | None = None
     limits: LimitSettings = LimitSettings()
     hosts: Annotated[tuple[str, ...], SPLIT_AT_COMMAS] = ()
+    web: WebSettings = WebSettings()
     policy: PolicySettings = PolicySettings()
     dra: DraSettings = DraSettings()
     preemption: PreemptionSettings = PreemptionSettings()
@@ -192,7 +195,9 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def _managed_in_a_cluster(self) -> "Settings":
-        """Check that a Secret has a cluster."""
+        """Check that a Secret, and who reviews tokens, has a cluster."""
+        if self.web.authorize and self.store != "kubernetes":
+            raise ValueError("web.authorize: needs store: kubernetes")
         if self.tls is not None and self.tls.managed is not None and self.store != "kubernetes":
             raise ValueError("tls.managed: needs store: kubernetes")
         return self

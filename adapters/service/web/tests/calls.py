@@ -26,6 +26,7 @@ from adapters.service.web.dashboard.moves import PlanSource
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.views import AskAgents
 from adapters.service.web.routes import people, schedulers
+from adapters.service.web.tenants import tenants
 
 DECISION_LOG = StructuredDecisionLog(logger("error", "json"), Metrics())
 
@@ -51,6 +52,7 @@ async def app_of(
         **schedulers(bench.service),
         **people(bench.service, metrics, DECISION_LOG.latest),
         **dashboard(bench.service, DECISION_LOG, bench.cluster.unbound, agents, plans),
+        **tenants(bench.service, bench.cluster.unbound),
         **local_routes(bench.cluster, bench.service),
     }
     return App(found, DECISION_LOG)

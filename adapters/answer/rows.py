@@ -1,0 +1,52 @@
+"""Pods and their shares as rows, for the command and for the service's answers to tenants."""
+
+from collections.abc import Iterator
+
+from adapters.wire.records.tenant import HeldPod, HeldShare
+from core.hardware.quantity import MIB
+from core.ledger.node_ledger import NodeLedger
+from core.requests.grant import Allocation
+
+
+def held_pod(held: Allocation) -> HeldPod:
+    """Return a pod with what it has."""
+    ref, uuids = held.pod_ref, tuple(sorted(held.cards))
+    return HeldPod(
+        ref.namespace,
+        ref.name,
+        held.dialect,
+        held.node,
+        len(uuids),
+        sum(grant.memory for grant in held.grants) // MIB,
+        sum(grant.compute for grant in held.grants),
+        held.priority,
+        uuids,
+        held.unread or "",
+    )
+
+
+def held_shares(ledger: NodeLedger, wanted: str) -> Iterator[HeldShare] | None:
+    """Return the shares of a card, by its index or uuid; of all cards for an empty text.
+
+    None where there is no such card.
+    """
+    cards = [card for card in ledger.node.cards if wanted in ("", str(card.index), card.uuid)]
+    if wanted and not cards:
+        return None
+    return (
+        HeldShare(
+            card.index,
+            owner.pod_ref.namespace,
+            owner.pod_ref.name,
+            owner.dialect,
+            (card.memory if share.blocked else share.memory) // MIB,
+            share.compute,
+            tuple(sorted({g.container or "*" for g in owner.grants if g.card == card.uuid})),
+            card.uuid,
+            owner.unread or "",
+            share.blocked,
+        )
+        for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
+        for share in (use.shares if card in cards else ())
+        for owner in (ledger.allocations[share.uid],)
+    )

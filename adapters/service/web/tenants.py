@@ -1,0 +1,154 @@
+"""Answers about one namespace, for people who may read its pods and no others.
+
+Of other namespaces they have counts only. Names of nodes, and what an answer about a pod says of
+nodes, are in them.
+"""
+
+from asyncio import Lock, sleep
+from collections.abc import Awaitable, Callable, Sequence
+
+import msgspec
+
+from adapters.accounting.pod_requests import dialect_name
+from adapters.answer.device_plugins import devices_text
+from adapters.answer.judge import Judge
+from adapters.answer.rows import held_pod, held_shares
+from adapters.answer.words import card_lines, head_lines, node_lines, request_text
+from adapters.dialects.dialect import DialectError
+from adapters.dialects.matching import amounts_of
+from adapters.service.decide.advice.explain import yielding
+from adapters.service.decide.service import Service, UnknownPod
+from adapters.service.web.app import Answer, Call, Route, problem
+from adapters.service.web.authorize import TENANT, namespace_of
+from adapters.service.web.routes import Routes
+from adapters.wire.kube import Pod, full_name
+from adapters.wire.records.tenant import (
+    HeldPods,
+    HeldShares,
+    TenantExplanation,
+    WaitingPod,
+    WaitingPods,
+)
+from core.requests.request import PodRef
+
+COMPARED = 500
+"""Nodes or pods that are looked at before other calls run."""
+
+
+def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
+    """Return the routes; ``unbound`` are the pods that no scheduler has bound."""
+    turn, asked = Lock(), set[str]()
+
+    async def pods(call: Call) -> Answer:
+        """Return the pods of the namespace with shares."""
+        begin, rows = f"{namespace_of(call)}/", []
+        for at, ledger in enumerate([*service.ledgers.inventory]):
+            if at % COMPARED == 0:
+                await sleep(0)
+            held = ledger.allocations.values()
+            rows += [held_pod(each) for each in held if each.pod.startswith(begin)]
+        return _answer(HeldPods(tuple(rows)))
+
+    async def shares(call: Call) -> Answer:
+        """Return the shares of the cards of ``node``, or of one ``card``."""
+        namespace, node = namespace_of(call), call.query.get("node", "")
+        ledger = service.ledgers.ledger(node)
+        if ledger is None:
+            return problem(404, f"no node {node[:80]!r} with cards")
+        found = held_shares(ledger, call.query.get("card", ""))
+        if found is None:
+            return problem(404, f"node {node[:80]} has no card {call.query['card'][:80]!r}")
+        every = [*found]
+        own = tuple(each for each in every if each.namespace == namespace)
+        return _answer(HeldShares(own, len(every) - len(own)))
+
+    async def pending(call: Call) -> Answer:
+        """Return the pods of the namespace that wait, with the latest answer about each."""
+        namespace, rows = namespace_of(call), list[WaitingPod]()
+        for at, pod in enumerate(sorted(unbound(), key=full_name)):
+            if at % COMPARED == 0:
+                await sleep(0)
+            if pod.metadata.namespace == namespace and (row := _waiting(service, pod)) is not None:
+                rows.append(row)
+        return _answer(WaitingPods(tuple(rows)))
+
+    async def explain(call: Call) -> Answer:
+        """Return ``pod`` against all nodes; of one namespace one at a time, as it takes long."""
+        service.check_ready()
+        namespace, name = namespace_of(call), call.query.get("pod", "")
+        if namespace in asked:
+            return problem(429, f"a pod of namespace {namespace} is explained now; try again")
+        asked.add(namespace)
+        try:
+            async with turn:
+                pod = await service.find(PodRef(namespace, name, ""))
+                return _answer(await _explained(service, pod))
+        except UnknownPod as error:
+            return problem(404, str(error))
+        finally:
+            asked.discard(namespace)
+
+    handlers: dict[str, Callable[[Call], Awaitable[Answer]]] = {
+        "pods": pods, "shares": shares, "pending": pending, "explain": explain,
+    }  # fmt: skip
+    return {("GET", f"{TENANT}{name}"): Route(each) for name, each in handlers.items()}
+
+
+def _answer(found: object) -> Answer:
+    return Answer(msgspec.json.encode(found))
+
+
+def _waiting(service: Service, pod: Pod) -> WaitingPod | None:
+    """Return a row; None where the pod requests no share."""
+    latest = service.waiting_answers.get(pod.metadata.uid)
+    reason = "was not evaluated yet" if latest is None else latest.summary
+    try:
+        read = service.pod_requests.read(pod)
+        if read is None:
+            return None
+        dialect: str | None = read.dialect.name
+        amounts = amounts_of(pod, read.request)
+        request = devices_text(amounts) if amounts else request_text(read.request)
+    except DialectError as error:
+        dialect = dialect_name(pod, service.facts.dialects)
+        request, reason = "invalid", str(error)
+    gang = service.facts.gang(pod)
+    return WaitingPod(
+        pod.metadata.namespace,
+        pod.metadata.name,
+        dialect,
+        pod.spec.scheduler_name or "default-scheduler",
+        request,
+        0 if latest is None else latest.fitting,
+        reason,
+        None if gang is None else str(gang.ref),
+    )
+
+
+async def _explained(service: Service, pod: Pod) -> TenantExplanation:
+    """Return a pod against all nodes; no pod that would have to end is looked for."""
+    facts, own = service.facts, f"{pod.metadata.namespace}/"
+    answer = await yielding(Judge(facts).steps(pod))
+
+    def sharers(names: list[str]) -> str:
+        """Name the pods of the namespace, and count the others."""
+        named = [each for each in names if each.startswith(own)]
+        others = len(names) - len(named)
+        return ", ".join([*named, *([f"{others} of other namespaces"] if others else ())])
+
+    uid = pod.metadata.uid
+    ledgers = [facts.inventory.ledger(node) for node in facts.inventory.nodes_of(uid)]
+    held = [(each.allocations[uid], each) for each in ledgers]
+    allocation = held[0][0] if held else None
+    lines = head_lines(answer, allocation, facts.gang(pod))
+    for each, ledger in held:
+        lines += card_lines(each, ledger, sharers=sharers)
+    if not pod.spec.node_name and answer.fits_nowhere:
+        lines += node_lines(answer)
+    well = all(each.unread is None for each, _ in held) and (
+        bool(answer.standing)
+        or (answer.problem is None and (not answer.requests or answer.best is not None))
+    )
+    return TenantExplanation(
+        full_name(pod), answer.dialect, answer.summary(), len(answer.fitting), tuple(lines), well
+    )

@@ -1,0 +1,179 @@
+"""Answers about one namespace: all of its own, and counts of others."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from adapters.service.observe.decision_log import logger
+from adapters.service.runtime import Cluster, ServiceRuntime
+from adapters.service.settings.settings import read
+from adapters.service.standalone import LocalCluster
+from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
+from adapters.service.web.app import App
+from adapters.service.web.tests.calls import Got, app_of, call
+from adapters.stores.memory import MemoryStore
+from adapters.wire.kube import Pod
+from core.requests.request import PodRef
+
+OTHER = "secretive"
+
+
+def pod_of(namespace: str, name: str, memory: int) -> Json:
+    made = a_pod(name, memory=memory)
+    made["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
+    return made
+
+
+async def a_shared_card() -> tuple[Bench, App]:
+    """A card with a pod of ``ml`` and one of another namespace; of both a pod waits."""
+    spaces = [("ml", "mine"), (OTHER, f"{OTHER}-model")]
+    pods = [pod_of(*each, 2000) for each in spaces]
+    waiting = [pod_of(space, f"{name}-waits", 90_000) for space, name in spaces]
+    bench = await a_service(a_node("n1", cards=1), pods=[*pods, *waiting])
+    app = await app_of(bench)
+    for space, name in spaces:
+        asks = {"PodName": name, "PodNamespace": space, "PodUID": f"uid-{space}-{name}"}
+        got = await call(app, "POST", "/extender/bind", body({**asks, "Node": "n1"}))
+        assert got is not None
+        assert got.json == {"Error": ""}
+    await bench.service.waiting_answers.round(bench.cluster.unbound())
+    return bench, app
+
+
+def asked(*paths: str) -> list[Got]:
+    async def work() -> list[Got]:
+        _, app = await a_shared_card()
+        got = [await call(app, "GET", f"/api/tenant/{path}") for path in paths]
+        return [each for each in got if each is not None]
+
+    return run(work())
+
+
+EVERY = (
+    "pods?namespace=ml",
+    "shares?namespace=ml&node=n1",
+    "shares?namespace=ml&node=n1&card=0",
+    "pending?namespace=ml",
+    "explain?namespace=ml&pod=mine",
+    "explain?namespace=ml&pod=mine-waits",
+)
+
+
+@pytest.mark.parametrize("path", EVERY)
+def test_no_answer_names_what_is_of_another_namespace(path: str) -> None:
+    (got,) = asked(path)
+
+    assert got.status == 200
+    assert b"mine" in got.content
+    assert OTHER.encode() not in got.content
+
+
+def test_the_pods_of_a_namespace_have_their_shares() -> None:
+    pods, shares = asked("pods?namespace=ml", "shares?namespace=ml&node=n1")
+
+    (row,) = pods.json["items"]
+    assert (row["pod"], row["node"], row["cards"], row["grantedMiB"]) == ("mine", "n1", 1, 2000)
+    assert [each["pod"] for each in shares.json["items"]] == ["mine"]
+    assert shares.json["elsewhere"] == 1
+
+
+def test_a_pod_that_shares_its_card_counts_the_pods_of_others() -> None:
+    (got,) = asked("explain?namespace=ml&pod=mine")
+
+    assert got.json["well"] is True
+    assert got.json["lines"][0] == "ml/mine (volcano) is bound to n1 and has its cards"
+    assert got.json["lines"][-1].endswith("; shared with 1 of other namespaces")
+
+
+def test_a_pod_that_waits_has_its_reason() -> None:
+    pending, explained = asked("pending?namespace=ml", "explain?namespace=ml&pod=mine-waits")
+
+    (row,) = pending.json["items"]
+    assert (row["pod"], row["request"]) == ("mine-waits", "1 card: 87.9 GiB")
+    assert "memory" in row["reason"]
+    assert explained.json["well"] is False
+    assert any("memory" in line for line in explained.json["lines"])
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        (f"explain?namespace=ml&pod={OTHER}-model", 404),
+        (f"explain?namespace=ml&pod=../{OTHER}/pods/{OTHER}-model", 404),
+        (f"explain?namespace=ml&pod={OTHER}/{OTHER}-model", 404),
+        (f"explain?namespace=ml/../{OTHER}&pod={OTHER}-model", 400),
+        (f"explain?namespace=ml&namespace={OTHER}%2F&pod=x", 400),
+        ("explain?namespace=ml&pod=", 404),
+        ("pods", 400),
+        ("pods?namespace=*", 400),
+        ("pods?namespace=m", 200),  # the begin of a name is another namespace
+        ("shares?namespace=ml&node=", 404),
+        ("shares?namespace=ml&node=n1&card=7", 404),
+        ("other?namespace=ml", 404),
+    ],
+)
+def test_what_is_not_of_the_namespace_is_not_there(path: str, status: int) -> None:
+    (got,) = asked(path)
+
+    assert got.status == status
+    if got.status == 200:
+        assert got.json == {"items": []}
+
+
+def test_of_one_namespace_one_pod_is_explained_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> list[int]:
+        bench, app = await a_shared_card()
+        read_pod = bench.cluster.get
+
+        async def slowly(pod: PodRef) -> Pod | None:
+            await asyncio.sleep(0)
+            return await read_pod(pod)
+
+        monkeypatch.setattr(bench.cluster, "get", slowly)
+        path = "/api/tenant/explain?namespace={}&pod=mine"
+        spaces = ("ml", "ml", "other", "ml")
+        got = await asyncio.gather(*(call(app, "GET", path.format(each)) for each in spaces))
+        after = await call(app, "GET", path.format("ml"))
+        return [each.status for each in (*got, after) if each is not None]
+
+    assert run(work()) == [200, 429, 404, 429, 200]
+
+
+def test_with_reviews_every_question_of_people_needs_a_token(tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_text("store: memory")
+    seen: list[tuple[str, str]] = []
+
+    async def review(token: str, namespace: str) -> bool | None:
+        seen.append((token, namespace))
+        return namespace == "ml"
+
+    async def work() -> dict[str, int]:
+        table, log = LocalCluster(), logger("error", "json")
+        cluster = Cluster(binder=table, pods=table, events=table, review=review)
+        settings = read(tmp_path / "settings.yaml", {})
+        runtime = ServiceRuntime(settings, {}, MemoryStore(), cluster, log)
+        await runtime.load()
+        app = runtime.app({})
+        found: dict[str, int] = {}
+        for method, path in app._routes:
+            got = await call(app, method, f"{path}?namespace=ml")
+            assert got is not None
+            found[path] = got.status
+            if path.startswith("/api/"):
+                bearer = (b"authorization", b"Bearer good")
+                got = await call(app, method, f"{path}?namespace=ml", headers=[bearer])
+                assert got is not None
+                is_tenants = path.startswith("/api/tenant/")
+                assert (got.status in (200, 404)) if is_tenants else got.status == 403, path
+        return found
+
+    statuses = run(work())
+
+    assert {path for path, status in statuses.items() if status == 401} == {
+        path for path in statuses if path.startswith("/api/")
+    }
+    assert len([path for path in statuses if path.startswith("/api/dashboard/")]) > 5
+    assert {namespace for _, namespace in seen} == {"", "ml"}
