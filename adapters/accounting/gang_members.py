@@ -218,13 +218,16 @@ def too_many(gang: Gang, kinds: int) -> str:
     return f"{named(gang)}: its pods request more than {kinds} different shares"
 
 
-def together(gang: Gang, lacks: int, plan: GangPlan) -> str:
-    """Return how many pods of a gang a plan places, and why no more.
+def together(gang: Gang, lacks: int = 0, plan: GangPlan | None = None) -> str:
+    """Return how many pods of a gang fit together, or at least do by a plan, and why no more.
 
     Args:
         gang: with all its pods.
-        lacks: how many of those that are bound together it does not place.
-        plan: the plan.
+        lacks: how many of those that are bound together have no place.
+        plan: the best one that was found, where any lack.
     """
-    why = f"; no room for {plan.short}: {plan.reason}" if plan.short and lacks else ""
-    return f"{named(gang)}: {gang.minimum - lacks} of {gang.minimum} fit together{why}"
+    least, why = "", ""
+    if lacks and plan is not None:
+        least = "" if plan.is_best else "at least "
+        why = f"; no room for {plan.short}: {plan.reason}" if plan.short else ""
+    return f"{named(gang)}: {least}{gang.minimum - lacks} of {gang.minimum} fit together{why}"

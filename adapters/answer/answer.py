@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from adapters.accounting.gang_cache import Gang
-from adapters.accounting.gang_members import GangMembers, named
+from adapters.accounting.gang_members import GangMembers, together
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.device_plugins import DeviceFit, devices_text
 from adapters.dialects.adoption import FINISHED, may_use_cards
@@ -64,7 +64,7 @@ _OURS = re.compile(
     rf"{re.escape(OTHER_REASONS)}|"
     + "|".join(f"{re.escape(str(cause.value))}$" for cause in Cause)
     + "|no cards: neither "
-    + r"|gang \S+ of \d+: (?:\d+ of \d+ fit together|its pods request more)"
+    + r"|gang \S+ of \d+: (?:(?:at least )?\d+ of \d+ fit together|its pods request more)"
     + r"|gang \S+: \d+ of \d+ pods exist"
     + r"|.*admission webhook \"\w+\.dragoman\.dev\" denied the request: "
 )
@@ -110,9 +110,7 @@ class GangAnswer:
         """Return what there is to say of a pod of a gang that decides."""
         if self.refusal:
             return self.refusal
-        least = self.gang.minimum
-        rest = "" if self.node_of(uid) else " without this pod"
-        return f"{named(self.gang)}: {least} of {least} fit together{rest}"
+        return together(self.gang) + ("" if self.node_of(uid) else " without this pod")
 
 
 @dataclass(frozen=True, slots=True)

@@ -230,6 +230,7 @@ class Judge:
         lacks = members.lacks({*plan.placed, *devices})
         if not lacks:
             return GangAnswer(members, "", plan.placed, devices)
+        plan = replace(plan, is_best=plan.is_best and not plugged)  # one order of devices was tried
         for each in members.waiting:
             if each.request.pod == plan.short:  # a plan knows no devices, and no excluded nodes
                 answer = yield from self._alone(each.pod, explain=True)

@@ -52,6 +52,8 @@ def said(
         ("0/2 nodes are unavailable: 2 some of 2 cards: memory short.", ""),
         (f"0/9 nodes are available: 2 no cards, 7 {OTHER_REASONS}.", ""),
         ("0/2 nodes are available: 2 no cards.", ""),
+        ("0/2 nodes are available: 2 gang a/g of 3: 2 of 3 fit together.", ""),
+        ("0/2 nodes are available: 2 gang a/g of 3: at least 2 of 3 fit together.", ""),
         ("0/2 nodes are available: 2 no cards: neither object Device nor its agent lists any.", ""),
         ("0/2 nodes are available: 2 16 cards asked for one container, node has 2.", ""),
         ("0/2 nodes are unavailable: 2 Insufficient nvidia.com/gpu.", ""),

@@ -173,7 +173,7 @@ def test_a_gang_within_its_quota_pod_by_pod_and_not_together_is_not_placed() -> 
     placed = nodes_of(node(cards=3), quota, group(KUBERNETES, 2), *pods[:2], pod("x", volcano(1)))
 
     assert summary == (
-        "gang default/g of 3: 2 of 3 fit together; no room for default/c:"
+        "gang default/g of 3: at least 2 of 3 fit together; no room for default/c:"
         " the gang is over the quota of namespace default"
     )
     assert placed == {"a": "node-a", "b": "node-a", "x": None}
@@ -191,6 +191,17 @@ def test_pods_of_two_dialects_get_the_cards_that_leave_room_for_each_other() -> 
     assert nodes_of(both, group(KUBERNETES, 4), *pods) == dict.fromkeys(
         ("large", "a", "b", "c"), "node-a"
     )
+
+
+def test_how_many_pods_of_a_large_gang_fit_together_is_said_as_far_as_it_is_known() -> None:
+    """All choices are tried for fewer pods."""
+    pods = [member(f"p{number:02}", limits=volcano(LARGE + number % 2)) for number in range(14)]
+
+    many = summaries(node(cards=8), group(KUBERNETES, 14), *pods)
+    few = summaries(node(cards=8), group(KUBERNETES, 10), *pods[:10])
+
+    assert {text.split(" fit")[0] for text in many} == {"gang default/g of 14: at least 8 of 14"}
+    assert {text.split(" fit")[0] for text in few} == {"gang default/g of 10: 8 of 10"}
 
 
 def test_a_gang_whose_pods_request_very_different_shares_is_not_planned() -> None:
@@ -217,7 +228,7 @@ def test_pods_of_device_plugins_are_pods_of_their_gang() -> None:
 
     assert {each["node"] for each in short} == {None}
     (summary,) = {each["explanation"]["summary"] for each in short}
-    assert summary.startswith("gang default/g of 3: 2 of 3 fit together; no room for default/")
+    assert summary.startswith("gang default/g of 3: at least 2 of 3 fit together; no room")
     assert found == {"a": "node-a", "b": "plain", "c": "plain", "d": None}
 
 

@@ -183,8 +183,8 @@ def test_a_gang_over_its_quota_is_neither_held_nor_woken() -> None:
     answer, writes, fits = run(work())
 
     assert answer == (
-        "gang default/g of 3: 2 of 3 fit together; no room for default/c: the gang is over the"
-        " quota of namespace default"
+        "gang default/g of 3: at least 2 of 3 fit together; no room for default/c:"
+        " the gang is over the quota of namespace default"
     )
     assert (writes, fits) == (0, False)
 
