@@ -58,7 +58,12 @@ app.kubernetes.io/component: {{ .component }}
 store: kubernetes
 grpc: "off"
 namespace: {{ .Release.Namespace }}
-{{ toYaml .Values.service.settings }}
+{{- $settings := deepCopy .Values.service.settings }}
+{{- $policy := default dict $settings.policy }}
+{{- if and (hasKey .Values "metaxsGPUTopologyAware") (not (hasKey $policy "topologyAware")) }}
+{{- $_ := set $settings "policy" (set $policy "topologyAware" .Values.metaxsGPUTopologyAware) }}
+{{- end }}
+{{ toYaml $settings }}
 {{- if .Values.preemption.enabled }}
 preemption: {enabled: true}
 {{- end }}

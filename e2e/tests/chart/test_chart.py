@@ -280,11 +280,41 @@ def test_a_release_in_a_namespace_that_the_webhooks_exclude_is_refused(namespace
         ({"dra": {"enabled": True, "schedulers": [{"namespace": "a"}]}}, "serviceAccount"),
         ({"dra": {"schedulers": [{"namespace": "a", "serviceAccount": "b"}]}}, "dra.enabled"),
         ({"colour": "blue"}, "colour"),
+        ({"nameOverride": "UPPER_case"}, "/nameOverride"),
+        ({"fullnameOverride": "1st"}, "/fullnameOverride"),
+        ({"node": {"runtimeClassName": "Bad_Name"}}, "/node/runtimeClassName"),
+        ({"service": {"priorityClassName": "Bad_Name"}}, "/service/priorityClassName"),
+        ({"service": {"affinity": {"foo": 1}}}, "(?s)/service/affinity.*foo"),
+        ({"node": {"tolerations": [{"operator": "Some"}]}}, "/node/tolerations/0/operator"),
+        ({"service": {"topologySpreadConstraints": [{"maxSkew": 0}]}}, "/service/topologySpread"),
+        *(
+            ({"webhooks": {"namespaceSelector": {"matchExpressions": [expression]}}}, said)
+            for expression, said in (
+                ({"key": "a"}, "(?s)matchExpressions/0.*operator"),
+                ({"key": "a", "operator": "In"}, "(?s)matchExpressions/0.*values"),
+                ({"key": "a", "operator": "Exists", "values": ["b"]}, "matchExpressions/0/values"),
+            )
+        ),
+        *(
+            ({"service": {"enabled": False}, name: {"enabled": True}}, f"{name}.enabled needs")
+            for name in ("defrag", "preemption")
+        ),
+        ({"daemon": {"hamiCore": {"image": {"tag": "v2.6.0"}}}}, "set node.hamiCore"),
     ],
 )
 def test_an_invalid_value_is_refused_by_its_name(given: dict[str, Any], said: str) -> None:
     with pytest.raises(ChartError, match=said):
         chart.template(given)
+
+
+@pytest.mark.parametrize("ours", [None, False])
+def test_metaxs_manuals_value_sets_our_policy_where_that_is_not_set(ours: bool | None) -> None:
+    policy = {} if ours is None else {"topologyAware": ours}
+    given = {"metaxsGPUTopologyAware": True, "service": {"settings": {"policy": policy}}}
+
+    settings = find(chart.render(given), "ConfigMap", "dragoman")["data"]["sidecar.yaml"]
+
+    assert yaml.safe_load(settings)["policy"] == {"topologyAware": ours is None}
 
 
 def test_the_patch_of_kustomize_is_the_container_of_the_chart() -> None:
