@@ -99,10 +99,10 @@ def schedule(
     """Place pods on cards without a cluster.
 
     Reads Node, Pod, PodGroup, Device, ConfigMap, NodeLedger, ResourceClaim, ResourceSlice,
-    DeviceTaintRule, ShareQuota, ResourceQuota and List objects. Bound pods keep their cards; the
-    command places pending ones in the order of the input, those of a gang together. Counts cards,
-    quotas of shares, cordons, taints, nodeSelector and required node affinity; not CPU, nor
-    affinity to pods.
+    DeviceTaintRule, ShareQuota, ResourceQuota and List objects, and workloads such as Deployments
+    for the pods that they make. Bound pods keep their cards; the command places pending ones in the
+    order of the input, those of a gang together. Counts cards, quotas of shares, cordons, taints,
+    nodeSelector and required node affinity; not CPU, nor affinity to pods.
 
     Example: kubectl get nodes,pods -A -o json | dragoman schedule -f -
 

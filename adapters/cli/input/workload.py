@@ -26,7 +26,13 @@ _TEMPLATED = {
 
 _DESCRIBES = frozenset(
     {"ControllerRevision", "PodTemplate", "ServingRuntime", "ClusterServingRuntime", "Workload"}
-    | {"TrainingRuntime", "ClusterTrainingRuntime", "WorkflowTemplate", "ClusterWorkflowTemplate"}
+    | {
+        "JobTemplate",
+        "TrainingRuntime",
+        "ClusterTrainingRuntime",
+        "WorkflowTemplate",
+        "ClusterWorkflowTemplate",
+    }
 )
 """Kinds that describe pods for other objects."""
 

@@ -189,7 +189,8 @@ class WorkloadLine:
     def text(self) -> str:
         """Return the line."""
         if not self.asked:
-            return f"{self.ref}: {self.replicas} replicas request no share"
+            replicas = "replica requests" if self.replicas == 1 else "replicas request"
+            return f"{self.ref}: {self.replicas} {replicas} no share"
         return f"{self.ref}: {self.fit} of {self.asked} replicas fit"
 
     def fields(self) -> dict[str, object]:

@@ -14,7 +14,7 @@ from adapters.cli.tests.builders import Plain, report, run
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
 WORKLOADS = frozenset({"gang-jobset", "gang-lws"})
-"""Their pods are made by controllers; e2e/tests/schedulers/test_gangs.py runs them."""
+"""They have no nodes; e2e/tests/schedulers/test_gangs.py runs them."""
 EVERY = sorted(path.stem for path in FOLDER.glob("*.yaml"))
 EXAMPLES = [name for name in EVERY if name not in WORKLOADS]
 GOLDEN = Path(__file__).parent / "golden"
@@ -49,6 +49,20 @@ def test_an_example_gives_its_golden_file(example: str, rewrite_golden: bool) ->
 @pytest.mark.parametrize("example", [name for name in EXAMPLES if name not in ("mixed", "quota")])
 def test_every_pod_of_a_guide_is_placed(example: str) -> None:
     assert run("-f", FOLDER / f"{example}.yaml").exit_code == 0
+
+
+def test_the_workloads_of_the_example_have_their_replicas() -> None:
+    found = {each["name"]: each["fit"] for each in outcome("workloads")["workloads"]}
+
+    assert found == {"inference": 3, "evaluation": 2, "training": 3}
+
+
+@pytest.mark.parametrize("example", sorted(WORKLOADS))
+def test_a_workload_of_an_example_is_placed_on_the_nodes_of_another(example: str) -> None:
+    nodes = "koordinator-gpu-share" if example == "gang-jobset" else "hami-share"
+    found = run("-f", FOLDER / f"{example}.yaml", "-f", FOLDER / f"{nodes}.yaml", "-o", "json")
+
+    assert [each["replicas"] for each in json.loads(found.stdout)["workloads"]] == [4]
 
 
 def test_there_is_a_line_for_every_example() -> None:

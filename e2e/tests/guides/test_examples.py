@@ -29,6 +29,8 @@ EXAMPLES = sorted(
 KINDS = {
     "Node": ("nodes", False),
     "Pod": ("pods", True),
+    "Deployment": ("deployments", True),
+    "Job": ("jobs", True),
     "ConfigMap": ("configmaps", True),
     "ResourceSlice": ("resourceslices", False),
     "ResourceClaim": ("resourceclaims", True),
