@@ -10,6 +10,7 @@ from adapters.accounting.pod_requests import PodRequest, PodRequestCache, templa
 from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined, scheduler_message
 from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
 from adapters.answer.judge import Judge
+from adapters.answer.remedies import NONE, Remedies, remedies
 from adapters.dialects.dialect import Dialect
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.ports import Clock, ClusterObjects, Readiness
@@ -121,12 +122,14 @@ class Explanation:
         eviction: the fewest pods of lower priority whose eviction would make room; None where none
             would, and for a gang, which gets nothing by evictions.
         evicts: whether the service evicts them.
+        remedies: what would make it fit.
     """
 
     answer: PodAnswer
     preemption_may_help: tuple[str, ...] = ()
     eviction: NodeEviction | None = None
     evicts: bool = False
+    remedies: Remedies = NONE
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -144,7 +147,8 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
         pod: the pod.
         evicts: whether the service evicts pods for others.
     """
-    answer = await yielding(Judge(facts).steps(pod))
+    judge = Judge(facts)
+    answer = await yielding(judge.steps(pod))
     if answer.found is None:
         return Explanation(answer)
     barred = {*answer.excluded.names, *facts.unreadable()}
@@ -161,7 +165,8 @@ async def explain(facts: ServiceFacts, pod: Pod, *, evicts: bool = False) -> Exp
         for each in evictions(request, (ledger for ledger in known if ledger is not None)):
             best = min(filter(None, (best, each)), key=cost, default=None)
             await asyncio.sleep(0)
-    return Explanation(answer, tuple(sorted(found)), best, evicts)
+    fixes = await yielding(remedies(judge, answer, facts.inventory.get))
+    return Explanation(answer, tuple(sorted(found)), best, evicts, fixes)
 
 
 async def yielding(steps: Generator[None, None, T]) -> T:
