@@ -52,6 +52,7 @@ class Metadata(Wire, frozen=True, gc=False):
     deletion_timestamp: str | None = None
     owner_references: tuple[OwnerReference, ...] | None = None
     resource_version: str = ""
+    creation_timestamp: str | None = None
 
 
 class Resources(Wire, frozen=True, gc=False):

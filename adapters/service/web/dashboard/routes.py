@@ -2,9 +2,11 @@
 
 import asyncio
 import gzip
+import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.resources import files
 from pathlib import PurePosixPath
@@ -19,6 +21,7 @@ from adapters.service.web.app import JSON, Answer, Call, Route, pod_named, probl
 from adapters.service.web.dashboard import moves as move_views
 from adapters.service.web.dashboard import views
 from adapters.service.web.dashboard.moves import PlanReader, PlanSource
+from adapters.service.web.dashboard.overview import overview as first_screen
 from adapters.service.web.dashboard.rows import FleetIndex, QueryError, decisions
 from adapters.wire.kube import Pod
 from adapters.wire.records.quota import limited_amounts
@@ -100,7 +103,9 @@ class ConditionalView:
     """One question; its answers are computed again only when what they show may differ."""
 
     def __init__(
-        self, version: Callable[[], Hashable], view: Callable[[Call], Awaitable[object]]
+        self,
+        version: Callable[[], Awaitable[Hashable]],
+        view: Callable[[Call], Awaitable[object]],
     ) -> None:
         """Store the functions; a version differs when an answer may, and None is unknown."""
         self._version = version
@@ -109,7 +114,7 @@ class ConditionalView:
 
     async def answer(self, call: Call) -> Answer:
         """Answer a request."""
-        version, key = self._version(), tuple(sorted(call.query.items()))
+        version, key = await self._version(), tuple(sorted(call.query.items()))
         known, content = self._kept.get(key, (None, None))
         if content is None or version is None or known != version:
             content = Content.of(orjson.dumps(await self._view(call)))
@@ -191,18 +196,23 @@ def dashboard(
         agents: asks the node agents what is used; None where they are not asked.
         plans: of moves; None where none is carried out, and then there is no question about them.
     """
-    index, static = FleetIndex(service.ledgers), StaticFiles()
+    index, static = FleetIndex(service.ledgers, service.facts), StaticFiles()
+    replica, since = socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds")
 
     async def summary(_: Call) -> object:
-        awaited, has_moves = service.readiness.text(), plans is not None
-        return {**await views.summary(index), "awaited": awaited, "moves": has_moves}
+        return {
+            **await views.summary(index),
+            "pending": sum(views.requests(service, pod) for pod in unbound()),
+            "awaited": service.readiness.text(),
+            "moves": plans is not None,
+        }
 
     async def node(call: Call) -> object:
         name = call.query.get("name", "")
         found = await views.node(index, history, name)
         if found is None:
             raise NotFoundError(f"node {name[:80]!r} is not known to this service")
-        return found
+        return {**found, "replica": replica, "since": since}
 
     def quota(call: Call) -> dict[str, object]:
         """Return the quota of the chosen namespace, or None."""
@@ -214,16 +224,19 @@ def dashboard(
 
     async def pod(call: Call) -> object:
         name = str(pod_named(call.query.get("name", "")))
-        found = await views.pod(index, history, service.waiting_answers, unbound(), name)
+        found = await views.pod(index, service, history, unbound(), name)
         if found is None:
             raise NotFoundError(f"pod {name[:200]!r} is not known to this service")
-        return found
+        return {**found, "replica": replica, "since": since}
 
     async def pending(call: Call) -> object:
         return {**await views.pending(service, history, unbound, call.query), **quota(call)}
 
+    async def overview(_: Call) -> object:
+        return await first_screen(index, await views.waiting(service, history, unbound))
+
     async def decided(call: Call) -> object:
-        return decisions(history, call.query)
+        return {**decisions(history, call.query), "replica": replica, "since": since}
 
     async def explain(call: Call) -> object:
         """Return a pod against all nodes as they are now; nothing is allocated."""
@@ -232,19 +245,33 @@ def dashboard(
         service.pod_requests.read(pod)
         return views.explained(await service.explain(pod))
 
-    def unknown() -> Hashable:
+    async def unknown() -> Hashable:
         """Return the version of what other components change too."""
         return None
 
-    questions: dict[str, tuple[Callable[[], Hashable], Callable[[Call], Awaitable[object]]]] = {
-        "summary": (lambda: (index.version(), service.readiness.awaited), summary),
-        "nodes": (index.version, lambda call: views.nodes(index, call.query)),
-        "node": (lambda: (index.version(), history.recorded), node),
-        "pods": (lambda: (index.version(), service.quotas.revision), pods),
+    async def recorded() -> Hashable:
+        return history.recorded
+
+    def with_nodes(*also: Callable[[], Hashable]) -> Callable[[], Awaitable[Hashable]]:
+        """Return the version of the nodes, and of what else an answer shows."""
+
+        async def version() -> Hashable:
+            return await index.version(), *(each() for each in also)
+
+        return version
+
+    questions: dict[
+        str, tuple[Callable[[], Awaitable[Hashable]], Callable[[Call], Awaitable[object]]]
+    ] = {
+        "summary": (with_nodes(lambda: service.readiness.awaited, lambda: len(unbound())), summary),
+        "overview": (unknown, overview),
+        "nodes": (with_nodes(), lambda call: views.nodes(index, call.query)),
+        "node": (with_nodes(lambda: history.recorded), node),
+        "pods": (with_nodes(lambda: service.quotas.revision), pods),
         "pod": (unknown, pod),
         "pending": (unknown, pending),
         "used": (unknown, lambda call: views.used(index, agents, call.query)),
-        "decisions": (lambda: history.recorded, decided),
+        "decisions": (recorded, decided),
         "explain": (unknown, explain),
     }
     handlers: dict[str, Callable[[Call], Awaitable[Answer]]] = {}

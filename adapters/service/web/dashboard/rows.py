@@ -3,16 +3,27 @@
 Memory is in MiB, compute in percent of one card.
 """
 
+import asyncio
 from asyncio import sleep
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from time import monotonic
 from typing import TypeVar
 
+from adapters.accounting.pod_requests import dialect_name
+from adapters.answer.device_plugins import PluginDevices
+from adapters.answer.judge import DEVICES
+from adapters.service.decide.advice.explain import ServiceFacts
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.decision_log import StructuredDecisionLog
+from adapters.wire.kube import full_name
 from core.feasibility.columns import EXCLUSIVE, OFFLINE, ONLINE, free_capacity
+from core.feasibility.suitability import is_not_ours
 from core.hardware.card import Card, Mode
-from core.hardware.quantity import MIB
+from core.hardware.quantity import GIB, MIB
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import CardUsage
 
@@ -27,8 +38,9 @@ MAX_TEXT = 253
 
 MAX_DIGITS = 9
 
-HEALTH = ("any", "problems", "healthy")
-"""Any node; nodes with a problem or a card that is not healthy; the others."""
+HEALTH = ("any", "problems", "healthy", "full", "idle")
+"""Any node; nodes with a problem or a card that is not healthy; the others; nodes with a card of
+which no share is free; nodes with a card that no pod uses."""
 
 SORTS = ("problems", "name", "free", "granted", "compute", "pods")
 """Problems first, then by name; the amounts begin with the largest."""
@@ -166,9 +178,15 @@ class NodeRow:
         granted: allocated bytes.
         compute: allocated percent, of all cards together.
         largest: bytes of the largest share of one card that is free.
+        states: of its cards, as ``state_of`` names them.
         models, dialects, namespaces: of its cards and pods.
         pods: ``namespace/name`` of the pods with an allocation.
         text: all names in lower case, to be searched.
+        cells: two characters a card: ``LETTERS`` of its state, and tenths of it that are granted.
+        free: how many cards have a largest free share of each of ``FREE_FROM``.
+        granted_by: bytes by namespace.
+        devices: what device plugins state on a node without cards of a ledger, in JSON.
+        users: the pods with such devices, in JSON.
     """
 
     name: str
@@ -179,11 +197,17 @@ class NodeRow:
     granted: int
     compute: int
     largest: int
+    states: frozenset[str]
     models: tuple[str, ...]
     dialects: tuple[str, ...]
     namespaces: frozenset[str]
     pods: frozenset[str]
     text: str
+    cells: str = ""
+    free: Mapping[int, int] = field(default_factory=dict)
+    granted_by: Mapping[str, int] = field(default_factory=dict)
+    devices: tuple[View, ...] = ()
+    users: tuple[View, ...] = ()
 
     @classmethod
     def of(cls, ledger: NodeLedger) -> "NodeRow":
@@ -202,18 +226,95 @@ class NodeRow:
             sum(use.memory for use in ledger.usages),
             sum(use.compute for use in ledger.usages),
             max(map(free_share, cards, ledger.usages), default=0),
+            frozenset(map(state_of, cards, ledger.usages)),
             models,
             tuple(sorted(dialects | {each.dialect for each in allocations})),
             frozenset(pod.partition("/")[0] for pod in pods),
             pods,
             "\n".join(names).lower(),
+            "".join(map(_cell, cards, ledger.usages)),
+            Counter(
+                bisect_right(FREE_FROM, free_share(*each)) - 1
+                for each in zip(cards, ledger.usages, strict=True)
+            ),
+            _by_namespace(ledger),
         )
 
     @classmethod
     def unreadable(cls, name: str, problem: str) -> "NodeRow":
         """Return the row of a node whose ledger cannot be read."""
         nothing = frozenset[str]()
-        return cls(name, None, (problem,), 0, 0, 0, 0, 0, (), (), nothing, nothing, name.lower())
+        return cls(
+            name,
+            None,
+            (problem,),
+            0,
+            0,
+            0,
+            0,
+            0,
+            nothing,
+            (),
+            (),
+            nothing,
+            nothing,
+            name.lower(),
+            "b9",
+        )
+
+    @classmethod
+    def served(cls, name: str, devices: PluginDevices, facts: ServiceFacts) -> "NodeRow":
+        """Return the row of a node whose devices a plugin serves: no ledger counts them."""
+        stated = tuple(devices.nodes[name].resources.values())
+        users: tuple[View, ...] = tuple(
+            {
+                **_NO_GRANTS,
+                "pod": full_name(each.pod),
+                "uid": each.pod.metadata.uid,
+                "node": name,
+                "dialect": dialect_name(each.pod, facts.dialects) or "",
+                "priority": each.pod.spec.priority or 0,
+                "devices": dict(each.amounts),
+            }
+            for each in devices.users[name]
+        )
+        pods = frozenset(str(each["pod"]) for each in users)
+        models = tuple(dict.fromkeys(each.product for each in stated if each.product))
+        shown: tuple[View, ...] = tuple(
+            {
+                "resource": each.name,
+                "product": each.product,
+                "memoryMiB": None if each.memory is None else each.memory // MIB,
+                "replicas": each.replicas,
+                "sharing": each.sharing,
+                "inUse": devices.in_use(name, each.name),
+                "allocatable": each.allocatable,
+                "unhealthy": each.capacity - each.allocatable,
+            }
+            for each in stated
+        )
+        return cls(
+            name,
+            None,
+            (),
+            sum(each.capacity - each.allocatable for each in stated),
+            0,
+            0,
+            0,
+            0,
+            frozenset(),
+            models,
+            (),
+            frozenset(pod.partition("/")[0] for pod in pods),
+            pods,
+            "\n".join((name, *models, *(each.name for each in stated), *sorted(pods))).lower(),
+            "".join(
+                _device_cells(each.capacity, each.allocatable, devices.in_use(name, each.name))
+                for each in stated
+            ),
+            devices=shown,
+            users=users,
+        )
 
     @property
     def has_problem(self) -> bool:
@@ -235,7 +336,7 @@ class NodeRow:
         """Return the node in JSON, with its cards; memory in MiB."""
         return {
             "name": self.name,
-            "readable": self.ledger is not None,
+            "readable": self.ledger is not None or bool(self.devices),
             "models": self.models,
             "dialects": self.dialects,
             "unhealthy": self.unhealthy,
@@ -247,13 +348,50 @@ class NodeRow:
             "problemCount": len(self.problems),
             "problems": self.problems[:problems],
             "cards": [] if self.ledger is None else card_views(self.ledger),
+            "devices": self.devices,
+            "users": self.users,
         }
+
+    def dialect_of_pods(self) -> Iterator[tuple[str, str]]:
+        """Yield the pods with cards or devices of the node, each with its dialect."""
+        for user in self.users:
+            yield str(user["pod"]), str(user["dialect"])
+        if self.ledger is not None:
+            for allocation in self.ledger.allocations.values():
+                yield allocation.pod, allocation.dialect
+
+    def holders(self) -> Iterator[View]:
+        """Yield the pods with cards or devices of the node."""
+        yield from self.users
+        if self.ledger is not None:
+            yield from pod_rows(self.ledger)
 
 
 def free_share(card: Card, use: CardUsage) -> int:
     """Return bytes of the largest share of a card that a normal task can still get."""
     memory, compute, tags = free_capacity(card, use)
     return memory if memory > 0 < compute and not tags & (ONLINE | OFFLINE | EXCLUSIVE) else 0
+
+
+def state_of(card: Card, use: CardUsage) -> str:
+    """Return what a person should know about a card, in a word."""
+    if not card.healthy:
+        return "unhealthy"
+    if any(share.blocked for share in use.shares):
+        return "blocked"
+    if is_over(card, use):
+        return "over"
+    if not use.shares:
+        return "idle"
+    if any(share.exclusive for share in use.shares):
+        return "exclusive"
+    return "shared" if free_share(card, use) else "full"
+
+
+def is_over(card: Card, use: CardUsage) -> bool:
+    """Return whether more of a card is allocated than it has."""
+    memory = use.memory > card.memory and card.mode is not Mode.MIG
+    return memory or use.compute > card.compute or use.slots > card.slots
 
 
 def card_views(ledger: NodeLedger) -> list[View]:
@@ -272,9 +410,8 @@ def card_views(ledger: NodeLedger) -> list[View]:
             "computeTotal": card.compute,
             "slots": card.slots,
             "usedSlots": use.slots,
-            "over": (use.memory > card.memory and card.mode is not Mode.MIG)
-            or use.compute > card.compute
-            or use.slots > card.slots,
+            "over": is_over(card, use),
+            "state": state_of(card, use),
             "shares": [
                 {
                     "pod": allocation.pod,
@@ -291,6 +428,17 @@ def card_views(ledger: NodeLedger) -> list[View]:
         }
         for card, use in zip(ledger.node.cards, ledger.usages, strict=True)
     ]
+
+
+_NO_GRANTS: View = {
+    "reserved": False,
+    "unread": None,
+    "releaseBy": None,
+    "memoryMiB": 0,
+    "compute": 0,
+    "grants": (),
+    "blocked": (),
+}
 
 
 def pod_rows(ledger: NodeLedger) -> Iterator[View]:
@@ -321,41 +469,115 @@ def pod_rows(ledger: NodeLedger) -> Iterator[View]:
                 for grant in allocation.grants
             ],
             "blocked": sorted(allocation.blocked),
+            "devices": {},
         }
+
+
+FRESH = 3.0
+"""Seconds for which the devices of plugins are shown again: they change without a revision, and
+the page asks every five."""
+
+
+LETTERS = {
+    "idle": ".", "shared": "s", "full": "f", "exclusive": "x", "over": "o", "blocked": "b",
+    "unhealthy": "u",
+}  # fmt: skip
+"""The states of a card in one letter; ``p`` is a device of a plugin that a pod has."""
+
+FREE_FROM = tuple(gib * GIB for gib in (0, 1, 8, 16, 24, 40, 80))
+"""Largest free shares by which cards are counted, each from these bytes on; the first is none."""
+
+SQUARES = 64
+"""Devices of one resource of a node that are drawn."""
+
+
+def _cell(card: Card, use: CardUsage) -> str:
+    """Return a card in two characters; a card that is not known to be free is full."""
+    state = state_of(card, use)
+    tenths = 9 if state == "blocked" else min(9, -(-9 * use.memory // max(1, card.memory)))
+    return f"{LETTERS[state]}{tenths}"
+
+
+def _device_cells(capacity: int, allocatable: int, in_use: int) -> str:
+    """Return the devices of a plugin: in use, free and unhealthy ones."""
+    used = min(in_use, allocatable)
+    cells = ["p9"] * used + [".0"] * (allocatable - used) + ["u0"] * (capacity - allocatable)
+    return "".join(cells[:SQUARES])
+
+
+def _by_namespace(ledger: NodeLedger) -> Mapping[str, int]:
+    granted: Counter[str] = Counter()
+    for allocation in ledger.allocations.values():
+        granted[allocation.pod_ref.namespace] += sum(grant.memory for grant in allocation.grants)
+    return granted
 
 
 class FleetIndex:
     """The rows of all nodes, each built once for a ledger and kept until the ledger changes.
 
-    It costs memory only once someone looks at the dashboard.
+    A node without cards is none of them, unless a device plugin serves it. It costs memory only
+    once someone looks at the dashboard.
     """
 
-    def __init__(self, ledgers: LedgerCache) -> None:
+    def __init__(self, ledgers: LedgerCache, facts: ServiceFacts) -> None:
         self._ledgers = ledgers
+        self._facts = facts
         self._rows: dict[str, NodeRow] = {}
-        self._unreadable: list[NodeRow] = []
+        self._others: list[NodeRow] = []
         self._version: Hashable = None
+        self._served: dict[str, NodeRow] = {}
+        self._served_version = 0
+        self._until = 0.0
+        self._reading: asyncio.Task[None] | None = None
 
-    def version(self) -> Hashable:
+    async def version(self) -> Hashable:
         """Return a version that differs when a row may differ."""
+        if self._reading is None or (self._reading.done() and monotonic() >= self._until):
+            self._until = monotonic() + FRESH
+            self._reading = asyncio.create_task(self._read_devices())
+        await asyncio.shield(self._reading)
+        return *self._ledgers_version(), self._served_version
+
+    def _ledgers_version(self) -> tuple[Hashable, ...]:
         return self._ledgers.inventory.membership_version, self._ledgers.revision
+
+    async def _read_devices(self) -> None:
+        devices, inventory = PluginDevices(), self._ledgers.inventory
+        for number, (name, node) in enumerate(self._facts.nodes().items(), start=1):
+            ledger = inventory.get(name)
+            is_ours = (
+                name in self._facts.unreadable() if ledger is None else not is_not_ours(ledger)
+            )
+            if not is_ours:
+                devices.add(node, (), partial(self._facts.pods_on, name), is_undescribed=True)
+            if number % DEVICES == 0:
+                await sleep(0)
+        served = {name: NodeRow.served(name, devices, self._facts) for name in devices.nodes}
+        if served != self._served:
+            self._served, self._served_version = served, self._served_version + 1
 
     async def rows(self) -> Sequence[NodeRow]:
         """Return the rows of all nodes as they are now; other calls run in between."""
-        version = self.version()
+        version = await self.version()
         if version != self._version:
             current: dict[str, NodeRow] = {}
             built = 0
             for ledger in [*self._ledgers.inventory]:
-                row = self._rows.get(ledger.node.name)
+                name = ledger.node.name
+                if name in self._served or (is_not_ours(ledger) and not ledger.allocations):
+                    continue
+                row = self._rows.get(name)
                 if row is None or row.ledger is not ledger:
                     row = NodeRow.of(ledger)
                     built += 1
                     if built % BUILT == 0:
                         await sleep(0)
-                current[row.name] = row
+                current[name] = row
             problems = self._ledgers.problems().items()
             self._rows = current
-            self._unreadable = [NodeRow.unreadable(*each) for each in problems]
+            self._others = [
+                *self._served.values(),
+                *(NodeRow.unreadable(*each) for each in problems),
+            ]
             self._version = version
-        return [*self._rows.values(), *self._unreadable]
+        return [*self._rows.values(), *self._others]

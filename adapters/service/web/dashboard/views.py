@@ -2,12 +2,14 @@
 
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import islice
 
+from adapters.answer.remedies import remedy_lines
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.explain import Explanation, WaitingAnswers
+from adapters.dialects.matching import amounts_of
+from adapters.service.decide.advice.explain import Explanation, WaitingAnswer
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog
 from adapters.service.web.dashboard.rows import (
@@ -24,13 +26,13 @@ from adapters.service.web.dashboard.rows import (
     number,
     of_node,
     of_pod,
-    pod_rows,
     words,
 )
 from adapters.wire.agent_report import NodeReport, short
-from adapters.wire.kube import Pod, full_name
+from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.hardware.quantity import FULL, MIB
+from core.requests.reason import Cause
 
 View = dict[str, object]
 
@@ -51,6 +53,10 @@ FACETS = 500
 
 DECISIONS = 50
 """Decisions of one node or pod that are shown."""
+
+
+INVALID, NOT_EVALUATED, FITS = "invalid request", "not evaluated yet", "cards fit, not bound yet"
+"""Why a pod waits, beside the causes of the engine."""
 
 
 async def summary(index: FleetIndex) -> View:
@@ -105,7 +111,7 @@ async def nodes(index: FleetIndex, query: Mapping[str, str]) -> View:
             await sleep(0)
         has = ((row.name,), row.models, row.namespaces, row.dialects)
         if (
-            (health == "any" or row.has_problem == (health == "problems"))
+            _has_state(row, health)
             and all(not one or one in those for one, those in zip(exact, has, strict=True))
             and row.largest >= free
             and all(word in row.text for word in sought)
@@ -115,6 +121,15 @@ async def nodes(index: FleetIndex, query: Mapping[str, str]) -> View:
     return {"total": len(found), "rows": [row.view() for row in window.part(found)]}
 
 
+def _has_state(row: NodeRow, state: str) -> bool:
+    """Return whether a node is in one of the states of ``HEALTH``."""
+    if state in ("problems", "healthy"):
+        return row.has_problem == (state == "problems")
+    if state == "full":
+        return bool(row.states & {"full", "exclusive", "over"})
+    return state == "any" or state in row.states
+
+
 async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> View | None:
     """Return one node with its cards, pods, problems and decisions; None where it is not known."""
     row = next((row for row in await index.rows() if row.name == name), None)
@@ -122,14 +137,14 @@ async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> 
         return None
     return {
         **row.view(len(row.problems)),
-        "holders": [] if row.ledger is None else list(pod_rows(row.ledger)),
+        "holders": list(row.holders()),
         "decisions": list(islice(of_node(history, name), DECISIONS)),
     }
 
 
 def _facet(counted: Counter[str]) -> list[View]:
     most = counted.most_common(FACETS)
-    return [{"name": name, "nodes": count} for name, count in sorted(most)]
+    return [{"name": name, "count": count} for name, count in sorted(most)]
 
 
 async def used(index: FleetIndex, agents: AskAgents | None, query: Mapping[str, str]) -> View:
@@ -182,34 +197,41 @@ async def pods(index: FleetIndex, query: Mapping[str, str]) -> View:
     """
     sought, window, namespace = words(query), Window.of(query), query.get("namespace", "")
     found: list[tuple[str, str]] = []
+    namespaces: Counter[str] = Counter()
+    dialects: Counter[str] = Counter()
     by_name = {row.name: row for row in await index.rows()}
     for at, row in enumerate(by_name.values()):
         if at % COMPARED == 0:
             await sleep(0)
-        if row.ledger is None or query.get("node", row.name) != row.name:
-            continue
-        found += [
-            (each.pod, row.name)
-            for each in row.ledger.allocations.values()
-            if query.get("dialect", each.dialect) == each.dialect
-            if not namespace or each.pod.startswith(f"{namespace}/")
-            if all(word in f"{each.pod}\n{row.name}".lower() for word in sought)
-        ]
+        for pod, dialect in row.dialect_of_pods():
+            namespaces[pod.partition("/")[0]] += 1
+            dialects[dialect] += bool(dialect)
+            if (
+                query.get("node", row.name) == row.name
+                and query.get("dialect", dialect) == dialect
+                and (not namespace or pod.startswith(f"{namespace}/"))
+                and all(word in f"{pod}\n{row.name}".lower() for word in sought)
+            ):
+                found.append((pod, row.name))
     found.sort()
     shown = window.part(found)
     views = {
         (str(view["pod"]), name): view
         for name in dict.fromkeys(name for _, name in shown)
-        if (ledger := by_name[name].ledger) is not None
-        for view in pod_rows(ledger)
+        for view in by_name[name].holders()
     }
-    return {"total": len(found), "rows": [views[each] for each in shown]}
+    return {
+        "total": len(found),
+        "rows": [views[each] for each in shown],
+        "namespaces": _facet(namespaces),
+        "dialects": _facet(dialects),
+    }
 
 
 async def pod(
     index: FleetIndex,
+    service: Service,
     history: StructuredDecisionLog,
-    answers: WaitingAnswers,
     unbound: Sequence[Pod],
     name: str,
 ) -> View | None:
@@ -217,15 +239,15 @@ async def pod(
     held = [
         view
         for row in await index.rows()
-        if name in row.pods and row.ledger is not None
-        for view in pod_rows(row.ledger)
+        if name in row.pods
+        for view in row.holders()
         if view["pod"] == name
     ]
     decided = of_pod(history, name)
-    waiting = next((each for each in unbound if full_name(each) == name), None)
-    if not (held or decided or waiting):
+    unplaced = next((each for each in unbound if full_name(each) == name), None)
+    if not (held or decided or unplaced):
         return None
-    answer = None if waiting is None else answers.get(waiting.metadata.uid)
+    answer = None if unplaced is None else service.waiting_answers.get(unplaced.metadata.uid)
     answered: View | None = None
     if answer is not None:
         answered = {
@@ -237,7 +259,8 @@ async def pod(
         }
     return {
         "pod": name,
-        "pending": waiting is not None,
+        "pending": unplaced is not None,
+        "waiting": None if unplaced is None else waiting_pod(service, history, unplaced),
         "answer": answered,
         "allocations": held,
         "decisions": list(islice(decided, DECISIONS)),
@@ -259,51 +282,113 @@ async def pending(
         QueryError: a parameter is invalid.
     """
     sought, window = words(query), Window.of(query)
+    every = await waiting(service, history, unbound)
+    exact = [name for name in ("namespace", "dialect", "cause") if name in query]
+    found = [
+        each
+        for each in every
+        if all(each[name] == query[name] for name in exact)
+        if all(word in f"{each['pod']}\n{each['reason']}".lower() for word in sought)
+    ]
+    return {
+        "total": len(found),
+        "rows": window.part(found),
+        **{
+            f"{name}s": _facet(Counter(str(each[name]) for each in every if each[name]))
+            for name in ("namespace", "dialect", "cause")
+        },
+    }
+
+
+async def waiting(
+    service: Service,
+    history: StructuredDecisionLog,
+    unbound: Callable[[], Sequence[Pod]],
+) -> list[View]:
+    """Return all pods that request a share and have no node, those that wait longest first."""
     found: list[View] = []
-    for at, each in enumerate(sorted(unbound(), key=full_name)):
+    for at, each in enumerate(sorted(unbound(), key=_age)):
         if at % READ == 0:
             await sleep(0)
-        if query.get("namespace", each.metadata.namespace) != each.metadata.namespace:
-            continue
-        answer = service.waiting_answers.get(each.metadata.uid)
-        last = history.refusal(each.metadata.uid) or {}
-        view: View = {
-            "pod": full_name(each),
-            "uid": each.metadata.uid,
-            "scheduler": each.spec.scheduler_name or "default-scheduler",
-            "priority": each.spec.priority or 0,
-            "time": last.get("time"),
-            "checked": None if answer is None else _iso(answer.at),
-        }
-        try:
-            read = service.pod_requests.read(each)
-        except DialectError as error:
-            view |= {"dialect": "", "containers": [], "valid": False, "reason": str(error)}
-        else:
-            if read is None:
-                continue
-            view |= {
-                "dialect": read.dialect.name,
-                "containers": [
-                    {
-                        "name": container.name,
-                        "cards": container.count,
-                        "memoryMiB": None if container.memory is None else container.memory // MIB,
-                        "memoryPercent": container.memory_percent,
-                        "compute": container.compute,
-                        "exclusive": container.exclusive,
-                    }
-                    for container in read.request.containers
-                ],
-                "valid": True,
-                "reason": last.get("text", "") if answer is None else answer.summary,
-            }
-        if query.get("dialect", view["dialect"]) != view["dialect"]:
-            continue
-        text = f"{view['pod']}\n{view['reason']}".lower()
-        if all(word in text for word in sought):
+        view = waiting_pod(service, history, each)
+        if view is not None:
             found.append(view)
-    return {"total": len(found), "rows": window.part(found)}
+    return found
+
+
+def requests(service: Service, pod: Pod) -> bool:
+    """Return whether a pod requests a share, valid or not."""
+    try:
+        return service.pod_requests.read(pod) is not None
+    except DialectError:
+        return True
+
+
+def _age(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "~", full_name(pod)
+
+
+def waiting_pod(service: Service, history: StructuredDecisionLog, pod: Pod) -> View | None:
+    """Return a pod without a node, what it requests and why it waits; None for no share."""
+    answer = service.waiting_answers.get(pod.metadata.uid)
+    last = history.refusal(pod.metadata.uid) or {}
+    view: View = {
+        "pod": full_name(pod),
+        "namespace": pod.metadata.namespace,
+        "uid": pod.metadata.uid,
+        "since": pod.metadata.creation_timestamp,
+        "scheduler": pod.spec.scheduler_name or "default-scheduler",
+        "priority": pod.spec.priority or 0,
+        "time": last.get("time"),
+        "checked": None if answer is None else _iso(answer.at),
+        "devices": {},
+    }
+    try:
+        read = service.pod_requests.read(pod)
+        if read is None:
+            return None
+        devices = amounts_of(pod, read.request)
+    except DialectError as error:
+        return view | {
+            "dialect": "",
+            "containers": [],
+            "valid": False,
+            "reason": str(error),
+            "cause": INVALID,
+        }
+    return view | {
+        "dialect": read.dialect.name,
+        "containers": [
+            {
+                "name": container.name,
+                "cards": container.count,
+                "memoryMiB": None if container.memory is None else container.memory // MIB,
+                "memoryPercent": container.memory_percent,
+                "compute": container.compute,
+                "exclusive": container.exclusive,
+            }
+            for container in read.request.containers
+        ],
+        "devices": dict(devices),
+        "valid": True,
+        "reason": last.get("text", "") if answer is None else answer.summary,
+        "cause": NOT_EVALUATED if answer is None else cause_of(answer, service.ledgers.problems()),
+    }
+
+
+def cause_of(answer: WaitingAnswer, unreadable: Container[str]) -> str:
+    """Return why a pod waits, without amounts: of the nodes that are nearest to a fit.
+
+    A node whose ledger cannot be read counts only where there is no other.
+    """
+    if answer.summary.startswith("gang "):
+        return "gang"
+    if answer.best is not None or not answer.groups:
+        return FITS if answer.best is not None else answer.summary
+    readable = (each for each in answer.groups if each.examples[0] not in unreadable)
+    text = next(readable, answer.groups[0]).text.rpartition(" cards: ")[2]
+    known = (cause.value for cause in Cause if text.startswith(cause.value))
+    return max(known, key=len, default=text)
 
 
 def _iso(wall: int) -> str:
@@ -312,7 +397,9 @@ def _iso(wall: int) -> str:
 
 def explained(found: Explanation) -> dict[str, object]:
     """Return an explanation of one pod whose size does not depend on the number of nodes."""
-    answer = found.answer
+    answer, ref = found.answer, pod_ref(found.answer.pod)
+    unplaced = answer.waits and answer.fits_nowhere
+    moves = unplaced and answer.devices is None and not answer.waits_for_gang
     return {
         "dialect": answer.dialect,
         "summary": answer.summary(),
@@ -323,4 +410,6 @@ def explained(found: Explanation) -> dict[str, object]:
         "rejected": len(answer.rejected),
         "groups": answer.groups(),
         "preemption": len(found.preemption_may_help),
+        "remedies": [*remedy_lines(answer.pod, found.remedies)] if unplaced else [],
+        "plan": f"dragoman defrag --for pod/{ref.name} -n {ref.namespace}" if moves else None,
     }

@@ -1,8 +1,8 @@
 // The decisions of this replica, with their times.
 
 import {h} from "./element.js";
-import {field, filters, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
-import {number, t} from "./text.js";
+import {field, filters, heading, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
+import {moment, t} from "./text.js";
 
 export const LIMIT = 50;
 
@@ -23,12 +23,14 @@ export function decisionTable(rows) {
       subject(row), row.dialect, nodeLink(row.node), row.text ? said(row.text) : ""]})));
 }
 
+/** Whose decisions these are: each replica knows its own. */
+export const replica = ({replica: name, since: at}) => h("p.dim", {"data-key": "replica"}, t("ofReplica", {replica: name, time: moment(at)}));
+
 export function list(found, parameters) {
   const outcomes = [["", t("any")], ["yes", t("yes")], ["no", t("no")]];
-  return [h("h2", {tabindex: "-1", "data-key": "heading", id: "heading"}, t("decisions")),
+  return [heading(t("decisions")),
     filters(field("q", t("search"), parameters, {type: "search", placeholder: t("searchDecisions"), wide: true}),
-      field("outcome", t("outcome"), parameters, {options: outcomes})),
+      field("outcome", t("outcome"), parameters, {options: outcomes, small: true})),
     pages("decisions", parameters, found, LIMIT),
-    h("p.dim", {"data-key": "kept"}, t("heldDecisions", {kept: number(found.kept)})),
-    found.rows.length ? decisionTable(found.rows) : note(t(found.kept ? "nothingFound" : "noDecisions"))];
+    replica(found), found.rows.length ? decisionTable(found.rows) : note(t(found.kept ? "nothingFound" : "noDecisions"))];
 }

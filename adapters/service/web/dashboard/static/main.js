@@ -7,15 +7,18 @@ import {header} from "./header.js";
 import {morph} from "./morph.js";
 import * as moves from "./moves.js";
 import * as nodes from "./nodes.js";
+import * as overview from "./overview.js";
 import {PHONE} from "./parts.js";
 import * as pods from "./pods.js";
 import {address, current, go} from "./route.js";
 import {clock, speak, speaks, t} from "./text.js";
+import {isDark, onSystem, switchTheme} from "./theme.js";
 import * as used from "./used.js";
 
 const EVERY = 5000;
 
 const VIEWS = {
+  overview: {asks: "overview", question: () => ({}), draw: overview.list, inView: overview.inView},
   nodes: {asks: "nodes", question: ({parameters}) => nodes.question(parameters), draw: nodes.list,
           inView: found => found.rows.map(row => row.name)},
   node: {asks: "node", question: ({name}) => ({name}), draw: nodes.one, inView: found => [found.name]},
@@ -23,7 +26,7 @@ const VIEWS = {
          inView: found => found.rows.map(row => row.node)},
   pod: {asks: "pod", question: ({name}) => ({name}), draw: found => pods.one(found, shown.explained),
         inView: found => found.allocations.map(each => each.node)},
-  pending: {asks: "pending", question: ({parameters}) => pods.question(parameters), draw: pods.pending},
+  pending: {asks: "pending", question: ({parameters}) => pods.pendingQuestion(parameters), draw: pods.pending},
   moves: {asks: "moves", question: ({parameters}) => moves.question(parameters), draw: moves.list},
   decisions: {asks: "decisions", question: ({parameters}) => decisions.question(parameters), draw: decisions.list},
 };
@@ -47,6 +50,7 @@ async function refresh() {
     Object.assign(shown, {summary: summary.value, found: found.value, problem: found.problem ?? "", state: "live", at: new Date(), why: ""});
     drawHead();
     if (!same) drawMain();
+    if (route.view === "pod" && found.value?.pending && !shown.explained) explain();
     if (found.value) measure(view.inView?.(found.value) ?? [], mine.signal);
   } catch (error) {
     if (mine.signal.aborted) return;
@@ -76,7 +80,7 @@ function drawHead() {
   document.body.dataset.state = state;
   const skip = document.getElementById("skip");
   if (skip.textContent !== t("skip")) skip.textContent = t("skip");
-  morph(document.getElementById("head"), h("header", {id: "head"}, header({view: route.view, summary, state, at, paused})));
+  morph(document.getElementById("head"), h("header", {id: "head"}, header({view: route.view, summary, state, at, paused, dark: isDark()})));
   const banner = state === "stale" ? t("stale", {time: clock(at), why})
     : state === "unreachable" ? t("unreachable", {why, seconds: EVERY / 1000})
     : summary?.awaited ? t("notReady", {why: summary.awaited}) : "";
@@ -95,13 +99,19 @@ function drawMain() {
   if (announced.textContent !== count) announced.textContent = count;
 }
 
+let evaluating = ""; // the pod that the service evaluates now
+
 async function explain() {
   const {name} = shown.route;
+  if (evaluating === name) return;
+  evaluating = name;
   try {
-    shown.explained = (await ask("explain", {name})).value;
+    const {value} = await ask("explain", {name});
+    if (shown.route.name === name) shown.explained = value;
   } catch (error) {
     shown.explained = {problem: error.message};
   }
+  evaluating = "";
   if (shown.route.name === name) drawMain();
 }
 
@@ -122,8 +132,7 @@ function arrive() {
 
 /** Filters changed: the address says so, from the first page on. */
 function filter() {
-  const parameters = {...current().parameters, offset: "", ...typed};
-  forget();
+  const parameters = {...current().parameters, offset: "", ...typed}; forget();
   go(address(shown.route.view, "", parameters), true);
 }
 
@@ -135,6 +144,9 @@ function forget() {
 const ACTIONS = {
   clear: () => { forget(); go(address(shown.route.view), true); },
   explain,
+  theme: () => {
+    switchTheme(); drawHead(); drawMain();
+  },
   pause: () => {
     shown.paused = !shown.paused;
     if (shown.paused) { clearTimeout(timer); drawHead(); } else refresh();
@@ -151,8 +163,7 @@ addEventListener("input", ({target}) => {
 addEventListener("change", ({target}) => {
   if (target.dataset.action !== "language") return;
   speak(target.value);
-  drawHead();
-  drawMain();
+  drawHead(); drawMain();
 });
 addEventListener("click", ({target}) => {
   const action = target.closest?.("[data-action]")?.dataset.action;
@@ -167,8 +178,10 @@ addEventListener("keydown", event => {
   search.select();
 });
 PHONE.addEventListener("change", () => {
-  for (const each of document.querySelectorAll(".filters details")) each.open = !PHONE.matches;
+  for (const each of document.querySelectorAll(".filters details, details.folds")) each.open = !PHONE.matches;
 });
+onSystem(drawHead);
+addEventListener("resize", () => { if (shown.route.view === "overview") drawMain(); }); // the map is as wide as the page
 document.getElementById("skip").addEventListener("click", event => {
   event.preventDefault(); // the fragment of the address is the view
   document.getElementById("main").focus();

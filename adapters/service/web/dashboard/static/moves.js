@@ -1,8 +1,7 @@
 // Plans of moves: how far each is, its moves, and its cards before and after.
 
 import {h} from "./element.js";
-import {heading} from "./nodes.js";
-import {held, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
+import {heading, held, nodeLink, note, pages, podLink, said, table, time} from "./parts.js";
 import {number, t} from "./text.js";
 
 const LIMIT = 10; // the service answers so many

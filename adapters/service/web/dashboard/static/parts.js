@@ -21,10 +21,28 @@ export const time = iso => iso ? h("time", {datetime: iso, title: iso}, moment(i
 /** How long ago an answer held; nothing where there is none. */
 export const held = iso => iso ? h("time.dim", {datetime: iso, title: moment(iso)}, t("ago", {age: age(iso)})) : "";
 
+/** How long ago something began. */
+export const since = iso => iso ? h("time", {datetime: iso, title: moment(iso)}, age(iso)) : "";
+
+/** Numbers of cards, those that follow each other as a range: "#0, #4–#7". */
+export function numbers(indexes) {
+  const ranges = [];
+  for (const index of [...new Set(indexes)].sort((one, other) => one - other)) {
+    if (ranges.length && ranges.at(-1)[1] === index - 1) ranges.at(-1)[1] = index;
+    else ranges.push([index, index]);
+  }
+  return ranges.map(([first, last]) => first === last ? `#${first}` : `#${first}–${last}`).join(", ");
+}
+
+export const heading = text => h("h2", {tabindex: "-1", "data-key": "heading", id: "heading"}, text);
+
 export const note = (...children) => h("div.note", {}, ...children);
 
-/** A table that is a list of blocks on a phone; the roles stay what they are there too. */
+/** A table that is a list of blocks on a phone; the roles stay what they are there too. A head that is null has no column. */
 export function table(label, heads, rows) {
+  const shown = heads.map((head, place) => head && place).filter(place => place !== null && place !== false);
+  rows = rows.map(({key, cells}) => ({key, cells: shown.map(place => cells[place])}));
+  heads = shown.map(place => heads[place]);
   return h("table", {role: "table", "aria-label": label},
     h("thead", {role: "rowgroup"}, h("tr", {role: "row"},
       heads.map(([text, cls]) => h("th" + (cls ? "." + cls : ""), {role: "columnheader", scope: "col"}, text)))),
@@ -37,17 +55,17 @@ export function table(label, heads, rows) {
 export const PHONE = matchMedia("(max-width: 760px)");
 
 /** One field of a filter; `options` makes it a choice of [value, text]. */
-export function field(name, label, parameters, {options = null, wide = false, ...attributes} = {}) {
+export function field(name, label, parameters, {options = null, wide = false, small = false, ...attributes} = {}) {
   const value = parameters[name] ?? "";
   const input = options
     ? h("select", {name}, options.map(([each, text]) => h("option", {value: each, selected: each === value}, text)))
     : h("input", {name, value, autocomplete: "off", spellcheck: "false", "aria-keyshortcuts": attributes.type === "search" ? "/" : null,
         ...attributes});
   if (options) input.value = options.some(([each]) => each === value) ? value : "";
-  return h("label" + (wide ? ".wide" : ""), {"data-key": "field-" + name}, label, input);
+  return h("label" + (wide ? ".wide" : small ? ".small" : ""), {"data-key": "field-" + name}, label, input);
 }
 
-export const facet = (values = []) => [["", t("any")], ...values.map(({name, nodes}) => [name, `${name} (${number(nodes)})`])];
+export const facet = (values = []) => [["", t("any")], ...values.map(({name, count}) => [name, `${name} (${number(count)})`])];
 
 /** The search, and the other filters of a view, which a phone folds. */
 export function filters(search, ...fields) {

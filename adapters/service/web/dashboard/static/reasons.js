@@ -43,6 +43,8 @@ const CAUSES = {
   "no MIG profile is large enough": "没有足够大的 MIG 规格",
   "no free MIG slices for a large enough profile": "足够大的 MIG 规格没有空闲切片",
 };
+/** Why a pod waits, beside the causes of the engine. */
+const WAITS = {"cards fit, not bound yet": "有合适的卡，尚未绑定", "not evaluated yet": "尚未评估", "invalid request": "请求无效", gang: "等待同组的 Pod"};
 const RESOURCES = {cards: "卡", memory: "显存", compute: "算力"};
 
 const WHOLE = [
@@ -70,6 +72,18 @@ const PART = [
     `命名空间 ${name} 的配额：${RESOURCES[what]}缺 ${short}（已用 ${used}，上限 ${limit}）`],
 ];
 
+const AMOUNTS = {memory: "显存", compute: "算力", "number of cards": "卡数", "exclusive use": "独占", "card types": "卡型号", "card uuids": "卡 UUID", "isolation provider": "隔离组件", "QoS policy": "QoS 策略", "rules about other pods on the card": "关于同卡其他 Pod 的规则", topology: "拓扑"};
+const BY = {"the service does it with preemption.enabled": "启用 preemption.enabled 后由服务执行", "vc-scheduler does it with its action preempt": "由 vc-scheduler 的 preempt 动作执行"};
+const REMEDIES = [
+  [/^request less for (\S+): (.+), at most (.+)$/, (_, name, what, most) => `减少 ${name} 的请求：${AMOUNTS[what] ?? what}至多 ${most}`],
+  [/^request less for (\S+): exclusive use, share the card$/, (_, name) => `${name} 不要求独占，与其他 Pod 共享卡`],
+  [/^request without: (.+)$/, (_, what) => `去掉请求中的限制：${AMOUNTS[what] ?? what}`],
+  [/^evict on (\S+): (.+); of lower priority, so (.+)$/, (_, node, pods, by) => `在 ${node} 上驱逐 ${pods}；其优先级较低，${BY[by] ?? by}`],
+  [/^end on (\S+): (.+)$/, (_, node, pods) => `在 ${node} 上结束 ${pods}`],
+  [/^let it run on (.+?): (.+)$/, (_, nodes, cause) => after(`允许它在 ${nodes} 上运行：`, part(cause))],
+  [/^no single change of the request, and (.+)$/, (_, ends) => `改动请求的任何一项都不够，${ends === "no eviction on one node" ? "在一个节点上驱逐也不行" : "也不应为它结束任何 Pod"}`],
+];
+
 const range = text => text.replace(" to ", " 到 ");
 const before = (head, tail) => head === null ? null : head + "；" + tail;
 const after = (head, tail) => tail === null ? null : head + tail;
@@ -83,7 +97,7 @@ function first(patterns, text) {
 }
 
 /** One reason without its nodes; null where it is not known. */
-export const part = text => CAUSES[text] ?? first(PART, text);
+export const part = text => CAUSES[text] ?? WAITS[text] ?? first(PART, text);
 
 /** Several reasons, which begin with a number each, but for the first. */
 function joined(text, head = "") {
@@ -92,4 +106,4 @@ function joined(text, head = "") {
 }
 
 /** The reason in Chinese; null where a part of it is not known. */
-export const chinese = text => first(WHOLE, text) ?? joined(text);
+export const chinese = text => first(WHOLE, text) ?? first(REMEDIES, text) ?? joined(text);

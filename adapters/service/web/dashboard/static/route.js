@@ -1,13 +1,13 @@
-// The address: #/nodes?q=a&sort=free, #/node/NAME, #/pod/NAMESPACE/NAME. Addresses can be shared.
+// The address: #/overview, #/nodes?q=a&sort=free, #/node/NAME, #/pod/NAMESPACE/NAME. Addresses can be shared.
 
-const VIEWS = ["nodes", "node", "pods", "pod", "pending", "moves", "decisions"];
+const VIEWS = ["overview", "nodes", "node", "pods", "pod", "pending", "moves", "decisions"];
 
 /** What the address asks for: {view, name, parameters}. */
 export function current() {
   const [path, query = ""] = location.hash.replace(/^#\/?/, "").split("?", 2);
   const [view, ...rest] = path.split("/");
   const parameters = Object.fromEntries(new URLSearchParams(query));
-  if (!VIEWS.includes(view)) return {view: "nodes", name: "", parameters: {}};
+  if (!VIEWS.includes(view)) return {view: "overview", name: "", parameters: {}};
   return {view, name: rest.map(part => safely(decodeURIComponent, part)).join("/"), parameters};
 }
 

@@ -41,6 +41,10 @@ export function ofPod(node, pod, uuid = null) {
 /** MiB of all cards of a node as far as it is known; null where it is not. */
 export const ofNode = node => sum(Object.values(nodes[node]?.cards ?? {}).map(card => card.usedMiB));
 
+/** MiB of the pods of a namespace on the nodes that answered; null where none is known. */
+export const ofNamespace = namespace => sum(Object.values(nodes).flatMap(({pods}) =>
+  Object.entries(pods).filter(([pod]) => pod.startsWith(namespace + "/")).flatMap(([, cards]) => Object.values(cards))));
+
 function sum(amounts) {
   const known = amounts.filter(each => each !== null);
   return known.length ? known.reduce((all, each) => all + each, 0) : null;

@@ -3,6 +3,7 @@
 import asyncio
 import random
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -28,9 +29,9 @@ not healthy, and with a ledger that cannot be read."""
 _INSERT = "INSERT INTO ledgers (node, version, record) VALUES (?, ?, ?)"
 
 
-def write(path: Path, nodes: int) -> None:
-    """Write the ledgers of the nodes ``node-00000`` and on."""
-    made = [a_random_ledger(number) for number in range(nodes)]
+def write(path: Path, numbers: Iterable[int]) -> None:
+    """Write the ledgers of the nodes with these numbers, such as ``node-00000``."""
+    made = [a_random_ledger(number) for number in numbers]
 
     async def begin() -> None:
         store = SqliteStore(path)

@@ -2,19 +2,32 @@
 
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pytest
 
+from adapters.answer.answer import NodeGroup
+from adapters.service.decide.advice.explain import WaitingAnswer
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.observe.decision_log import StructuredDecisionLog, logger
 from adapters.service.observe.metrics import Metrics
-from adapters.service.tests.builders import Bench, Json, a_node, a_pod, a_service, body, run
+from adapters.service.tests.builders import (
+    Bench,
+    Json,
+    a_node,
+    a_pod,
+    a_service,
+    body,
+    read_pod,
+    run,
+)
 from adapters.service.web.app import App
+from adapters.service.web.dashboard import views
 from adapters.service.web.dashboard.routes import dashboard
 from adapters.service.web.dashboard.tests import fleet
 from adapters.service.web.tests.calls import Got, app_of, call
 from adapters.stores.store import Change, Stored, StoredQuota
+from adapters.wire.kube import KubeNode, Metadata, NodeStatus
 from core.hardware.quantity import GIB
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
@@ -368,3 +381,167 @@ def test_the_pods_of_a_namespace_come_with_its_quota() -> None:
     assert before["quota"] is None
     assert asked["quota"] == {"memoryMiB": {"used": 0, "limit": 24 * 1024}}
     assert all_pending["quota"] is None
+
+
+MIG = "nvidia.com/mig-3g.20gb"
+
+
+@pytest.mark.parametrize("in_ledger", [True, False], ids=["files", "cluster"])
+def test_a_node_of_a_device_plugin_has_its_devices_and_pods_and_others_are_not_listed(
+    in_ledger: bool,
+) -> None:
+    """Files have a ledger of every node; a cluster has none of a node that no dialect describes."""
+
+    async def work() -> list[Json]:
+        labels = {"nvidia.com/gpu.product": "NVIDIA-H100"}
+        amounts: dict[str, int | str | float] = {"nvidia.com/gpu": "8", MIG: "2"}
+        dgx = KubeNode(
+            Metadata(name="dgx", labels=labels), status=NodeStatus(amounts, {**amounts, MIG: "1"})
+        )
+        cpu = KubeNode(Metadata(name="cpu"), status=NodeStatus({"cpu": "4"}, {"cpu": "4"}))
+        users = [a_pod(name, limits={"nvidia.com/gpu": 3}) for name in ("a", "b")]
+        for each in users:
+            each["spec"]["nodeName"], each["status"]["phase"] = "dgx", "Running"
+        waits = a_pod("waits", limits={MIG: 1})
+        given = (dgx, cpu) if in_ledger else ()
+        bench = await a_service(a_node("n1"), *given, pods=[*users, waits])
+        bench.cluster.kube_nodes = {"dgx": dgx, "cpu": cpu}
+        app = await app_of(bench)
+        asked = ("summary", "nodes", "node?name=dgx", "pods", "pods?q=b", "pod?name=default/a")
+        return [(await get(app, path)).json for path in (*asked, "nodes?q=h100", "pending")]
+
+    summary, listed, dgx, pods, one, pod, by_model, pending = run(work())
+
+    assert (summary["nodes"], summary["cards"], summary["pods"]) == (2, 2, 2)
+    assert sorted(names(listed)) == ["dgx", "n1"]
+    assert names(by_model) == ["dgx"]
+    assert dgx["readable"]
+    assert dgx["unhealthy"] == 1
+    assert [(each["resource"], each["inUse"], each["allocatable"]) for each in dgx["devices"]] == [
+        ("nvidia.com/gpu", 6, 8),
+        (MIG, 0, 1),
+    ]
+    assert dgx["devices"][0]["product"] == "NVIDIA-H100"
+    assert [(each["pod"], each["devices"]) for each in dgx["holders"]] == [
+        ("default/a", {"nvidia.com/gpu": 3}),
+        ("default/b", {"nvidia.com/gpu": 3}),
+    ]
+    assert [each["pod"] for each in pods["rows"]] == ["default/a", "default/b"]
+    assert [each["pod"] for each in one["rows"]] == ["default/b"]
+    assert pod["allocations"][0]["devices"] == {"nvidia.com/gpu": 3}
+    assert [each["devices"] for each in pending["rows"]] == [{MIG: 1}]
+
+
+def test_each_list_counts_the_values_of_its_own_filters() -> None:
+    nodes, pods, pending = scheduled("summary", "pods?namespace=research", "pending?q=nothing")
+
+    assert {each["name"] for each in nodes["namespaces"]} >= set(fleet.NAMESPACES)
+    assert [each["name"] for each in pending["namespaces"]] == ["default"]
+    assert pending["dialects"] == [{"name": "volcano", "count": 1}]
+    counted = {each["name"]: each["count"] for each in pods["namespaces"]}
+    assert counted["research"] == pods["total"] < sum(counted.values())
+
+
+@pytest.mark.parametrize("state", ["full", "idle"])
+def test_nodes_with_a_full_or_an_idle_card_are_found(state: str) -> None:
+    found, every = ask(f"nodes?health={state}&limit=200", "nodes?limit=200")
+
+    words = {"full": {"full", "exclusive", "over"}, "idle": {"idle"}}[state]
+    wanted = [row["name"] for row in every["rows"] if words & {c["state"] for c in row["cards"]}]
+    assert names(found) == wanted
+    assert 0 < len(wanted) < every["total"]
+
+
+def test_decisions_name_their_replica_and_since_when() -> None:
+    listed, pod = scheduled("decisions", "pod?name=default/p")
+
+    for found in (listed, pod):
+        assert found["replica"]
+        assert found["since"].endswith("+00:00")
+
+
+def test_a_waiting_pod_has_its_request_its_age_and_what_would_make_it_fit() -> None:
+    """The remedies are those that ``dragoman explain`` prints, by the same function."""
+
+    async def work() -> tuple[Json, Json, Json]:
+        waits = {**a_pod("waits", memory=9000)}
+        waits["metadata"]["creationTimestamp"] = "2026-11-28T14:00:00Z"
+        bench = await a_service(pods=[waits, a_pod("fits")])
+        app = await app_of(bench)
+        paths = (
+            "pod?name=default/waits",
+            "explain?name=default/waits",
+            "explain?name=default/fits",
+        )
+        one, two, three = [(await get(app, path)).json for path in paths]
+        return one, two, three
+
+    pod, explained, fits = run(work())
+
+    assert pod["waiting"]["since"] == "2026-11-28T14:00:00Z"
+    assert pod["waiting"]["containers"][0]["memoryMiB"] == 9000
+    assert explained["remedies"] == ["request less for main: memory, at most 8192 MiB"]
+    assert explained["plan"] == "dragoman defrag --for pod/waits -n default"
+    assert (fits["remedies"], fits["plan"]) == ([], None)
+
+
+def test_the_overview_has_totals_squares_namespaces_problems_and_what_waits() -> None:
+    async def work() -> tuple[Json, Json, Json]:
+        bench, app = await a_fleet()
+        bench.cluster.put(read_pod(a_pod("bad", cores=150)))
+        answer = WaitingAnswer(
+            "0 of 2 nodes fit: 2 nodes: 2 of 2 cards: memory 2 GiB short",
+            None,
+            0,
+            (NodeGroup("2 of 2 cards: memory 2 GiB short", 2, ("n1",)),),
+            0,
+        )
+        bench.service.waiting_answers._by_uid["uid-large"] = answer
+        paths = ("overview", "nodes?limit=200", "pending?cause=memory")
+        one, two, three = [(await get(app, path)).json for path in paths]
+        return one, two, three
+
+    found, nodes, pending = run(work())
+
+    cards = [card for row in nodes["rows"] for card in row["cards"]]
+    squares = {name: cells for group in found["groups"] for name, cells, _ in group["nodes"]}
+    assert sorted(squares) == sorted(names(nodes))
+    assert sum(group["cards"] for group in found["groups"]) == len(cards)
+    assert squares[fleet.SICK][6] == "u"
+    assert squares[fleet.UNREAD][2:4] == "b9"
+    assert squares[fleet.BROKEN] == "b9"
+    assert squares["n1"] == ".0.0"
+    assert found["idle"] == sum(card["state"] == "idle" for card in cards)
+    assert sum(each["cards"] for each in found["free"]) == len(cards)
+    assert found["largestMiB"] == max(row["largestMiB"] for row in nodes["rows"])
+    assert found["largestNodes"] > 0
+    assert {each["node"] for each in found["problems"]} == {
+        fleet.OVER, fleet.UNREAD, fleet.SICK, fleet.BROKEN,
+    }  # fmt: skip
+    assert sum(each["grantedMiB"] for each in found["namespaces"]) == sum(
+        row["grantedMiB"] for row in nodes["rows"]
+    )
+    causes = {each["cause"]: each["pods"] for each in found["waiting"]["causes"]}
+    assert causes == {"memory": 1, "invalid request": 1, "not evaluated yet": 1}
+    assert [row["pod"] for row in pending["rows"]] == ["default/large"]
+
+
+@pytest.mark.parametrize(
+    ("summary", "best", "groups", "cause"),
+    [
+        ("gang a/g of 2: 1 of 2 fit together", None, (), "gang"),
+        ("cards fit on n1", "n1", (), "cards fit, not bound yet"),
+        ("requests no node", None, (), "requests no node"),
+        ("0 fit", None, ("unreadable", "2 of 2 cards: compute 5% short"), "compute"),
+        ("0 fit", None, ("unreadable",), "unreadable"),
+        ("0 fit", None, ("x", "1 a/b: 0 of 2 free"), "1 a/b: 0 of 2 free"),
+    ],
+)
+def test_pods_wait_for_a_cause_without_amounts(
+    summary: str, best: str | None, groups: Sequence[str], cause: str
+) -> None:
+    found = tuple(
+        NodeGroup(text, 1, (f"n{number}",)) for number, text in enumerate(groups, start=1)
+    )
+
+    assert views.cause_of(WaitingAnswer(summary, best, 0, found, 0), {"n1"}) == cause

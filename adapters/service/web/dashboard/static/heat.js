@@ -1,0 +1,160 @@
+// The map of all cards: a canvas for each model, a square for each card, filled from below by what is granted.
+
+import {h} from "./element.js";
+import {percent, number, t} from "./text.js";
+
+const SIZES = [22, 18, 14, 11, 9, 7, 5, 4];
+const WIDEST = 16; // cards in one row of a node
+const WRONG = "obu";
+
+let groups = [], places = [], size = 14, at = null, listener = () => {};
+
+const gap = () => size > 8 ? 2 : 1;
+const apart = () => size > 10 ? 10 : size > 6 ? 6 : 3;
+
+/** Where the nodes of a group are on `width` pixels. */
+function layout(group, width) {
+  const cards = Math.max(1, ...group.nodes.map(([, cells]) => cells.length / 2));
+  const across = Math.min(cards, WIDEST), down = Math.ceil(cards / across), step = size + gap();
+  const columns = Math.max(1, Math.floor((width + apart()) / (across * step - gap() + apart())));
+  const high = down * step - gap() + apart();
+  return {across, columns, step, wide: across * step - gap() + apart(), high, width: Math.min(columns, group.nodes.length) * (across * step - gap() + apart()) - apart(), height: Math.max(1, Math.ceil(group.nodes.length / columns) * high - apart())};
+}
+
+/** The sections of the map; `chosen` is called with the card that a person looks at. */
+export function heat(found, width, height, chosen) {
+  groups = found;
+  listener = chosen;
+  for (size of SIZES) {
+    places = groups.map(group => layout(group, width));
+    if (places.reduce((all, each) => all + each.height + 40, 0) <= height) break;
+  }
+  return groups.map((group, number) => h("div.heat", {"data-key": "map-" + number},
+    h("canvas", {tabindex: "0", role: "application", "data-map": number, "aria-describedby": "cell",
+      "aria-label": t("mapOf", {...words(group), model: group.model || t("unknownModel")}), width: Math.round(places[number].width * devicePixelRatio),
+      height: Math.round(places[number].height * devicePixelRatio), style: {width: places[number].width + "px", height: places[number].height + "px"}}),
+    h("div.mark", {"aria-hidden": "true"})));
+}
+
+export const words = group => ({nodes: number(group.nodes.length), cards: number(group.cards),
+  percent: group.served ? percent(group.inUse, group.cards) : percent(group.grantedMiB, group.memoryMiB)});
+
+const corner = (group, node, card) => {
+  const {across, columns, step, wide, high} = places[group];
+  return [node % columns * wide + card % across * step, Math.floor(node / columns) * high + Math.floor(card / across) * step];
+};
+
+/** Draw all cards; the colors are those of the page. */
+export function paint() {
+  for (const canvas of document.querySelectorAll("[data-map]")) {
+    const group = groups[canvas.dataset.map], context = canvas.getContext("2d");
+    const color = name => { canvas.style.color = `var(--${name})`; return getComputedStyle(canvas).color; };
+    const colors = Object.fromEntries(["free", "granted", "unknown", "bad", "hatch"].map(name => [name, color(name)]));
+    context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
+    context.clearRect(0, 0, canvas.width, canvas.height);
+    const every = (name, draw) => {
+      context.fillStyle = context.strokeStyle = colors[name];
+      context.beginPath();
+      group.nodes.forEach(([, cells], node) => {
+        for (let card = 0; card < cells.length / 2; card++) draw(cells[2 * card], Number(cells[2 * card + 1]), ...corner(canvas.dataset.map, node, card));
+      });
+    };
+    const rounded = size > 10 ? 3 : 0;
+    const square = (x, y) => rounded ? context.roundRect(x, y, size, size, rounded) : context.rect(x, y, size, size);
+    every("free", (state, tenths, x, y) => square(x, y));
+    context.fill();
+    context.save();
+    if (rounded) context.clip();
+    const rise = wanted => (state, tenths, x, y) => {
+      const high = Math.max(tenths ? 1 : 0, Math.round(size * tenths / 9));
+      if (wanted(state) && high) context.fillRect(x, y + size - high, size, high);
+    };
+    every("granted", rise(state => state !== "b"));
+    every("unknown", rise(state => state === "b"));
+    if (size > 6) {
+      context.lineWidth = size > 10 ? 1.5 : 1;
+      every("hatch", (state, tenths, x, y) => {
+        if (state === "x") for (const part of [.5, 1, 1.5]) {
+          const near = Math.max(0, part - 1) * size, far = Math.min(1, part) * size;
+          context.moveTo(x + near, y + far);
+          context.lineTo(x + far, y + near);
+        }
+      });
+      context.stroke();
+    }
+    every("bad", (state, tenths, x, y) => {
+      if (!WRONG.includes(state)) return;
+      const part = size > 6 ? .62 * size : size;
+      context.moveTo(x + size - part, y);
+      context.lineTo(x + size, y);
+      context.lineTo(x + size, y + part);
+    });
+    context.fill();
+    context.restore();
+    context.strokeStyle = colors.bad;
+    context.beginPath();
+    context.lineWidth = size > 10 ? 1.5 : 1;
+    group.nodes.forEach(([, cells, wrong], node) => {
+      if (!wrong) return;
+      const [x, y] = corner(canvas.dataset.map, node, 0), {wide, high} = places[canvas.dataset.map], out = size > 6 ? 2.5 : 1;
+      context.rect(x - out + (x ? 0 : 1), y - out + (y ? 0 : 1), Math.min(wide - apart(), Math.max(1, cells.length / 2) * places[canvas.dataset.map].step - gap()) + 2 * out - 2, high - apart() + 2 * out - 2);
+    });
+    context.stroke();
+  }
+  show();
+}
+
+/** Put the mark where the chosen card is. */
+function show() {
+  for (const mark of document.querySelectorAll(".mark")) mark.style.visibility = "hidden";
+  const canvas = at && document.querySelector(`[data-map="${at.group}"]`);
+  if (!canvas || !groups[at.group]?.nodes[at.node]) return;
+  const [x, y] = corner(at.group, at.node, at.card), mark = canvas.nextSibling;
+  Object.assign(mark.style, {visibility: "visible", width: size + 6 + "px", height: size + 6 + "px", transform: `translate(${x - 3}px, ${y - 3}px)`});
+}
+
+function choose(group, node, card) {
+  const nodes = groups[group]?.nodes;
+  if (!nodes?.length) return;
+  node = Math.min(Math.max(node, 0), nodes.length - 1);
+  card = Math.min(Math.max(card, 0), Math.max(0, nodes[node][1].length / 2 - 1));
+  if (at && at.group === group && at.node === node && at.card === card) return;
+  at = {group, node, card};
+  show();
+  listener(current());
+}
+
+/** The chosen card: its group, the name of its node, its place there; null where none is. */
+export const current = () => at && groups[at.group]?.nodes[at.node] ? {group: groups[at.group], name: groups[at.group].nodes[at.node][0],
+  cells: groups[at.group].nodes[at.node][1], card: at.card} : null;
+
+/** Choose the card below the pointer; whether there is one. */
+export function point({target, offsetX, offsetY}) {
+  const group = Number(target.dataset.map), {across, columns, step, wide, high} = places[group];
+  const column = Math.floor(offsetX / wide), node = Math.floor(offsetY / high) * columns + column;
+  if (column >= columns || !groups[group].nodes[node]) return false;
+  const inside = Math.min(across - 1, Math.floor(offsetX % wide / step)), row = Math.floor(offsetY % high / step);
+  if (row * across + inside >= groups[group].nodes[node][1].length / 2 && groups[group].nodes[node][1]) return false;
+  choose(group, node, row * across + inside);
+  return true;
+}
+
+/** Begin at the first card of a map that gets the focus. */
+export function enter({target}) {
+  const group = Number(target.dataset.map);
+  if (at?.group !== group) choose(group, 0, 0);
+}
+
+/** Walk by an arrow key; whether it was one. */
+export function walk({key, target}) {
+  const group = Number(target.dataset.map), {columns} = places[group];
+  if (at?.group !== group) choose(group, 0, 0);
+  const {node, card} = at, cards = groups[group].nodes[node][1].length / 2;
+  const steps = {ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [columns, 0], ArrowUp: [-columns, 0], Home: [-node, -card], End: [groups[group].nodes.length, 0]};
+  if (!(key in steps)) return false;
+  const [nodes, one] = steps[key];
+  if (one && card + one >= cards && node + 1 < groups[group].nodes.length) choose(group, node + 1, 0);
+  else if (one && card + one < 0 && node) choose(group, node - 1, WIDEST * 4);
+  else if (one || groups[group].nodes[node + nodes] || key === "Home" || key === "End") choose(group, node + nodes, card + one);
+  return true;
+}
