@@ -171,11 +171,11 @@ def translate(
     """Translate pods and pod templates of a manifest to another dialect.
 
     Prints the manifest, and on standard error what the translation does not keep. Everything else
-    of the manifest stays as it is.
+    of the manifest stays as it is, also a pod that is invalid beside others.
 
     Example: dragoman translate --to koordinator --card-memory 80Gi -f deployment.yaml
 
-    Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input.
+    Exit status: 0 translated, 1 something is lost and --strict is set, 2 bad input, also a pod.
     """
     from adapters.cli.input.source import InputError
     from adapters.cli.output.terminal import write_file
@@ -208,5 +208,5 @@ def translate(
         case TranslationFormat.TEXT:
             write_file("" if refused else result.text)
             typer.echo(as_table(result), err=True, nl=False)
-    if refused:
-        raise typer.Exit(1)
+    if refused or result.invalid:
+        raise typer.Exit(2 if result.invalid else 1)

@@ -86,31 +86,37 @@ class Translation:
         pods: the translated ones, in order; pods in the target's words and pods that request no
             share are not among them.
         left: what stays in the words of another dialect.
+        invalid: why pods stay as they are, with their places.
     """
 
     text: str
     target: str
     pods: tuple[TranslatedPod, ...]
     left: tuple[WordLeft, ...]
+    invalid: tuple[str, ...] = ()
 
     @property
     def exact(self) -> bool:
         """Whether nothing is lost, and all is translated."""
-        return not self.left and not any(pod.losses for pod in self.pods)
+        return not (self.left or self.invalid or any(pod.losses for pod in self.pods))
 
 
 def translate(source: Source, target: str, cards: CardFacts) -> Translation:
     """Translate every pod and template of a text, YAML or JSON, to one of ``targets``.
 
     Raises:
-        InputError: the text has no document or cannot be parsed; or a pod is invalid, cannot be
-            written in the target's words, or demands cards that the target does not describe.
+        InputError: the text has no document or cannot be parsed; or no pod is translated and one is
+            invalid, cannot be written in the target's words, or demands cards that the target does
+            not describe.
     """
     if not _HAS_CONTENT.search(source.text):
         raise InputError(source.name, "contains no manifest")
     translator = _Translator(_info(target), cards)
     text = changed(source, translator.rewrite)
-    return Translation(text, target, tuple(translator.pods), tuple(translator.left))
+    pods, invalid = tuple(translator.pods), translator.invalid
+    if invalid and not pods:
+        raise invalid[0]
+    return Translation(text, target, pods, tuple(translator.left), tuple(map(str, invalid)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +146,7 @@ class _Translator:
     cards: CardFacts
     pods: list[TranslatedPod] = field(default_factory=list[TranslatedPod])
     left: list[WordLeft] = field(default_factory=list[WordLeft])
+    invalid: list[InputError] = field(default_factory=list[InputError])
     dialects: Sequence[Dialect] = field(default_factory=lambda: registry.dialects({}, Defaults()))
 
     @property
@@ -163,8 +170,8 @@ class _Translator:
                 each = self._translated(at, where)
             except InputError as error:
                 if at.has_metadata:
-                    raise
-                why[at.path] = error.problem
+                    self.invalid.append(error)
+                why[at.path] = "" if at.has_metadata else error.problem
             else:
                 if each is not None:
                     found.append(each)
@@ -200,14 +207,18 @@ class _Translator:
         return check
 
     def _note_left(self, content: Any, why: Mapping[str, str]) -> None:
-        """Note the words of other dialects that a document has; ``why`` by path of a pod."""
+        """Note the words of other dialects that a document has.
+
+        ``why`` by path of a pod; empty for one that is invalid.
+        """
         if isinstance(content, dict) and content.get("kind") == "Node":
             return
         name = _document(content)
         for path, word in words_left(content, self.foreign):
             pod = next((each for each in why if path.startswith(each)), None)
             problem = "is not translated" if pod is None else f"is not translated: {why[pod]}"
-            self.left.append(WordLeft(name, path, word, problem))
+            if pod is None or why[pod]:  # others are invalid
+                self.left.append(WordLeft(name, path, word, problem))
 
     def _translated(self, at: PodPlace, place: str) -> _Found | None:
         """Write the request of a pod in the target's words; None for one that stays as it is."""
@@ -303,6 +314,7 @@ def as_table(translation: Translation) -> str:
     for left in translation.left:
         note = f"{left.document} {left.path}: {left.word} {left.problem}"
         notes.append(f"warning: {visible(note)}\n")
+    notes += (f"warning: {visible(each)}; stays as it is\n" for each in translation.invalid)
     return (
         f"{table(headers, rows) if rows else ''}"
         f"{total} {'pod' if total == 1 else 'pods'} translated to {translation.target}, "
@@ -329,6 +341,7 @@ def as_report(translation: Translation) -> str:
                 for pod in translation.pods
             ],
             "left": msgspec.to_builtins(translation.left),
+            "invalid": list(translation.invalid),
             "text": translation.text,
         }
     )

@@ -181,3 +181,27 @@ def test_the_name_of_a_foreign_scheduler_stays_and_is_named(
     assert yaml.safe_load(result.stdout.split("---")[0])["spec"].get("schedulerName") == name
     assert (f"note: Pod/p: schedulerName stays {name}; no scheduler of" in result.stderr) == foreign
     assert plain["pods"][0]["foreignScheduler"] == (name if foreign else None)
+
+
+def test_an_invalid_pod_stays_and_the_others_are_translated() -> None:
+    good, bad = pod({"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000}), pod(MANY)
+    bad["metadata"]["name"] = "bad"
+    text = yaml.safe_dump_all([good, bad])
+
+    result = run("--to", "volcano", text=text)
+    strict = run("--to", "volcano", "--strict", text=text)
+    alone = run("--to", "volcano", text=yaml.safe_dump(bad))
+
+    first, second = yaml.safe_load_all(result.stdout)
+    assert first["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory"] == 1000
+    assert second == bad
+    for done in (result, strict, alone):
+        assert done.exit_code == 2
+        assert (
+            "Pod/bad: spec.containers[c].resources.limits[nvidia.com/gpucores]: 999" in done.stderr
+        )
+    assert result.stderr.count("warning: ") == 1
+    assert strict.stdout == alone.stdout == ""
+
+
+MANY = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 1000, "nvidia.com/gpucores": 999}
