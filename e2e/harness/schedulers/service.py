@@ -153,7 +153,7 @@ def install(plane: ControlPlane) -> None:
 
 def grant(plane: ControlPlane, settings: Mapping[str, object]) -> None:
     """Give the service the rights that the chart gives it with these settings."""
-    known = {key: settings[key] for key in ("publish", "nodeLock") if key in settings}
+    known = {key: settings[key] for key in ("publish", "nodeLock", "web") if key in settings}
     role = f"{RELEASE}-service"
     rest = {key: settings[key] for key in ("preemption",) if key in settings}
     if "moves" in settings:
@@ -182,7 +182,7 @@ def start_service(
         program: Python that runs the command.
         more: settings, besides those that every test needs; with the rights that they need.
     """
-    if not {"publish", "preemption", "moves"}.isdisjoint(more):
+    if not {"publish", "preemption", "moves", "web"}.isdisjoint(more):
         grant(plane, more)
     clear, secure = free_ports(2)
     made = Service(

@@ -122,7 +122,7 @@ def test_no_account_may_write_where_it_need_not() -> None:
         "dragoman-service": {
             "events", "moveplans/status", "nodeledgers", "nodes", "nodes/status", "pods",
             "pods/binding", "pods/eviction", "resourceclaims/binding", "sharequotas",
-            "sharequotas/status",
+            "sharequotas/status", "subjectaccessreviews", "tokenreviews",
         },
     }  # fmt: skip
 
@@ -144,7 +144,10 @@ def test_rights_that_a_setting_needs_are_there_only_with_it() -> None:
     writable = [rule["resources"] for rule in role["rules"] if "patch" in rule["verbs"]]
 
     assert writable == [["pods"], ["events"]]
-    assert not any("pods/eviction" in rule["resources"] for rule in role["rules"])
+    assert not any(
+        {"pods/eviction", "tokenreviews", "subjectaccessreviews"} & {*rule["resources"]}
+        for rule in role["rules"]
+    )
 
 
 def test_plans_of_moves_need_rights_that_are_there_only_with_defrag() -> None:
