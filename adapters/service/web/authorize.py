@@ -24,10 +24,14 @@ RATE = 20
 """Tokens that are reviewed in a second. ``KEPT`` seconds of unknown tokens are fewer than ``MOST``,
 so that they displace no answer that counts."""
 
+AT_ONCE = 8
+"""Reviews in progress: Bindings use the same connections to the API server, which may be slow."""
+
 MOST = 1024
 """Answers that are kept."""
 
 CHALLENGE = ((b"www-authenticate", b"Bearer"),)
+RETRY = ((b"retry-after", b"1"),)
 
 # Source: RFC 6750, section 2.1. The length is that of all header fields that a port reads.
 _BEARER = re.compile(rb"[Bb]earer +([A-Za-z0-9._~+/-]+=*)")
@@ -59,7 +63,7 @@ class Authorizer:
         self._review = review
         self._clock = clock
         self._known: dict[tuple[bytes, str], tuple[float, bool | None]] = {}
-        self._second, self._reviewed = 0, 0
+        self._second, self._reviewed, self._running = 0, 0, 0
 
     def guarded(self, path: str, route: Route) -> Route:
         """Return a route that answers only users who may ask its question."""
@@ -82,14 +86,18 @@ class Authorizer:
         if until <= now:
             if self._second != int(now):
                 self._second, self._reviewed = int(now), 0
+            if self._reviewed >= RATE or self._running >= AT_ONCE:
+                text = "too many tokens are reviewed now; try again"
+                return replace(problem(429, text), headers=RETRY)
             self._reviewed += 1
-            if self._reviewed > RATE:
-                return problem(429, "too many tokens are reviewed now; try again")
+            self._running += 1
             try:
                 allowed = await self._review(bearer[1].decode(), namespace)
             except ClusterError as error:  # its message may repeat what was sent
                 text = f"the API server did not review the token: {error.status} {error.reason}"
                 return problem(503, text)
+            finally:
+                self._running -= 1
             if len(self._known) >= MOST:
                 self._known = {each: at for each, at in self._known.items() if at[0] > now}
             self._known[key] = now + KEPT, allowed

@@ -4,8 +4,9 @@ Of other namespaces they have counts only. Names of nodes, and what an answer ab
 nodes, are in them.
 """
 
-from asyncio import Lock, sleep
-from collections.abc import Awaitable, Callable, Sequence
+from asyncio import Lock, get_running_loop, sleep
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import msgspec
 
@@ -18,8 +19,8 @@ from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import amounts_of
 from adapters.service.decide.advice.explain import yielding
 from adapters.service.decide.service import Service, UnknownPod
-from adapters.service.web.app import Answer, Call, Route, problem
-from adapters.service.web.authorize import TENANT, namespace_of
+from adapters.service.web.app import Answer, Call, Handler, Route, problem
+from adapters.service.web.authorize import RETRY, TENANT, namespace_of
 from adapters.service.web.routes import Routes
 from adapters.wire.kube import Pod, full_name
 from adapters.wire.records.tenant import (
@@ -30,6 +31,9 @@ from adapters.wire.records.tenant import (
     WaitingPods,
 )
 from core.requests.request import PodRef
+
+PAUSE = 0.2
+"""Seconds between two answers about one namespace: each takes time of the schedulers."""
 
 COMPARED = 500
 """Nodes or pods that are looked at before other calls run."""
@@ -73,25 +77,33 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
         return _answer(WaitingPods(tuple(rows)))
 
     async def explain(call: Call) -> Answer:
-        """Return ``pod`` against all nodes; of one namespace one at a time, as it takes long."""
+        """Return ``pod`` against all nodes; one explanation at a time, as it takes long."""
         service.check_ready()
-        namespace, name = namespace_of(call), call.query.get("pod", "")
-        if namespace in asked:
-            return problem(429, f"a pod of namespace {namespace} is explained now; try again")
-        asked.add(namespace)
-        try:
-            async with turn:
-                pod = await service.find(PodRef(namespace, name, ""))
-                return _answer(await _explained(service, pod))
-        except UnknownPod as error:
-            return problem(404, str(error))
-        finally:
-            asked.discard(namespace)
+        name = PodRef(namespace_of(call), call.query.get("pod", ""), "")
+        async with turn:
+            try:
+                return _answer(await _explained(service, await service.find(name)))
+            except UnknownPod as error:
+                return problem(404, str(error))
 
-    handlers: dict[str, Callable[[Call], Awaitable[Answer]]] = {
-        "pods": pods, "shares": shares, "pending": pending, "explain": explain,
-    }  # fmt: skip
-    return {("GET", f"{TENANT}{name}"): Route(each) for name, each in handlers.items()}
+    def by_turns(handler: Handler) -> Handler:
+        """Answer one question about a namespace at a time, and the next one after a pause."""
+
+        async def answer(call: Call) -> Answer:
+            namespace = namespace_of(call)
+            if namespace in asked:
+                text = f"another question about namespace {namespace} is answered now; try again"
+                return replace(problem(429, text), headers=RETRY)
+            asked.add(namespace)
+            try:
+                return await handler(call)
+            finally:
+                get_running_loop().call_later(PAUSE, asked.discard, namespace)
+
+        return answer
+
+    handlers = {"pods": pods, "shares": shares, "pending": pending, "explain": explain}
+    return {("GET", f"{TENANT}{name}"): Route(by_turns(each)) for name, each in handlers.items()}
 
 
 def _answer(found: object) -> Answer:

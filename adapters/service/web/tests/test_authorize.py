@@ -9,7 +9,7 @@ import pytest
 from adapters.cluster.api.error import ClusterError
 from adapters.service.tests.builders import run
 from adapters.service.web.app import Answer, Call, Route
-from adapters.service.web.authorize import KEPT, MOST, RATE, Authorizer
+from adapters.service.web.authorize import AT_ONCE, KEPT, MOST, RATE, Authorizer
 from adapters.wire.body import BodyError
 
 GOOD = "good"
@@ -175,3 +175,23 @@ def test_unknown_tokens_cost_bounded_work_and_displace_no_known_one() -> None:
             desk.answer(bearer=f"late-{second}-{number}")
     assert len(desk.guard._known) <= MOST
     assert not any(b"late" in key[0] for key in desk.guard._known)
+
+
+def test_slow_reviews_are_few_so_that_bindings_have_connections() -> None:
+    desk = Desk()
+
+    async def many() -> list[int]:
+        async def handler(_: Call) -> Answer:
+            return Answer(b"secret")
+
+        route = desk.guard.guarded("/api/tenant/pods", Route(handler))
+        calls = [
+            Call(query={"namespace": "ml"}, headers=[(b"authorization", f"Bearer {n}".encode())])
+            for n in range(AT_ONCE + 4)
+        ]
+        answers = await asyncio.gather(*map(route.handler, calls))
+        return [each.status for each in answers]
+
+    assert run(many()) == [401] * AT_ONCE + [429] * 4
+    assert len(desk.asked) == AT_ONCE
+    assert desk.answer().status == 200  # those that ended make room
