@@ -134,7 +134,8 @@ class Run:
         Raises:
             InputError: a settings file or a workload cannot be used.
         """
-        add_replicas(manifests, [node for node, _ in manifests.nodes.values()])
+        if manifests.workloads:
+            add_replicas(manifests, [node for node, _ in manifests.nodes.values()])
         return cls(read_fleet(manifests, options.defaults), options)
 
     def place_all(self) -> Iterator[PodLine]:

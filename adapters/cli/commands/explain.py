@@ -1,5 +1,6 @@
 """``dragoman explain``: arguments and exit status."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +22,7 @@ from adapters.cli.commands.options import (
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
     from adapters.cli.input.origin import Origin
-    from adapters.wire.kube import Pod
+    from adapters.wire.kube import Pod, WorkloadRef
 
 
 class ExplainFormat(Enum):
@@ -91,9 +92,10 @@ def explain(
             return
         chosen = None if all_namespaces and named is None else namespace or origin.namespace()
         read = origin.read(workloads=True)
-        add_replicas(read, [node for node, _ in read.nodes.values()])
+        owners = add_replicas(read, [node for node, _ in read.nodes.values()])
         fleet = read_fleet(read, Defaults())
-        pod = _find(fleet, chosen, name) if kind in _PODS else _first(fleet, kind, chosen, name)
+        full = None if kind in _PODS else _pod_of(owners, kind, chosen, name)
+        pod = _find(fleet, chosen, name) if full is None else fleet.pods[full]
         found = replace(explanation.explain(fleet, pod), history=tuple(origin.history(pod)))
     if output is ExplainFormat.TEXT:
         typer.echo(explanation.as_text(found), nl=False)
@@ -144,14 +146,16 @@ def _named(words: list[str]) -> tuple[str, str | None, str]:
     return kind, namespace or None, name
 
 
-def _first(fleet: "Fleet", kind: str, namespace: str | None, name: str) -> "Pod":
-    """Return the first pod that a workload makes; all of them are alike to the answer."""
+def _pod_of(
+    owners: "Mapping[WorkloadRef, str]", kind: str, namespace: str | None, name: str
+) -> str:
+    """Return the pod of a workload that is explained; those that wait are alike to the answer."""
     kinds = _WORKLOADS.get(kind, kind), kind.removesuffix("s")
-    for full, ref in fleet.made.items():
+    for ref, pod in owners.items():
         if ref.name == name and ref.kind.lower() in kinds and namespace in (None, ref.namespace):
-            return fleet.pods[full]
-    known = ", ".join(dict.fromkeys(map(str, fleet.made.values())))
-    hint = f"; workloads without pods: {known}" if known else ""
+            return pod
+    known = ", ".join(str(ref) for ref in [*owners][:5])
+    hint = f"; workloads: {known}" if known else ""
     raise typer.BadParameter(f"must be: pod NAME{hint}", param_hint="pod NAME")
 
 

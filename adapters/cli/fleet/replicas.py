@@ -60,7 +60,7 @@ VOLCANO = "volcano"
 
 def add_replicas(
     found: Manifests, nodes: Sequence[KubeNode], running: Mapping[str, Pod] | None = None
-) -> None:
+) -> dict[WorkloadRef, str]:
     """Add the pods of workloads to the pods of the input, after these, and the gangs of the pods.
 
     A workload makes none where one of its pods exists, or what owns it makes them; nor does one of
@@ -71,26 +71,29 @@ def add_replicas(
         nodes: for the pods of DaemonSets.
         running: pods that exist elsewhere, by ``namespace/name``.
 
+    Returns:
+        for each workload that has pods one of them, by ``namespace/name``: one that waits, if any.
+
     Raises:
         InputError: a workload cannot be read, or has pods that exist elsewhere.
     """
-    own = {name: pod for name, (pod, _) in found.pods.items()}
-    is_dump = any(pod.metadata.uid for pod in own.values())
     known: dict[WorkloadRef, Workload] = {}
     for workload in found.workloads:
         first = known.setdefault(workload.ref, workload)
-        if first is not workload:
+        if first is not workload and first.group == workload.group:
             raise workload.error(f"is a duplicate; the first one is at {first.location}")
-    busy = _owners(own, known)
-    elsewhere = _owners(running or {}, known)
+    own = {name: pod for name, (pod, _) in found.pods.items()}
+    is_dump = any(pod.metadata.uid for pod in own.values())
+    pod_of, elsewhere = _owners(own, known), _owners(running or {}, known)
+    busy = frozenset(pod_of)
     for workload in found.workloads:
         if workload.ended or workload.ref in busy or workload.owner in known:
             continue
         if is_dump and workload.metadata.uid:
             continue
-        pods, groups = _made(workload, workload.ref.name, nodes)
+        kind, _, name = workload.ref
+        pods, groups = _made(workload, name, nodes)
         if found.made.keys() & pods.keys():  # of another kind
-            kind, _, name = workload.ref
             pods, groups = _made(workload, f"{name}-{kind.lower()}", nodes)
         if own.keys() & pods.keys():
             continue
@@ -98,38 +101,40 @@ def add_replicas(
         if exists is not None:
             problem = f"has pods in the cluster already, such as {exists}; give it another name"
             raise InputError(str(workload.ref), problem)
-        for ref, group in groups.items():
-            found.groups[ref] = group, workload.location
-        for name, pod in pods.items():
-            found.pods[name] = pod, workload.location
-            found.made[name] = workload.ref
+        found.groups.update({ref: (group, workload.location) for ref, group in groups.items()})
+        for full, pod in pods.items():
+            found.pods[full] = pod, workload.location
+            found.made[full] = workload.ref
+            pod_of.setdefault(workload.ref, full)
+    return pod_of
 
 
 def _owners(
     pods: Mapping[str, Pod], known: Mapping[WorkloadRef, Workload]
 ) -> dict[WorkloadRef, str]:
-    """Return the workloads that have pods, each with one of them; of other kinds none is missed."""
+    """Return what has pods, each with one of them: one that waits, if any."""
     found: dict[WorkloadRef, str] = {}
-    for full, pod in pods.items():
-        namespace = full.partition("/")[0]
-        marked = pod.metadata.labels or {}
+    for full, pod in sorted(pods.items(), key=lambda each: bool(each[1].spec.node_name)):
+        namespace, marked = full.partition("/")[0], pod.metadata.labels or {}
         owners = [
             WorkloadRef(kind, namespace, marked[label])
             for label, kind in _OWNER_LABELS.items()
             if label in marked
         ]
-        for reference in pod.metadata.owner_references or ():
-            name = reference.name
-            owners.append(WorkloadRef(reference.kind, namespace, name))
+        for owner in pod.metadata.owner_references or ():
+            owners.append(WorkloadRef(owner.kind, namespace, owner.name))
             # the names that the controllers of Deployments and CronJobs give
-            for kind, made in _MADE_BY.items():
-                if reference.kind == made:
-                    owners.append(WorkloadRef(kind, namespace, name.rpartition("-")[0]))
-        for owner in owners:
-            above: WorkloadRef | None = owner
-            while above is not None and above not in found:
-                found[above] = full
-                above = known[above].owner if above in known else None
+            name = owner.name.rpartition("-")[0]
+            owners += (
+                WorkloadRef(kind, namespace, name)
+                for kind, made in _MADE_BY.items()
+                if owner.kind == made
+            )
+        for above in owners:
+            ref: WorkloadRef | None = above
+            while ref is not None and ref not in found:
+                found[ref] = full
+                ref = known[ref].owner if ref in known else None
     return found
 
 

@@ -136,16 +136,17 @@ def manifests(
             a named file has nothing that is read; or there is nothing to read.
     """
     found = Manifests()
-    members = _Members((*_FORMS, _JOB) if jobs else _FORMS, found, progress)
+    forms = (*_FORMS, _JOB) if jobs else _FORMS
+    members = _Members(forms, found, progress, keeps_workloads=workloads)
     shared = _SharedParts()
     for text in texts:
-        empty, before, members.typo = True, len(found.workloads), None
+        empty, members.understood, members.typo = True, False, None
         for document in documents(text):
             empty = False
             for member, kind in members.of(document, ""):
-                before = -1
+                members.understood = True
                 _add(found, member, kind, shared)
-        if text.named and before == len(found.workloads) and members.typo is not None:
+        if text.named and not members.understood and members.typo is not None:
             raise members.typo
         if empty and text.named:
             raise InputError(text.name, "contains no manifest")
@@ -173,6 +174,8 @@ class _Members:
         progress: is called for the items of lists.
         unknown: the error of the first object that was skipped.
         typo: the same of the file that is read, where its kind may be a slip.
+        understood: whether that file has anything else.
+        keeps_workloads: whether more than the first workload is kept.
         read: items of lists so far.
         known: items of the lists that have begun.
     """
@@ -182,6 +185,8 @@ class _Members:
     progress: Progress | None
     unknown: InputError | None = None
     typo: InputError | None = None
+    understood: bool = False
+    keeps_workloads: bool = False
     read: int = 0
     known: int = 0
 
@@ -215,7 +220,9 @@ class _Members:
             workload = None if kind in _FORMS else Workload.of(document, kind, str(version))
             if workload is None:
                 self._skip(document, kind, version, may_be_a_slip=not is_dra)
-            else:
+                return
+            self.understood = True
+            if self.keeps_workloads or not self.found.workloads:
                 self.found.workloads.append(workload)
 
     def _skip(self, document: Document, kind: str, version: object, *, may_be_a_slip: bool) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from adapters.cli.input.document import Document, validation_error
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
-from adapters.wire.kube import Metadata, Pod, Wire, WorkloadRef
+from adapters.wire.kube import Metadata, Pod, PodCondition, Wire, WorkloadRef
 
 MOST = 10_000
 """Pods that one object makes, at most."""
@@ -25,14 +25,9 @@ _TEMPLATED = {
 """Kinds that have a pod template, by group; of others pods with devices are of interest only."""
 
 _DESCRIBES = frozenset(
-    {"ControllerRevision", "PodTemplate", "ServingRuntime", "ClusterServingRuntime", "Workload"}
-    | {
-        "JobTemplate",
-        "TrainingRuntime",
-        "ClusterTrainingRuntime",
-        "WorkflowTemplate",
-        "ClusterWorkflowTemplate",
-    }
+    {"ControllerRevision", "PodTemplate", "JobTemplate", "Workload", "ServingRuntime"}
+    | {"ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"}
+    | {"WorkflowTemplate", "ClusterWorkflowTemplate"}
 )
 """Kinds that describe pods for other objects."""
 
@@ -122,13 +117,8 @@ class PodRole:
     least: int
 
 
-class _Condition(Wire, frozen=True, gc=False):
-    type: str = ""
-    status: str = ""
-
-
 class _Status(Wire, frozen=True, gc=False):
-    conditions: tuple[_Condition, ...] | None = None
+    conditions: tuple[PodCondition, ...] | None = None
 
 
 class _Metadata(Metadata, frozen=True, gc=False):
@@ -148,7 +138,7 @@ class Workload:
         ref: its name.
         metadata: of the object.
         location: its first line.
-        is_volcanos: whether it is Volcano's Job.
+        group: of its API.
         ended: whether it makes no pods any more: it has finished, or is being deleted.
         spec: of the object, of any shape.
         places: of the pods in it.
@@ -157,7 +147,7 @@ class Workload:
     ref: WorkloadRef
     metadata: Metadata
     location: InputLocation
-    is_volcanos: bool
+    group: str
     ended: bool
     spec: Mapping[str, Any]
     places: tuple[PodPlace, ...]
@@ -187,13 +177,18 @@ class Workload:
         name = meta.name or (head.metadata.generate_name or "").rstrip("-")
         if not name:
             raise InputError(document.location, "metadata.name is missing")
-        ended = any(each.type in _ENDED and each.status == "True" for each in conditions)
         ref = WorkloadRef(kind, meta.namespace or "default", name)
-        ended = ended or meta.deletion_timestamp is not None
+        ended = meta.deletion_timestamp is not None or any(
+            each.type in _ENDED and each.status == "True" for each in conditions
+        )
         spec = content.get("spec")
         spec = spec if isinstance(spec, dict) else {}
-        is_volcanos = group == "batch.volcano.sh"
-        return cls(ref, meta, document.location, is_volcanos, ended, spec, places)
+        return cls(ref, meta, document.location, group, ended, spec, places)
+
+    @property
+    def is_volcanos(self) -> bool:
+        """Whether it is Volcano's Job."""
+        return self.group == "batch.volcano.sh"
 
     @property
     def owner(self) -> WorkloadRef | None:
@@ -249,9 +244,7 @@ class Workload:
             groups, in_group = self._groups(place)
             count, parent = groups * in_group, _parent(place)
             least = self.number(parent, "minAvailable", count) if self.is_volcanos else 0
-            ordinals = parent[1].get("ordinals")
-            start = (f"{parent[0]}.ordinals", ordinals if isinstance(ordinals, dict) else {})
-            first = next_of.get(name, self.number(start, "start", 0))
+            first = next_of.get(name, 0)
             next_of[name] = first + count
             grouped = in_group if self.ref.kind == "LeaderWorkerSet" else 0
             roles.append(PodRole(name, self._template(place), count, first, grouped, least))
@@ -266,7 +259,8 @@ class Workload:
         groups, parent = 1, _parent(place)
         for each in reversed(place.above):
             if "replicas" in each[1] or "minReplicas" in each[1]:
-                groups = self.number(each, "replicas", max(1, self.number(each, "minReplicas")))
+                least = self.number(each, "minReplicas", 0)
+                groups = max(least, self.number(each, "replicas", max(1, least)))
                 groups *= self.number(each, "numOfHosts", least=1)
                 break
         if self.ref.kind == "LeaderWorkerSet":

@@ -61,10 +61,6 @@ KINDS: dict[str, tuple[Plain, list[str]]] = {
     "Deployment without replicas": (thing("Deployment", WORKER), ["w-0"]),
     "ReplicaSet": (thing("ReplicaSet", {"replicas": 2, **WORKER}), ["w-0", "w-1"]),
     "StatefulSet": (thing("StatefulSet", {"replicas": 2, **WORKER}), ["w-0", "w-1"]),
-    "StatefulSet from 5": (
-        thing("StatefulSet", {"replicas": 2, "ordinals": {"start": 5}, **WORKER}),
-        ["w-5", "w-6"],
-    ),
     "ReplicationController": (
         thing("ReplicationController", {"replicas": 1, **WORKER}, "v1"),
         ["w-0"],
@@ -241,7 +237,17 @@ def test_explain_knows_a_workload_by_its_name() -> None:
     assert command("explain", "deploy/ml/w", things=things).stdout == done.stdout
     unknown = command("explain", "deployment/x", things=things)
     assert unknown.exit_code == 2
-    assert "must be: pod NAME; workloads without pods: deployment ml/w" in unknown.stderr
+    assert "must be: pod NAME; workloads: deployment ml/w" in unknown.stderr
+
+
+def test_explain_takes_the_pod_of_a_workload_that_waits() -> None:
+    waits = owned("w-5f7b-y", "ReplicaSet", "w-5f7b")
+    runs = owned("w-5f7b-x", "ReplicaSet", "w-5f7b")
+    runs["spec"]["nodeName"] = "node-a"
+
+    done = command("explain", "deployment/w", things=[node(), runs, waits])
+
+    assert done.stdout.startswith("ml/w-5f7b-y (volcano)")
 
 
 def owned(name: str, kind: str, owner: str, **more: object) -> Plain:
@@ -260,6 +266,14 @@ def test_a_workload_whose_pods_exist_makes_none() -> None:
     assert [each["name"] for each in found["pods"]] == ["w-5f7b-x", "w-5f7b-y", "s-0", "s-1"]
     assert [each["name"] for each in found["workloads"]] == ["s"]
     assert names(node(cards=4), deployment(), *pods) == ["w-5f7b-x", "w-5f7b-y"]
+
+
+def test_jobs_of_two_groups_may_have_one_name() -> None:
+    two = [thing("Job", WORKER, "batch/v1"), thing("Job", {"tasks": TASKS[:1]}, VOLCANO_API)]
+
+    assert names(node(cards=4), *two) == ["w-0", "w-job-0"]
+    done = run("-f", "-", stdin=stream(node(), two[0], two[0]))
+    assert "Job ml/w: is a duplicate; the first one is at stdin:2" in done.stderr
 
 
 def test_what_another_workload_of_the_input_makes_is_not_made_twice() -> None:
