@@ -53,7 +53,7 @@ def node_rule(pod: Pod, node: KubeNode) -> Reason | None:
         for term in required.node_selector_terms or ():
             expressions, fields = term.match_expressions or (), term.match_fields or ()
             if (expressions or fields) and (  # an empty term matches no node
-                all(_labelled(each, has) for each in expressions)
+                all(labelled(each, has) for each in expressions)
                 and all(_is_named(each, node.metadata.name) for each in fields)
             ):
                 break
@@ -100,7 +100,7 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}{value}:{taint.effect}"
 
 
-def _labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
+def labelled(requirement: SelectorRequirement, has: Mapping[str, str]) -> bool:
     """Whether labels meet a condition; an invalid one is met by none."""
     value, values = has.get(requirement.key), requirement.values or ()
     match requirement.operator:

@@ -40,6 +40,25 @@ class TopKind(Enum):
     NAMESPACES = "namespaces"
 
 
+_SHORT = {"no": "nodes", "po": "pods", "ns": "namespaces"}
+
+
+def _top_kind(word: "str | TopKind") -> TopKind:
+    """Return what a word means, such as ``pod``, ``pods`` or ``po``; the default is a kind."""
+    if isinstance(word, TopKind):
+        return word
+    names = [kind.value for kind in TopKind]
+    name = next((each for each in names if word == each[:-1]), _SHORT.get(word, word))
+    if name not in names:
+        known = ", ".join(map(repr, names))
+        raise typer.BadParameter(f"{word!r} is not one of {known}.")
+    return TopKind(name)
+
+
+def _top_kinds(begun: str) -> list[str]:
+    return [kind.value for kind in TopKind if kind.value.startswith(begun)]
+
+
 class ListFormat(Enum):
     """The format of a list; the values of ``adapters.cli.output.rows.RowFormat``."""
 
@@ -57,7 +76,19 @@ Output = Annotated[
 Sort = Annotated[
     str | None,
     typer.Option(
-        "--sort", metavar="FIELD", help="A field of -o json; numbers descend, texts ascend."
+        "--sort",
+        "--sort-by",
+        metavar="FIELD",
+        help="A field of -o json; numbers descend, texts ascend.",
+    ),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        "-l",
+        "--selector",
+        metavar="LABELS",
+        help="Pods with these labels; of top nodes and top cards, nodes.",
     ),
 ]
 Watch = Annotated[bool, typer.Option("-w", "--watch", help="Read again and again.")]
@@ -73,7 +104,13 @@ NoHeaders = Annotated[bool, typer.Option("--no-headers", help="Without a line of
 
 def top(
     kind: Annotated[
-        TopKind, typer.Argument(metavar="nodes|cards|pods|namespaces", help="What to list.")
+        TopKind,
+        typer.Argument(
+            metavar="nodes|cards|pods|namespaces",
+            help="What to list; node, card, pod and namespace too.",
+            parser=_top_kind,
+            autocompletion=_top_kinds,
+        ),
     ] = TopKind.NODES,
     filename: Files = None,
     kubeconfig: Kubeconfig = None,
@@ -82,6 +119,7 @@ def top(
     all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
+    labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
@@ -103,6 +141,12 @@ def top(
     """
     from adapters.cli.output.terminal import message
     from adapters.cli.view import node_rows, pod_rows
+    from adapters.cli.view.listing import of_namespace
+
+    if namespace is not None and kind in (TopKind.NODES, TopKind.CARDS):
+        message("note", f"{kind.value} are shown with the pods of all namespaces; -n is for pods")
+    if labels is not None and kind is TopKind.NAMESPACES:
+        raise typer.BadParameter("is for nodes, cards and pods", param_hint="-l")
 
     if service is not None and (kind is not TopKind.PODS or used):
         raise typer.BadParameter("answers top pods, without --used", param_hint="--service")
@@ -127,7 +171,7 @@ def top(
             case TopKind.PODS:
                 return pod_rows.top_pods(fleet, chosen)
             case TopKind.NAMESPACES:
-                return pod_rows.top_namespaces(fleet)
+                return of_namespace(pod_rows.top_namespaces(fleet), namespace)
 
     _show(
         origin,
@@ -141,6 +185,7 @@ def top(
             namespace,
             all_namespaces,
             used or output is ListFormat.WIDE,
+            labels,
         ),
         None if service is None else asked,
     )
@@ -157,6 +202,7 @@ def who(
     all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
+    labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
@@ -183,10 +229,16 @@ def who(
         query = {"namespace": chosen, "node": node, "card": card}
         return pod_rows.shares_of_service(ask(service or "", origin, "shares", HeldShares, **query))
 
+    def rows(fleet: "Fleet", chosen: str | None) -> "Listing":
+        found = of_namespace(pod_rows.who(fleet, place), chosen)
+        is_default = namespace is None and not all_namespaces and not filename
+        more = ("pods of all namespaces are shown, see -n",) if is_default and found.rows else ()
+        return replace(found, notes=(*found.notes, *more))
+
     _show(
         origin,
-        lambda fleet, chosen: of_namespace(pod_rows.who(fleet, place), chosen),
-        _Shown(output, sort, watch, interval, no_headers, namespace, everywhere),
+        rows,
+        _Shown(output, sort, watch, interval, no_headers, namespace, everywhere, labels=labels),
         None if service is None else asked,
     )
 
@@ -199,6 +251,7 @@ def pending(
     all_namespaces: AllNamespaces = False,
     output: Output = None,
     sort: Sort = None,
+    labels: Labels = None,
     watch: Watch = False,
     interval: Interval = 5.0,
     no_headers: NoHeaders = False,
@@ -215,6 +268,7 @@ def pending(
     """
     from adapters.cli.view.pending import of_service
     from adapters.cli.view.pending import pending as rows
+    from adapters.cli.view.pod_meta import parse_selector
 
     check_service(service, filename, all_namespaces=all_namespaces)
     origin = _origin(filename, kubeconfig, context)
@@ -228,8 +282,8 @@ def pending(
 
     _show(
         origin,
-        rows,
-        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces),
+        lambda fleet, chosen: rows(fleet, chosen, parse_selector(labels) if labels else ()),
+        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces, labels=labels),
         None if service is None else asked,
     )
 
@@ -242,6 +296,7 @@ class _Shown:
         namespace: of the rows; None is that of the context.
         all_namespaces: whether the rows of all namespaces are shown.
         used: whether to ask the node agents.
+        labels: of the pods or nodes that are shown.
     """
 
     output: ListFormat | None
@@ -252,6 +307,7 @@ class _Shown:
     namespace: str | None = None
     all_namespaces: bool = False
     used: bool = False
+    labels: str | None = None
 
 
 def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origin":
@@ -272,8 +328,11 @@ def _show(
     from adapters.cli.output.rows import RowFormat
     from adapters.cli.output.terminal import message
     from adapters.cli.view.listing import formatted_listing, sort
+    from adapters.cli.view.pod_meta import parse_selector, selected, with_ages
     from adapters.dialects.dialect import Defaults
 
+    if shown.labels is not None and ask is not None:
+        raise typer.BadParameter("does not go with --service", param_hint="-l")
     if shown.watch and STDIN in origin.files:
         raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
     output = None if shown.output is None else RowFormat(shown.output.value)
@@ -286,7 +345,9 @@ def _show(
                 fleet = read_fleet(origin.read(), Defaults())
                 if shown.used:
                     fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-                listing = rows(fleet, namespace)
+                listing = with_ages(rows(fleet, namespace), fleet.pods)
+                if shown.labels is not None:
+                    listing = selected(listing, parse_selector(shown.labels), fleet)
             listing = sort(listing, shown.sort)
             text = formatted_listing(listing, output, headers=not shown.no_headers)
             for note in listing.notes:

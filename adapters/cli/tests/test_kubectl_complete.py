@@ -15,7 +15,7 @@ RUN = "from adapters.cli.main import complete; complete()"
         (["au"], ["audit", ":4"]),
         (["top", "na"], ["namespaces", ":4"]),
         (["top", ""], ["nodes", "cards", "pods", "namespaces", ":4"]),
-        (["top", "--so"], ["--sort", ":4"]),
+        (["top", "--so"], ["--sort", "--sort-by", ":4"]),
         (["audit", "-f", ""], [":0"]),
     ],
 )

@@ -39,7 +39,7 @@ def test_the_help_has_an_example_and_the_exit_status(command: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "completed"),
-    [("dragoman au", "audit"), ("dragoman top na", "namespaces"), ("dragoman top --so", "--sort")],
+    [("dragoman au", "audit"), ("dragoman top na", "namespaces"), ("dragoman top --us", "--used")],
 )
 def test_a_shell_completes_commands_arguments_and_options(words: str, completed: str) -> None:
     """By the protocol of the script that ``dragoman --install-completion`` installs in bash."""

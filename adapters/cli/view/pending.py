@@ -11,6 +11,7 @@ from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.rows import Row, columns
 from adapters.cli.view.listing import Listing, elsewhere
+from adapters.cli.view.pod_meta import Selector, selects
 from adapters.dialects.unread_keys import NOT_COUNTED
 from adapters.wire.kube import full_name, pod_ref
 from adapters.wire.records.tenant import WaitingPod, WaitingPods
@@ -42,12 +43,17 @@ def _row(each: WaitingPod) -> Row:
     return Row(f"pod/{each.pod}", cells, to_builtins(each))
 
 
-def pending(fleet: Fleet, namespace: str | None) -> Listing:
-    """Return one row for each pod; a pod that fits waits for its scheduler."""
+def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Listing:
+    """Return one row for each pod, the oldest first; one that fits waits for its scheduler."""
     facts = FleetFacts(fleet)
     judge = Judge(facts)
     pods = fleet.pending()
-    chosen = [pod for pod in pods if namespace in (None, pod_ref(pod).namespace)]
+    chosen = [
+        pod
+        for pod in sorted(pods, key=lambda pod: pod.metadata.creation_timestamp or "~")
+        if namespace in (None, pod_ref(pod).namespace)
+        and selects(selector, pod.metadata.labels or {})
+    ]
     answers = [judge.answer(pod) for pod in chosen]
     rows: list[Row] = []
     for answer in answers:
@@ -81,7 +87,8 @@ def pending(fleet: Fleet, namespace: str | None) -> Listing:
     hidden = [] if namespace is None else [p for p in pods if pod_ref(p).namespace != namespace]
     others = sum(requests_cards(pod, fleet.dialects) for pod in hidden)
     if not rows:
-        notes.insert(0, elsewhere("no pods wait", namespace, others))
+        what = "no pods with these labels wait" if selector else "no pods wait"
+        notes.insert(0, elsewhere(what, namespace, others))
     return Listing(
         "PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes), elsewhere=others
     )

@@ -1,6 +1,7 @@
 """``top``, ``who`` and ``pending`` on small clusters."""
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from adapters.cli.tests.api_server import api_server
 from adapters.cli.tests.builders import Plain, device, node, pod, uuid, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
+from adapters.cli.view.pod_meta import age
 
 THINGS = [
     node("node-a"),
@@ -101,6 +103,129 @@ def test_a_pod_that_reserves_no_compute_has_none() -> None:
 @pytest.mark.parametrize("place", ["node-a/1", "node-a:1", f"node-a/{uuid(1)}", uuid(1)])
 def test_a_card_has_the_names_that_other_output_gives_it(place: str) -> None:
     assert column(items("who", place), "pod") == ["b"]
+
+
+@pytest.mark.parametrize("kinds", [("node", "no"), ("card",), ("pod", "po"), ("namespace", "ns")])
+def test_top_takes_what_kubectl_takes(kinds: tuple[str, ...]) -> None:
+    expected = command("top", f"{kinds[0]}s", things=THINGS).stdout
+
+    assert [command("top", each, things=THINGS).stdout for each in kinds] == [expected] * len(kinds)
+
+
+def labelled(name: str, **labels: str) -> Plain:
+    return pod(name, volcano(1), metadata={"labels": labels})
+
+
+@pytest.mark.parametrize(
+    ("selector", "names"),
+    [
+        ("app=web", ["a", "b"]),
+        ("app==web,env!=test", ["a"]),
+        ("env in (test, prod)", ["b", "c"]),
+        ("env notin (test)", ["a", "c", "d"]),
+        ("app", ["a", "b"]),
+        ("!app,env", ["c"]),
+        ("example.com/a-b=x_y.z", ["d"]),
+        ("app=", []),
+    ],
+)
+def test_a_selector_chooses_as_kubectls_does(selector: str, names: list[str]) -> None:
+    things = [
+        node(),
+        labelled("a", app="web"),
+        labelled("b", app="web", env="test"),
+        labelled("c", env="prod"),
+        labelled("d", **{"example.com/a-b": "x_y.z"}),
+    ]
+
+    done = command("pending", "-l", selector, "-o", "name", things=things)
+
+    assert done.stdout.split() == [f"pod/{name}" for name in names]
+    assert ("no pods with these labels wait" in done.stderr) == (not names)
+
+
+@pytest.mark.parametrize("selector", ["", "=a", "a b", "a in b", "a,", "(", "a=b,,c", "a>1"])
+def test_no_other_text_is_a_selector(selector: str) -> None:
+    done = command("pending", "-l", selector, things=THINGS)
+
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert "must be labels such as app=web" in done.stderr
+
+
+def test_a_selector_is_for_pods_and_nodes() -> None:
+    things = [node("node-b", cards=1), node(), volcano_bound("a", 4000)]
+    things[0]["metadata"]["labels"] = {"pool": "x"}
+    things[2]["metadata"]["labels"] = {"app": "web"}
+
+    assert column(items("top", "-l", "pool=x", things=things), "node") == ["node-b"]
+    assert column(items("top", "cards", "-l", "!pool", things=things), "node") == ["node-a"] * 2
+    for words in (("top", "pods"), ("who", "node-a")):
+        assert column(items(*words, "-l", "app=web", things=things), "pod") == ["a"]
+        assert items(*words, "-l", "app=db", things=things) == []
+    assert command("top", "namespaces", "-l", "a", things=things).exit_code == 2
+
+
+def test_pods_have_an_age_and_the_oldest_waits_first() -> None:
+    now = datetime.now(UTC)
+    times = {"new": now - timedelta(minutes=5), "old": now - timedelta(days=3, hours=2)}
+    things = [node(), pod("unknown", volcano(1))]
+    for name, time in times.items():
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ")
+        things.append(pod(name, volcano(1), metadata={"creationTimestamp": stamp}))
+
+    lines = [line.split() for line in command("pending", things=things).stdout.splitlines()]
+
+    assert [line[3] for line in lines] == ["AGE", "3d2h", "5m", "-"] or lines[2][3].startswith("5m")
+    assert [line[1] for line in lines[1:]] == ["old", "new", "unknown"]
+    assert items("pending", "--sort-by", "created", things=things)[0]["pod"] == "unknown"
+    assert "AGE" in command("top", "pods", things=THINGS).stdout
+    assert "AGE" in command("who", "node-a", things=THINGS).stdout
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "0s"),
+        (0, "0s"),
+        (119, "119s"),
+        (120, "2m"),
+        (599, "9m59s"),
+        (600, "10m"),
+        (3 * 3600 - 1, "179m"),
+        (3 * 3600, "3h"),
+        (7 * 3600 + 60, "7h1m"),
+        (47 * 3600, "47h"),
+        (48 * 3600, "2d"),
+        (191 * 3600, "7d23h"),
+        (192 * 3600, "8d"),
+        (729 * 86400, "729d"),
+        (730 * 86400, "2y"),
+        (731 * 86400, "2y1d"),
+        (8 * 365 * 86400, "8y"),
+    ],
+)
+def test_an_age_is_written_as_kubectl_writes_it(seconds: int, text: str) -> None:
+    """Source: k8s.io/apimachinery pkg/util/duration/duration_test.go, TestHumanDuration."""
+    now = datetime(2026, 1, 31, tzinfo=UTC)
+
+    assert age((now - timedelta(seconds=seconds)).isoformat(), now) == text
+    assert [age(each, now) for each in (None, "", "soon", "2026-01-31T00:00:00")] == [""] * 4
+
+
+def test_a_namespace_that_limits_nothing_is_noted() -> None:
+    for kind in ("nodes", "cards"):
+        done = command("top", kind, "-n", "ml", things=THINGS)
+        assert f"note: {kind} are shown with the pods of all namespaces" in done.stderr
+    assert column(items("top", "namespaces", "-n", "ml"), "namespace") == ["ml"]
+
+
+def test_who_says_that_it_shows_all_namespaces_of_a_cluster(tmp_path: Path) -> None:
+    with api_server(tmp_path, *THINGS) as server:
+        reached = ("--kubeconfig", str(server.kubeconfig))
+        every, one = (command("who", "node-a", *more, *reached) for more in ((), ("-n", "ml")))
+
+    assert "note: pods of all namespaces are shown, see -n" in every.stderr
+    assert "namespaces" not in one.stderr
 
 
 def test_an_unhealthy_and_an_exclusive_card_have_their_states() -> None:
