@@ -155,3 +155,13 @@ def test_a_ledger_in_a_file_is_followed(tmp_path: Path) -> None:
     assert grants.lookup("uid-1", "other") is GrantStatus.NO_SHARE
     path.unlink()
     assert not file.look()
+
+
+def test_no_version_of_control_groups_matters_since_the_agent_reads_none() -> None:
+    """The runtime names pod and container; docs/reference/compatibility.md says what ran."""
+    sources = [
+        path for path in Path(__file__).parents[1].rglob("*.py") if "tests" not in path.parts
+    ]
+
+    assert sources
+    assert [path.name for path in sources if "cgroup" in path.read_text()] == []
