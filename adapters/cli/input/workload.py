@@ -278,15 +278,19 @@ class Workload:
         Raises:
             InputError: a field has another type than in Kubernetes, or a container no name.
         """
-        content = {key: place.pod.get(key) for key in ("metadata", "spec")}
+        spec = dict(place.pod["spec"])
+        content = {"metadata": place.pod.get("metadata"), "spec": spec}
         of_spec = "" if place.has_metadata or not place.path else "spec."
+        if self.group not in _TEMPLATED:  # such as Knative, which names containers itself
+            spec["containers"] = [
+                {"name": f"container-{number}", **each} if isinstance(each, dict) else each
+                for number, each in enumerate(spec["containers"])
+            ]
         if not place.has_metadata:
-            spec = content["spec"] = dict(place.pod["spec"])
             for _, mapping in reversed(place.above):
                 for key in _OF_SPEC & mapping.keys():
                     spec.setdefault(key, mapping[key])
             if place.path.endswith("resources"):
-                spec["containers"] = [{"name": "main", **spec["containers"][0]}]
                 of_spec = "spec.containers[0].resources."
             if self.ref.kind == "InferenceService":
                 content["metadata"] = {"annotations": self.metadata.annotations}

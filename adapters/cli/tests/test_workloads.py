@@ -52,7 +52,7 @@ TORCH = {"Master": {"replicas": 1, **WORKER}, "Worker": {"replicas": 2, **WORKER
 RAY = {
     "headGroupSpec": {"template": template({})},
     "workerGroupSpecs": [
-        {"groupName": "a", "replicas": 2, **WORKER},
+        {"groupName": "a", "replicas": 1, "minReplicas": 2, **WORKER},
         {"groupName": "b", "minReplicas": 1, "numOfHosts": 2, **WORKER},
     ],
 }
@@ -144,6 +144,14 @@ KINDS: dict[str, tuple[Plain, list[str]]] = {
             "serving.kserve.io/v1beta1",
         ),
         ["w-0", "w-1"],
+    ),
+    "Knative's Service, whose containers need no names": (
+        thing(
+            "Service",
+            {"template": {"spec": {"containers": [{"resources": {"limits": SHARE}}]}}},
+            "serving.knative.dev/v1",
+        ),
+        ["w-0"],
     ),
     "any with a pod template": (
         thing("Fleet", {"replicas": 2, "podTemplate": template()}, "example.com/v1"),
