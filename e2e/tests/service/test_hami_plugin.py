@@ -8,8 +8,8 @@ import pytest
 
 from e2e.harness.cluster.control_plane import ControlPlane
 from e2e.harness.cluster.node_ledgers import held
-from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, node_of, pod
-from e2e.harness.doubles.hami_plugin import PHASE, serve
+from e2e.harness.cluster.ready_cluster import PODS, clear, cluster, events, node_of, pod
+from e2e.harness.doubles.vgpu_plugins import HAMI, LOCK, PHASE, HamiPlugin, serve
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.lock_holders import ANYWHERE, locking_service, unattended_node
 from e2e.harness.schedulers.service import Service, install, with_decisions
@@ -58,6 +58,16 @@ def service(plane: ControlPlane) -> Iterator[Service]:
         clear(plane.api)
 
 
+@pytest.fixture(autouse=True)
+def emptied(plane: ControlPlane) -> Iterator[None]:
+    """Each test leaves the node as it found it."""
+    yield
+    for name in held(plane, NODE).keys() - {"runs"}:
+        plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+    plane.api.merge(f"/api/v1/nodes/{NODE}", {"metadata": {"annotations": {LOCK: None}}})
+    within(60, lambda: held(plane, NODE).keys() == {"runs"})
+
+
 def test_pods_of_hami_share_the_cards_of_pods_that_its_scheduler_bound(
     plane: ControlPlane, service: Service
 ) -> None:
@@ -70,19 +80,49 @@ def test_pods_of_hami_share_the_cards_of_pods_that_its_scheduler_bound(
         bound = partial(node_of, plane.api, name)
         with_decisions(service, lambda bound=bound: within(60, lambda: bound() == NODE))  # type: ignore[misc]
 
-        served, environments = serve(plane.api, NODE)
+        served, responses = serve(plane.api, NODE)
 
         assert served == name
-        assert list(environments.values()) == [
-            {
-                "CUDA_DEVICE_MEMORY_LIMIT_0": f"{memory}m",
-                "CUDA_DEVICE_SM_LIMIT": "10",
-                "NVIDIA_VISIBLE_DEVICES": "GPU-0",
-            }
-        ]
-        assert plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"][PHASE] == "success"
+        assert responses["main"].envs.items() >= {
+            ("CUDA_DEVICE_MEMORY_LIMIT_0", f"{memory}m"),
+            ("CUDA_DEVICE_SM_LIMIT", "10"),
+            ("NVIDIA_VISIBLE_DEVICES", "GPU-0"),
+        }
+        assert phase(plane, name) == "success"
 
     grants = [grant for each in held(plane, NODE).values() for grant in each["grants"]]
     assert sum(grant["memory"] for grant in grants) == 16384 * MIB
     kept = plane.api.get(f"{PODS}/runs")["metadata"]["annotations"]
     assert kept.items() >= RUNS.items()
+
+
+def test_a_pod_of_two_containers_has_the_node_until_its_second_is_served(
+    plane: ControlPlane, service: Service
+) -> None:
+    both = pod("both", "kube", share(500, 10), tolerations=ANYWHERE)
+    (container,) = both["spec"]["containers"]
+    both["spec"]["containers"] = [container | {"name": name} for name in ("a", "b")]
+    plane.api.create(PODS, both)
+    with_decisions(service, lambda: within(60, lambda: node_of(plane.api, "both") == NODE))
+    plugin = HamiPlugin(plane.api, NODE)
+    before = held(plane, NODE)["both"]
+
+    plugin.allocate(1)
+    plane.api.create(PODS, pod("late", "kube", share(500, 10), tolerations=ANYWHERE))
+    within(
+        20,
+        lambda: "has not served" in str(events(plane.api, "late")),
+        lambda: events(plane.api, "late"),
+    )
+
+    assert phase(plane, "both") == "allocating"
+    assert node_of(plane.api, "late") == ""
+    assert held(plane, NODE)["both"] == before
+    plugin.allocate(1)
+    assert phase(plane, "both") == "success"
+    assert plane.api.get(f"/api/v1/nodes/{NODE}")["metadata"]["annotations"].get(LOCK) is None
+    with_decisions(service, lambda: within(60, lambda: node_of(plane.api, "late") == NODE))
+
+
+def phase(plane: ControlPlane, name: str) -> str:
+    return str(plane.api.get(f"{PODS}/{name}")["metadata"]["annotations"][HAMI + PHASE])
