@@ -1,4 +1,4 @@
-"""The C compiler, for the two small libraries that tests preload or open."""
+"""The C compiler, for the small libraries and programs of tests."""
 
 import shutil
 

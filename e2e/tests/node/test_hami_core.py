@@ -71,6 +71,6 @@ def test_hami_core_keeps_to_the_bounds_that_the_agent_writes(tmp_path: Path) -> 
 
     total, refused = done.stdout.split()[-2:]
     assert int(total) == GIB
-    assert refused == "2"  # CUDA_ERROR_OUT_OF_MEMORY
+    assert refused in ("2", "-1")  # CUDA_ERROR_OUT_OF_MEMORY; -1 in HAMi 2.4 and 2.5
     (card,) = read(cache).cards
     assert card.limit == GIB
