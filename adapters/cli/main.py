@@ -38,6 +38,13 @@ class ShellCommand(TyperCommand):
             error.message = _OF_PYTHON.sub("", error.message)
             raise
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Parse the arguments; the file of ``--execute`` may be left out, which typer cannot do."""
+        after = dict(zip(args, [*args, "--"][1:], strict=True)).get("--execute", "")
+        if after.startswith("-") and after != "-":
+            args.insert(args.index("--execute") + 1, "")
+        return super().parse_args(ctx, args)
+
     # typer.Context is the public name of the base class's parameter.
     def get_usage(self, ctx: Context) -> str:  # type: ignore[override]
         """Return the line of the usage, which errors show too."""

@@ -1,5 +1,6 @@
 """``dragoman defrag``: arguments and exit status."""
 
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,7 +26,7 @@ PLANS = {
     "output": "--output", "svg": "--svg", "max_moves": "--max-moves", "states": "--states",
     "seconds": "--seconds",
 }  # fmt: skip
-"""The options of a plan, which do not go with ``--execute``."""
+"""The options of a plan, which do not go with the file of ``--execute``."""
 
 
 def defrag(
@@ -77,8 +78,11 @@ def defrag(
     ] = 60.0,
     execute: Annotated[
         str | None,
-        typer.Option("--execute", metavar="FILE", help="Carry out a plan of -o yaml or json."),
+        typer.Option(
+            "--execute", metavar="[FILE]", help="Carry out a plan of -o yaml or json, or this one."
+        ),
     ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Of --execute: do not ask.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Of --execute: only print its steps.")
     ] = False,
@@ -93,13 +97,13 @@ def defrag(
     Exit status: 0 all targets fit, now or after the moves, or the plan was carried out; 1 some do
     not fit, or the plan stopped; 2 bad input or no answer.
     """
-    _check_options(command, execute, dry_run=dry_run)
-    if execute is not None:
+    _check_options(command, execute, dry_run=dry_run, yes=yes)
+    if execute:
         _execute(execute, kubeconfig, context, dry_run=dry_run)
         return
     from adapters.cli.defrag import goal
     from adapters.cli.defrag.planning import planned
-    from adapters.cli.defrag.report import as_object, as_text
+    from adapters.cli.defrag.report import as_object, as_text, file_of
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.terminal import message, progress
@@ -132,37 +136,60 @@ def defrag(
     is_table = output is DocumentFormat.TABLE
     text = as_text(plan) if is_table else document_text(output, as_object(plan))
     typer.echo(text, nl=False)
-    if not plan.complete:
+    if execute is not None and plan.moves:
+        count = f"{len(plan.moves)} {'pod' if len(plan.moves) == 1 else 'pods'}"
+        if not (dry_run or yes or typer.confirm(f"Evict {count}?", err=True)):
+            message("note", "no plan was created")
+            raise typer.Exit(1)
+        with bad_input():
+            _carry_out(file_of(plan), kubeconfig, context, dry_run=dry_run)
+    elif not plan.complete:
         raise typer.Exit(1)
 
 
-def _check_options(command: typer.Context, execute: str | None, *, dry_run: bool) -> None:
+def _check_options(
+    command: typer.Context, execute: str | None, *, dry_run: bool, yes: bool
+) -> None:
     if execute is None:
-        if dry_run:
-            raise typer.BadParameter("is for --execute", param_hint="--dry-run")
+        for option, is_set in (("--dry-run", dry_run), ("--yes", yes)):
+            if is_set:
+                raise typer.BadParameter("is for --execute", param_hint=option)
         return
+    if not (execute or dry_run or yes or sys.stdin.isatty()):
+        problem = "cannot ask without a terminal: pass --yes, or --dry-run"
+        raise typer.BadParameter(problem, param_hint="--execute")
+    alone = ("filename", "output")  # the plan is of the cluster, and for people
     for name, option in PLANS.items():
         source = command.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
+        if source is not None and source.name == "COMMANDLINE" and (execute or name in alone):
             raise typer.BadParameter("does not go with --execute", param_hint=option)
 
 
 def _execute(file: str, kubeconfig: Path | None, context: str | None, *, dry_run: bool) -> None:
     """Carry out the plan of a file."""
-    from adapters.cli.defrag.execution import read_plan, step_line, target_lines
+    from adapters.cli.defrag.execution import read_plan
     from adapters.cli.output.terminal import message
-    from adapters.wire.visible import visible
 
     with bad_input():
         plan = read_plan(file)
-        if not plan.spec.moves:
-            message("note", f"plan {plan.name} has no moves: there is nothing to carry out")
-        elif dry_run:
-            steps = range(1, len(plan.spec.moves) + 1)
-            for line in (*(step_line(plan.spec, each) for each in steps), *target_lines(plan.spec)):
-                typer.echo(visible(line))
+        if plan.spec.moves:
+            _carry_out(plan, kubeconfig, context, dry_run=dry_run)
         else:
-            _follow(plan, kubeconfig, context)
+            message("note", f"plan {plan.name} has no moves: there is nothing to carry out")
+
+
+def _carry_out(
+    plan: "PlanFile", kubeconfig: Path | None, context: str | None, *, dry_run: bool
+) -> None:
+    from adapters.cli.defrag.execution import step_line, target_lines
+    from adapters.wire.visible import visible
+
+    if not dry_run:
+        _follow(plan, kubeconfig, context)
+        return
+    steps = range(1, len(plan.spec.moves) + 1)
+    for line in (*(step_line(plan.spec, each) for each in steps), *target_lines(plan.spec)):
+        typer.echo(visible(line))
 
 
 def _follow(plan: "PlanFile", kubeconfig: Path | None, context: str | None) -> None:

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import msgspec
 
+from adapters.cli.defrag.execution import PlanFile
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.rows import Row, columns, table
@@ -176,6 +177,12 @@ def as_object(plan: Planned) -> Plain:
         "spec": msgspec.to_builtins(spec),
         "report": report,
     }
+
+
+def file_of(plan: Planned) -> PlanFile:
+    """Return a plan as the file of ``-o yaml`` gives it."""
+    spec = _spec(plan)
+    return PlanFile(name_of(spec), spec, as_object(plan))
 
 
 def name_of(spec: MovePlanSpec) -> str:

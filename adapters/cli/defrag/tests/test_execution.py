@@ -3,6 +3,8 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ import pytest
 from typer.testing import Result
 
 from adapters.cli.defrag import execution
+from adapters.cli.tests.api_server import PATHS
 from adapters.cli.tests.builders import Plain, node, pod, volcano, volcano_bound
 from adapters.cli.tests.command import as_plain, command
 
@@ -28,13 +31,17 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(execution, "SIGN_OF_LIFE", 0.2)
 
 
-def a_plan() -> Plain:
+def things() -> list[Plain]:
     """Two pods move, so that one fits."""
     owner = {"kind": "ReplicaSet", "name": "web", "uid": "of-web", "controller": True}
     nodes = [node(cards=1), node("node-b", cards=1)]
     held = [volcano_bound(name, 4000, ownerReferences=[owner]) for name in ("a", "c")]
     waits = pod("waits", volcano(9000), metadata={"namespace": "ml", "uid": "uid-waits"})
-    return as_plain("defrag", things=[*nodes, *held, waits, volcano_bound("b", 2000, on="node-b")])
+    return [*nodes, *held, waits, volcano_bound("b", 2000, on="node-b")]
+
+
+def a_plan() -> Plain:
+    return as_plain("defrag", things=things())
 
 
 @dataclass
@@ -48,6 +55,7 @@ class Plans:
         refusal: of a creation, where it is not 0.
         reading: called at each reading of the plan.
         created: how many were created.
+        lists: other objects, by path.
     """
 
     statuses: list[Plain | None]
@@ -55,6 +63,7 @@ class Plans:
     refusal: int = 0
     reading: Callable[[], None] = lambda: None
     created: int = 0
+    lists: dict[str, list[Plain]] = field(default_factory=dict)
 
     def create(self, body: Plain) -> tuple[int, Plain]:
         if self.refusal:
@@ -67,6 +76,9 @@ class Plans:
         return 201, self.objects[name]
 
     def get(self, path: str) -> tuple[int, Plain]:
+        if not path.startswith(PLANS):
+            items = self.lists.get(path)
+            return (404, {}) if items is None else (200, {"metadata": {}, "items": items})
         name = path.removeprefix(PLANS).strip("/")
         if not name:
             return 200, {"metadata": {}, "items": [*self.objects.values()]}
@@ -319,3 +331,57 @@ def test_texts_of_others_do_nothing_to_the_terminal(tmp_path: Path) -> None:
 
     assert "\x1b" not in result.output
     assert "a\\x1b[2J is ready" in result.stdout
+
+
+def a_cluster() -> Plans:
+    kinds = ("Node", "Pod", "ConfigMap", "PodDisruptionBudget", "Job")
+    lists = {PATHS[kind]: [each for each in things() if each["kind"] == kind] for kind in kinds}
+    steps: list[Plain | None] = [status(""), status("Finished", 2, DONE, SKIPPED)]
+    return Plans(steps, lists=lists)
+
+
+def test_the_plan_that_is_shown_is_carried_out_without_a_file(tmp_path: Path) -> None:
+    plans = a_cluster()
+
+    with serving(plans, tmp_path) as kubeconfig:
+        reached = ("--kubeconfig", kubeconfig)
+        dry = command("defrag", "--execute", "--dry-run", *reached)
+        unasked = command("defrag", *reached, "--execute")
+        assert plans.created == 0
+        result = command("defrag", "--execute", "--yes", *reached)
+
+    assert dry.stdout.endswith("from node-a to node-b\nml/waits has its cards on node-a\n")
+    assert (unasked.exit_code, unasked.stdout) == (2, "")
+    assert "cannot ask without a terminal: pass --yes, or --dry-run" in unasked.stderr
+    assert result.exit_code == 0, result.output
+    assert "targets: 1 of 1 fit after the moves\n" in result.stdout
+    assert result.stdout.endswith(f"plan {NAME}: finished\n")
+    assert [*plans.objects] == [NAME]
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_a_terminal_is_asked_before_pods_are_evicted(
+    answer: str, code: int, tmp_path: Path
+) -> None:
+    plans = a_cluster()
+    master, slave = os.openpty()
+    with serving(plans, tmp_path) as kubeconfig:
+        words = ("defrag", "--kubeconfig", kubeconfig, "--execute")
+        os.write(master, f"{answer}\n".encode())
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "dragoman", *words], stdin=slave, capture_output=True, text=True
+        )
+    os.close(master)
+    os.close(slave)
+
+    assert "Evict 2 pods? [y/N]" in done.stderr
+    assert done.returncode == code
+    assert plans.created == (code == 0)
+
+
+@pytest.mark.parametrize("words", [("-f", "x"), ("-o", "json")])
+def test_a_plan_of_files_or_for_programs_is_not_carried_out_at_once(words: tuple[str, ...]) -> None:
+    result = command("defrag", *words, "--execute", "--yes")
+
+    assert result.exit_code == 2
+    assert "does not go with --execute" in result.stderr
