@@ -15,6 +15,10 @@ from typing import Any
 
 import pytest
 
+from adapters.agent.injection.hami_core import COMPUTE, MEMORY, limit_env
+from adapters.dialects.volcano.tests.builders import a_container, a_pod, volcano
+from core.hardware.quantity import MIB
+from core.requests.limits import CardLimit
 from e2e.harness.cluster.api import Object
 from e2e.harness.doubles.vgpu_plugins import (
     HAMI,
@@ -135,3 +139,47 @@ def test_a_pod_without_a_record_that_can_be_used_fails() -> None:
             HamiPlugin(objects, "node").allocate(count)
 
     assert objects.get(path)["metadata"]["annotations"][HAMI + PHASE] == "failed"
+
+
+@pytest.mark.parametrize("case", OF_VOLCANO, ids=lambda case: case["record"])
+def test_the_product_warns_of_pods_that_volcanos_plugin_never_starts(case: dict[str, Any]) -> None:
+    first = case["calls"][0]
+    texts = case.get("containers", [f"main: {first['devices']} cards"])
+    numbers = [re.search(r": (\d+) card", text) for text in texts]
+    containers = [a_container(str(i), number=n and n[1]) for i, n in enumerate(numbers)]
+
+    request = volcano().read_request(a_pod(*containers))
+
+    warned = any("never starts" in text for text in request.notes)
+    assert warned is (first.get("error") == "Unknown: cannot get valid pod")
+
+
+@pytest.mark.parametrize(
+    "envs",
+    [
+        call["response"]["envs"]
+        for case in OF_VOLCANO + OF_HAMI
+        for call in case["calls"]
+        if call.get("response", {}).get("mounts")
+    ],
+    ids=lambda envs: str(len(envs)),
+)
+def test_the_agent_sets_the_limits_that_the_plugins_did(envs: dict[str, str]) -> None:
+    memories = [text for name, text in envs.items() if name.startswith(f"{MEMORY}_")]
+    compute = int(envs[COMPUTE])
+    cards = [
+        CardLimit(
+            f"GPU-{index}",
+            index,
+            int(text.removesuffix("m")) * MIB,
+            compute,
+            memory_limited=True,
+            compute_limited=compute > 0,
+        )
+        for index, text in enumerate(memories)
+    ]
+
+    ours = limit_env(cards)
+
+    assert ours.items() >= {f"{MEMORY}_{i}": text for i, text in enumerate(memories)}.items()
+    assert ours.get(COMPUTE, "0") == envs[COMPUTE]
