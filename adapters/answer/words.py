@@ -1,5 +1,6 @@
 """An answer in words: of a request, of cards, and of the nodes that a pod does not fit."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 
 from adapters.accounting.gang_cache import Gang
@@ -12,6 +13,8 @@ from core.hardware.quantity import format_gib as gib
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation, Grant
 from core.requests.request import ContainerRequest, Request
+
+_GROUP = re.compile(r"; (?=\d+ nodes?: |\S+ said: )")
 
 NAMED = EXAMPLES
 """Nodes that are named for one reason, at most."""
@@ -119,6 +122,15 @@ def node_lines(answer: PodAnswer) -> Iterator[str]:
         yield f"  {group.nodes} {nodes}: {group.text} ({named(group.examples, group.nodes)})"
     if answer.message:
         yield answer.message
+
+
+def reason_lines(text: str) -> tuple[str, ...]:
+    """Return a summary over nodes in lines, one for each group of them; one line of another."""
+    head, fit, rest = text.partition(" nodes fit: ")
+    groups = _GROUP.split(rest)
+    if len(groups) == 1:
+        return (text,)
+    return f"{head}{fit.rstrip()}", *(f"  {each}" for each in groups)
 
 
 def named(names: Sequence[str], count: int) -> str:

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import msgspec
 
+from adapters.answer.words import reason_lines
 from adapters.cli.defrag.execution import PlanFile
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
@@ -91,7 +92,9 @@ def _lines(plan: Planned) -> Iterator[str]:
         yield f"now: {plan.free} of {len(plan.targets)} fit without a move"
     for target in plan.targets:
         if target.reason:
-            yield f"  {target.title}: {target.reason}"
+            first, *groups = reason_lines(target.reason)
+            yield f"  {target.title}: {first}"
+            yield from (f"  {each}" for each in groups)
     if plan.moves:
         count = len(plan.moves)
         deleted = f"{count} {'pod is' if count == 1 else 'pods are'} deleted and created again"

@@ -1,7 +1,7 @@
 """Values and rows of them: aligned columns as kubectl prints them, JSON, YAML, CSV or names.
 
-Lines never wrap and have no blanks at their end, so that other programs can read them; no
-character is written that is not printable.
+Lines have no blanks at their end, and without headers none belongs to another, so that other
+programs can read them; no character is written that is not printable.
 """
 
 import csv
@@ -61,11 +61,13 @@ class Row:
         name: for ``-o name``, such as ``node/n1``.
         cells: one for each column, wide ones included, as a person reads them.
         fields: for JSON, YAML and CSV, in plain units.
+        lines: the last cell of a table with headers, where it has several lines.
     """
 
     name: str
     cells: tuple[str, ...]
     fields: Mapping[str, object]
+    lines: tuple[str, ...] = ()
 
 
 def table(
@@ -74,7 +76,13 @@ def table(
     """Aligned columns, with a newline at the end; empty without rows and headers."""
     shown = [number for number, column in enumerate(columns) if wide or not column.wide]
     lines = [[columns[number].header for number in shown]] if headers else []
-    lines += [[row.cells[number] or NONE for number in shown] for row in rows]
+    for row in rows:
+        cells = [row.cells[number] or NONE for number in shown]
+        texts = row.lines if headers and row.lines else cells[-1:]
+        lines += [
+            [*cells[:-1], texts[0]],
+            *([""] * (len(cells) - 1) + [each] for each in texts[1:]),
+        ]
     if not lines:
         return ""
     written: list[str] = []

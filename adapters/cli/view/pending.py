@@ -6,7 +6,7 @@ from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import cost, evicting, evictions
 from adapters.answer.judge import Judge
-from adapters.answer.words import request_text
+from adapters.answer.words import reason_lines, request_text
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.rows import Row, columns
@@ -40,7 +40,7 @@ def _row(each: WaitingPod) -> Row:
         each.namespace, each.pod, each.dialect or "", each.scheduler, each.gang or "", each.request,
         each.reason,
     )  # fmt: skip
-    return Row(f"pod/{each.pod}", cells, to_builtins(each))
+    return Row(f"pod/{each.pod}", cells, to_builtins(each), reason_lines(each.reason))
 
 
 def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Listing:

@@ -102,7 +102,7 @@ def _aged(
         pod = _pod(row, pods)
         created = None if pod is None else pod.metadata.creation_timestamp
         cells = (*row.cells[:at], age(created, now), *row.cells[at:])
-        aged.append(Row(row.name, cells, {**row.fields, "created": created}))
+        aged.append(replace(row, cells=cells, fields={**row.fields, "created": created}))
     return (*columns[:at], Column("AGE", right=True), *columns[at:]), tuple(aged)
 
 

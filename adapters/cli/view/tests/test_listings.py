@@ -165,6 +165,22 @@ def test_a_selector_is_for_pods_and_nodes() -> None:
     assert command("top", "namespaces", "-l", "a", things=things).exit_code == 2
 
 
+def test_a_reason_has_a_line_for_each_group_of_nodes() -> None:
+    cordoned = node("node-c", more={"spec": {"unschedulable": True}})
+    things = [node(), cordoned, volcano_bound("a", 4000), pod("p", volcano(9000, number=2))]
+
+    shown, bare = (command("pending", *more, things=things) for more in ((), ("--no-headers",)))
+
+    first, *groups = shown.stdout.splitlines()[1:]
+    assert first.endswith("   0 of 2 nodes fit:")
+    assert [each.strip() for each in groups] == [
+        "1 node: 1 of 2 cards: memory 3000 MiB short",
+        "1 node: unschedulable",
+    ]
+    (line,) = bare.stdout.splitlines()
+    assert line.endswith("nodes fit: " + "; ".join(each.strip() for each in groups))
+
+
 def test_pods_have_an_age_and_the_oldest_waits_first() -> None:
     now = datetime.now(UTC)
     times = {"new": now - timedelta(minutes=5), "old": now - timedelta(days=3, hours=2)}
@@ -261,7 +277,7 @@ def test_a_list_of_a_cluster_counts_the_pods_of_other_namespaces(tmp_path: Path)
     note = "note: 1 more in other namespaces, see -A\n"
     assert (top.stderr, pending.stderr) == (note, note)
     assert (chosen.stderr, everywhere.stderr) == ("", "")
-    assert len(everywhere.stdout.splitlines()) == 3
+    assert len(everywhere.stdout.splitlines()) == 7
 
 
 def test_who_shows_all_namespaces_unless_one_is_chosen() -> None:
