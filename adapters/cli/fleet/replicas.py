@@ -1,7 +1,6 @@
 """The pods that workloads of the input would get from their controllers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import repeat
 
 import msgspec
@@ -138,46 +137,31 @@ def _owners(
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Gang:
-    """What binds the pods of a workload together, or those of each group of it."""
+def _gang(workload: Workload, roles: Sequence[PodRole]) -> tuple[GangApi, PodGroupSpec] | None:
+    """Return the gang of a workload's pods, or of each group of them; None for none."""
+    scheduler, spec = roles[0].template.spec.scheduler_name, workload.spec
+    api = GangApi.VOLCANO if scheduler == VOLCANO else GangApi.SCHEDULER_PLUGINS
+    if workload.is_volcanos:
+        tasks = {role.name: role.least for role in roles}
+        least = workload.number(("spec", spec), "minAvailable", sum(tasks.values()))
+        return GangApi.VOLCANO, PodGroupSpec(min_member=least, min_task_member=tasks)
+    if workload.ref.kind == "LeaderWorkerSet":
+        size = sum(role.in_group for role in roles)
+        return None if scheduler != VOLCANO else (api, PodGroupSpec(min_member=size))
+    run_policy = spec.get("runPolicy")
+    policy = run_policy.get("schedulingPolicy") if isinstance(run_policy, dict) else None
+    if not isinstance(policy, dict):
+        return None
+    place, total = ("spec.runPolicy.schedulingPolicy", policy), sum(role.count for role in roles)
+    return api, PodGroupSpec(min_member=workload.number(place, "minAvailable", total))
 
-    api: GangApi
-    minimum: int
-    tasks: Mapping[str, int]
 
-    @classmethod
-    def of(cls, workload: Workload, roles: Sequence[PodRole]) -> "_Gang | None":
-        """Return the gang that the controller of a workload makes; None for none."""
-        spec = workload.spec
-        if workload.is_volcanos:
-            tasks = {role.name: role.least for role in roles}
-            least = workload.number(("spec", spec), "minAvailable", sum(tasks.values()))
-            return cls(GangApi.VOLCANO, least, tasks)
-        scheduler = roles[0].template.spec.scheduler_name
-        if workload.ref.kind == "LeaderWorkerSet" and scheduler == VOLCANO:
-            return cls(GangApi.VOLCANO, sum(role.in_group for role in roles), {})
-        run_policy = spec.get("runPolicy")
-        policy = run_policy.get("schedulingPolicy") if isinstance(run_policy, dict) else None
-        if not isinstance(policy, dict):
-            return None
-        place = "spec.runPolicy.schedulingPolicy", policy
-        least = workload.number(place, "minAvailable", sum(role.count for role in roles))
-        api = GangApi.VOLCANO if scheduler == VOLCANO else GangApi.SCHEDULER_PLUGINS
-        return cls(api, least, {})
-
-    def group(self, namespace: str, name: str) -> PodGroupObject:
-        """Return the object of the gang."""
-        spec = PodGroupSpec(min_member=self.minimum, min_task_member=dict(self.tasks))
-        return PodGroupObject(Metadata(name=name, namespace=namespace), spec)
-
-    def marked(self, meta: Metadata, group: str, task: str) -> Metadata:
-        """Return the metadata of a pod that is in the gang."""
-        if self.api is GangApi.SCHEDULER_PLUGINS:
-            labels = {**(meta.labels or {}), PLUGINS: group}
-            return msgspec.structs.replace(meta, labels=labels)
-        texts = {**(meta.annotations or {}), GROUP_NAMES[0]: group, TASK: task}
-        return msgspec.structs.replace(meta, annotations=texts)
+def _marked(meta: Metadata, api: GangApi, group: str, task: str) -> Metadata:
+    """Return the metadata of a pod that is in a gang."""
+    if api is GangApi.SCHEDULER_PLUGINS:
+        return msgspec.structs.replace(meta, labels={**(meta.labels or {}), PLUGINS: group})
+    texts = {**(meta.annotations or {}), GROUP_NAMES[0]: group, TASK: task}
+    return msgspec.structs.replace(meta, annotations=texts)
 
 
 def _made(
@@ -186,7 +170,7 @@ def _made(
     """Return the pods of a workload by ``namespace/name``, and the objects of their gangs."""
     kind, namespace, name = workload.ref
     roles = workload.roles()
-    gang = _Gang.of(workload, roles)
+    gang = _gang(workload, roles)
     owner = OwnerReference(_MADE_BY.get(kind, kind), name, workload.metadata.uid, controller=True)
     pods: dict[str, Pod] = {}
     groups: dict[GangRef, PodGroupObject] = {}
@@ -206,8 +190,10 @@ def _made(
             one = msgspec.structs.replace(meta, name=f"{own}-{role.first + number}")
             if gang is not None:
                 group = f"{name}-{number // role.in_group}" if role.in_group else name
-                groups[GangRef(gang.api, namespace, group)] = gang.group(namespace, group)
-                one = gang.marked(one, group, role.name)
+                groups[GangRef(gang[0], namespace, group)] = PodGroupObject(
+                    Metadata(name=group, namespace=namespace), gang[1]
+                )
+                one = _marked(one, gang[0], group, role.name)
             pods[f"{namespace}/{one.name}"] = msgspec.structs.replace(
                 role.template, metadata=one, spec=each
             )
@@ -226,5 +212,6 @@ def _of_nodes(template: Pod, nodes: Sequence[KubeNode]) -> Iterator[PodSpec]:
     for node in nodes:
         if node_rule(pod, node) is None:
             named = SelectorRequirement("metadata.name", "In", (node.metadata.name,))
-            term = RequiredNodeSelector((NodeSelectorTerm(match_fields=(named,)),))
-            yield msgspec.structs.replace(spec, affinity=Affinity(NodeAffinity(term)))
+            required = RequiredNodeSelector((NodeSelectorTerm(match_fields=(named,)),))
+            affinity = Affinity(NodeAffinity(required))
+            yield msgspec.structs.replace(spec, affinity=affinity)

@@ -154,12 +154,7 @@ class Workload:
 
     @classmethod
     def of(cls, document: Document, kind: str, version: str) -> "Workload | None":
-        """Return the workload that an object is, None where it makes no pods.
-
-        Args:
-            document: the object.
-            kind: its own, or that of its list.
-            version: the same of its ``apiVersion``.
+        """Return the workload that an object of a kind and version is; None where it is none.
 
         Raises:
             InputError: its metadata is not that of an object, or it has no name.
