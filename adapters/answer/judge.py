@@ -5,7 +5,7 @@ does all of them at once.
 """
 
 from collections import OrderedDict
-from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -35,6 +35,8 @@ from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advi
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
 from adapters.dialects.matching import amounts_of
+from adapters.dialects.merge import read_node
+from adapters.dialects.registry import node_sources
 from adapters.dialects.unread_keys import advice, uncounted
 from adapters.wire.kube import KubeNode, Pod
 from core.feasibility.evaluation import NodeEvaluation
@@ -77,6 +79,7 @@ class Judge:
         self._are_devices_read = False
         self._labels: NodeLabels | None = None
         self._advice: OrderedDict[bytes, tuple[str, ...]] = OrderedDict()
+        self._undescribed: dict[str, str] = {}
         self._gangs: dict[GangRef, tuple[Hashable, frozenset[str], GangAnswer]] = {}
 
     def answer(self, pod: Pod) -> PodAnswer:
@@ -152,6 +155,7 @@ class Judge:
             of_devices = NO_REASONS if devices is None else devices.reasons
             rejected = of_devices.followed_by(decision.reasons).followed_by(broken)
             rejected = rejected.followed_by(choice.excluded)
+            rejected = rejected.detailed(Cause.NO_CARDS, self._describer(request))
         if not fitting:  # a name may be misspelled
             if self._labels is None:
                 labels = NodeLabels()
@@ -178,6 +182,23 @@ class Judge:
             (*request.notes, *hints),
             scheduler_message(pod, self.node(best)),
         )
+
+    def _describer(self, request: Request) -> Callable[[str], str]:
+        """Return what says why a node's description gives no card; empty without a description."""
+        sources = node_sources({request.dialect, *request.alternatives})
+        keys = {each.removeprefix("annotation ") for each in sources}
+
+        def why(name: str) -> str:
+            node = self._nodes.get(name)
+            found = keys.intersection((node and node.metadata.annotations) or ())
+            if node is None or not found:
+                return ""
+            if name not in self._undescribed:
+                problems = (*read_node(node, None, self.facts.dialects)[1], "")
+                self._undescribed[name] = problems[0].removeprefix(f"node {name}: ")
+            return self._undescribed[name] or f"annotation {min(found)} lists no cards"
+
+        return why
 
     def node(self, name: str | None) -> KubeNode | None:
         """Return a node; None where there is no such node."""

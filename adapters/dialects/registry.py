@@ -158,7 +158,7 @@ def dialects(settings: Documents, defaults: Defaults) -> tuple[Dialect, ...]:
 def rejection_text(request: Request, reason: Reason) -> str:
     """Return the text of a reason; of a node without cards, also where they were looked for."""
     sources = node_sources({request.dialect, *request.alternatives})
-    if reason.cause is not Cause.NO_CARDS or not sources:
+    if reason.cause is not Cause.NO_CARDS or reason.detail or not sources:
         return reason.text()
     return (
         f"{reason.text()}: neither {' nor '.join(sources)} nor its agent lists any;"

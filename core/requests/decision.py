@@ -6,7 +6,7 @@ wants to know what is missing, and on how many nodes: each node counts once, by 
 
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from core.hardware.quantity import GIB, MIB, format_bytes, format_gib
@@ -51,6 +51,18 @@ class NodeReasons(Mapping[str, Reason]):
         """Return each of ``distinct`` with the number of its nodes, in that order."""
         nodes = Counter(self.ids)
         return [(reason, nodes[number]) for number, reason in enumerate(self.distinct)]
+
+    def detailed(self, cause: Cause, why: Callable[[str], str]) -> "NodeReasons":
+        """Return these reasons, those of a cause with what ``why`` says of the node; or nothing."""
+        numbers = {at for at, each in enumerate(self.distinct) if each.cause is cause}
+        ids, distinct, known = array("i", self.ids), [*self.distinct], dict[str, int]()
+        for at, number in enumerate(self.ids) if numbers else ():
+            detail = why(self.names[at]) if number in numbers else ""
+            if detail:
+                ids[at] = known.setdefault(detail, len(distinct))
+                if ids[at] == len(distinct):
+                    distinct.append(replace(self.distinct[number], detail=detail))
+        return NodeReasons(self.names, ids, distinct) if known else self
 
     def followed_by(self, other: "NodeReasons") -> "NodeReasons":
         """Return these reasons, followed by those of other nodes."""
@@ -228,6 +240,7 @@ class _Members:
                 texts = Counter[str]()
                 for reason, nodes in self.reasons:
                     texts[reason.text()] += nodes
+                del texts[str(cause.value)]  # says no more
                 text = f"{cause.value}, such as: {max(texts, key=lambda each: (texts[each], each))}"
                 return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
             case _:

@@ -309,6 +309,25 @@ def test_two_requests_of_hami_share_a_card() -> None:
     assert "2 of 2 pods placed" in result.stdout
 
 
+@pytest.mark.parametrize(
+    ("register", "why"),
+    [
+        ("GPU-1,10,24576", "volcano.sh/node-vgpu-register: entry 0 has 3 fields"),
+        ("", "annotation volcano.sh/node-vgpu-register lists no cards"),
+    ],
+)
+@pytest.mark.parametrize("words", ["schedule", "explain p", "pending", "schedule -o json"])
+def test_a_description_that_gives_no_card_is_named_in_every_answer(
+    words: str, register: str, why: str
+) -> None:
+    metadata = {"name": "node-a", "annotations": {"volcano.sh/node-vgpu-register": register}}
+    things = [NO_CARDS | {"metadata": metadata}, NO_CARDS | {"metadata": {"name": "cpu"}}]
+
+    result = invoke(*words.split(), "-f", "-", stdin=stream(*things, pod("p", volcano(1))))
+
+    assert why in result.stdout
+
+
 @pytest.mark.parametrize("command", ["schedule", "audit", "top"])
 def test_nodes_without_any_card(command: str) -> None:
     result = invoke(command, "-f", "-", stdin=stream(NO_CARDS))

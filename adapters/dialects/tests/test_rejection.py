@@ -24,5 +24,7 @@ def test_a_node_without_cards_says_where_they_were_looked_for() -> None:
 
 def test_any_other_reason_is_its_own_text() -> None:
     other = Reason("n", 1, cause=Cause.NO_DIALECT)
+    known = Reason("n", 0, cause=Cause.NO_CARDS, detail="entry 0 has no uuid")
 
     assert rejection_text(request("volcano"), other) == other.text()
+    assert rejection_text(request("volcano"), known) == "entry 0 has no uuid"

@@ -34,6 +34,20 @@ def test_reasons_of_other_nodes_follow() -> None:
     assert none.followed_by(first) is first
 
 
+def test_reasons_of_a_cause_get_what_is_known_of_their_nodes() -> None:
+    reasons = {name: Reason(name, 0, cause=Cause.NO_CARDS) for name in ("a", "b", "c", "d")}
+    reasons["e"] = Reason("e", 8, cause=Cause.ISOLATION)
+    found, why = NodeReasons.of(reasons), {"a": "x", "b": "y", "d": "x", "e": "x"}
+
+    detailed = found.detailed(Cause.NO_CARDS, lambda name: why.get(name, ""))
+
+    assert [detailed[name].text() for name in "abcd"] == ["x", "y", "no cards", "x"]
+    assert detailed["e"] == reasons["e"]
+    assert len(detailed.distinct) == 4
+    assert found.detailed(Cause.NO_CARDS, lambda _: "") is found
+    assert found.detailed(Cause.TAINT, lambda _: "x") is found
+
+
 def test_the_main_cause_is_that_of_most_nodes_in_one_word() -> None:
     blocked = Reason("n1", 2, cause=Cause.BLOCKED)
     short = Reason("n2", 2, counts=(CauseCount(Cause.MEMORY, 2, 1),))
