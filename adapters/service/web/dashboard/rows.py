@@ -161,7 +161,7 @@ View = dict[str, object]
 SHOWN_PROBLEMS = 3
 """Problems of a node that a list has; the node's own view has all."""
 
-BUILT = 50
+BUILT = 25
 """Rows that are built before the event loop gets its turn."""
 
 

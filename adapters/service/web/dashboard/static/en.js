@@ -53,7 +53,7 @@ export default {
   groupFacts: "{nodes|node|nodes} · {cards|card|cards} · {percent} granted",
   groupDevices: "{nodes|node|nodes} · {cards|device|devices} of a device plugin · {percent} in use", unknownModel: "Ledger cannot be read", nodesOnly: "{nodes|node|nodes}",
   isGranted: "partly granted", full: "full", exclusiveWord: "exclusive", isWrong: "problem", shared: "shared", inUse: "in use",
-  mapHelp: "Point at a card, tap it, or walk with the arrow keys: its pods appear here. Enter or a click opens the node.",
+  mapHelp: "Point at a square, tap it, or walk with the arrow keys: its pods appear here. Enter or a click opens the node.",
   kubeletKnows: "which device a pod has, only the kubelet knows", byReason: "Waiting, by reason", podsOf: "{pods|pod|pods}", example: "such as",
   otherReasons: "{pods|pod|pods} for other reasons", namespaces: "Namespaces", waitingOf: "{pods} waiting",
   freeShares: "Cards by largest free share", noFree: "no free share", freeFrom: "{from} or more", freeRange: "{from} to {to}",
@@ -64,4 +64,5 @@ export default {
   ofReplica: "Decisions of replica {replica} since {time}. Each replica knows its own; the logs have those of all.", age: "Age", uid: "UID",
   asksFor: "What it asks for", waitsSince: "Waiting", wouldFit: "What would make it fit",
   planBy: "The moves that would let it in:",
+  willFit: "Will a workload fit?",
 };

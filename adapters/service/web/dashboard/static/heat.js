@@ -1,9 +1,11 @@
-// The map of all cards: a canvas for each model, a square for each card, filled from below by what is granted.
+// The map of all cards: a canvas for each model, a square for each card, filled from below by what is granted;
+// a square for each node where the cards are too many.
 
 import {h} from "./element.js";
 import {percent, number, t} from "./text.js";
 
-const SIZES = [22, 18, 14, 11, 9, 7, 5, 4];
+const SIZES = [22, 18, 14, 11, 9, 7];
+const SMALL = [14, 11, 9, 7, 5, 4, 3]; // of nodes, where their cards would be too small or too many
 const WIDEST = 16; // cards in one row of a node
 const WRONG = "obu";
 
@@ -21,14 +23,25 @@ function layout(group, width) {
   return {across, columns, step, wide: across * step - gap() + apart(), high, width: Math.min(columns, group.nodes.length) * (across * step - gap() + apart()) - apart(), height: Math.max(1, Math.ceil(group.nodes.length / columns) * high - apart())};
 }
 
+/** Whether the map of some groups is not higher than it should be with one of the sizes. */
+const fit = (wanted, sizes, width, height) => sizes.some(one => {
+  [groups, size] = [wanted, one];
+  places = groups.map(group => layout(group, width));
+  return places.reduce((all, each) => all + each.height + 46, 0) <= height;
+});
+
+/** A node as one square: its problem, else whether it is idle or full. */
+function summed([name, cells, wrong]) {
+  const count = cells.length / 2, states = [...cells].filter((_, place) => place % 2 === 0);
+  const tenths = [...cells].reduce((all, each, place) => all + (place % 2 ? Number(each) : 0), 0);
+  const state = states.find(each => WRONG.includes(each)) ?? (wrong ? "o" : states.every(each => each === "x") ? "x" : tenths ? "s" : ".");
+  return [name, state + Math.min(9, Math.ceil(tenths / Math.max(1, count))), wrong, count];
+}
+
 /** The sections of the map; `chosen` is called with the card that a person looks at. */
 export function heat(found, width, height, chosen) {
-  groups = found;
   listener = chosen;
-  for (size of SIZES) {
-    places = groups.map(group => layout(group, width));
-    if (places.reduce((all, each) => all + each.height + 40, 0) <= height) break;
-  }
+  if (!fit(found, SIZES, width, height)) fit(found.map(group => ({...group, whole: true, nodes: group.nodes.map(summed)})), SMALL, width, height);
   return groups.map((group, number) => h("div.heat", {"data-key": "map-" + number},
     h("canvas", {tabindex: "0", role: "application", "data-map": number, "aria-describedby": "cell",
       "aria-label": t("mapOf", {...words(group), model: group.model || t("unknownModel")}), width: Math.round(places[number].width * devicePixelRatio),
@@ -55,8 +68,10 @@ export function paint() {
     const every = (name, draw) => {
       context.fillStyle = context.strokeStyle = colors[name];
       context.beginPath();
-      group.nodes.forEach(([, cells], node) => {
-        for (let card = 0; card < cells.length / 2; card++) draw(cells[2 * card], Number(cells[2 * card + 1]), ...corner(canvas.dataset.map, node, card));
+      group.nodes.forEach(([, cells, wrong], node) => {
+        const first = wrong && ![...cells].some(each => WRONG.includes(each)); // a problem of no card is shown at the first one
+        for (let card = 0; card < cells.length / 2; card++)
+          draw(cells[2 * card], Number(cells[2 * card + 1]), ...corner(canvas.dataset.map, node, card), first && card === 0);
       });
     };
     const rounded = size > 10 ? 3 : 0;
@@ -82,8 +97,8 @@ export function paint() {
       });
       context.stroke();
     }
-    every("bad", (state, tenths, x, y) => {
-      if (!WRONG.includes(state)) return;
+    every("bad", (state, tenths, x, y, first) => {
+      if (!first && !WRONG.includes(state)) return;
       const part = size > 6 ? .62 * size : size;
       context.moveTo(x + size - part, y);
       context.lineTo(x + size, y);
@@ -91,15 +106,6 @@ export function paint() {
     });
     context.fill();
     context.restore();
-    context.strokeStyle = colors.bad;
-    context.beginPath();
-    context.lineWidth = size > 10 ? 1.5 : 1;
-    group.nodes.forEach(([, cells, wrong], node) => {
-      if (!wrong) return;
-      const [x, y] = corner(canvas.dataset.map, node, 0), {wide, high} = places[canvas.dataset.map], out = size > 6 ? 2.5 : 1;
-      context.rect(x - out + (x ? 0 : 1), y - out + (y ? 0 : 1), Math.min(wide - apart(), Math.max(1, cells.length / 2) * places[canvas.dataset.map].step - gap()) + 2 * out - 2, high - apart() + 2 * out - 2);
-    });
-    context.stroke();
   }
   show();
 }
@@ -126,7 +132,8 @@ function choose(group, node, card) {
 
 /** The chosen card: its group, the name of its node, its place there; null where none is. */
 export const current = () => at && groups[at.group]?.nodes[at.node] ? {group: groups[at.group], name: groups[at.group].nodes[at.node][0],
-  cells: groups[at.group].nodes[at.node][1], card: at.card} : null;
+  cells: groups[at.group].nodes[at.node][1], card: at.card,
+  cards: groups[at.group].nodes[at.node][3]} : null;
 
 /** Choose the card below the pointer; whether there is one. */
 export function point({target, offsetX, offsetY}) {

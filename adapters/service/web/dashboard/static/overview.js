@@ -70,10 +70,12 @@ const STATES = {".": "idle", s: "shared", f: "full", x: "exclusiveWord", o: "isO
 function inspector() {
   const found = current();
   if (!found) return h("p.dim", {}, t("mapHelp"));
-  const state = t(STATES[found.cells[2 * found.card]] ?? "unreadable"), card = details?.cards[found.card];
-  const shares = card ? card.shares : details?.users ?? [];
+  const whole = found.cards !== undefined, card = whole ? null : details?.cards[found.card];
+  const state = whole ? details && !found.group.served ? t("nodeFacts", ofGib(details.grantedMiB, details.memoryMiB)) : ""
+    : t(STATES[found.cells[2 * found.card]] ?? "unreadable");
+  const shares = whole ? details?.holders ?? [] : card ? card.shares : details?.users ?? [];
   const amount = card?.shares.length ? t("ofGib", ofGib(card.grantedMiB, card.memoryMiB)) : "";
-  return [h("p", {}, h("strong", {}, nodeLink(found.name)), h("span", {}, card ? `#${card.index}` : `${found.card + 1}/${found.cells.length / 2}`),
+  return [h("p", {}, h("strong", {}, nodeLink(found.name)), h("span", {}, whole ? t("cardsOf", {cards: number(found.cards)}) : card ? `#${card.index}` : `${found.card + 1}/${found.cells.length / 2}`),
       h("span", {}, found.group.model), h("span", {}, [state, amount].filter(Boolean).join(", ")), card ? used.shown(used.ofCard(found.name, card.uuid)) : null),
     h("p", {}, details === null ? h("span.dim", {}, "…") : shares.map(each => h("span", {}, podLink(each.pod), " ",
       h("span.dim", {}, each.memoryMiB ? gib(each.memoryMiB) : Object.entries(each.devices ?? {}).map(([name, count]) => `${count} ${name}`).join(", ")))),
@@ -120,7 +122,8 @@ function free({free: rows}) {
     : t("freeRange", {from: each.fromMiB / 1024, to: gib(rows[place + 1].fromMiB)});
   return h("section.panel", {"data-key": "free"}, h("h3", {}, t("freeShares")), h("ul.rows", {}, rows.slice(0, top + 1).map((each, place) => h("li", {"data-key": String(each.fromMiB)},
     h("a", {href: address("nodes", "", place ? {free: String(each.fromMiB / 1024)} : {health: "full"})}, label(each, place)), bar(each.cards, most),
-    h("span.num", {}, t("cardsOf", {cards: number(each.cards)})))).reverse()));
+    h("span.num", {}, t("cardsOf", {cards: number(each.cards)})))).reverse()),
+    h("p.dim", {}, t("willFit"), " ", h("code", {}, "dragoman whatif --pods FILE")));
 }
 
 export function list(found, parameters, summary) {
@@ -130,8 +133,8 @@ export function list(found, parameters, summary) {
   const beside = innerWidth > 1180 ? Math.min(400, Math.max(300, inner / 4)) + 14 : 0;
   const width = Math.floor(inner - beside - (innerWidth > 760 ? 42 : 30));
   requestAnimationFrame(paint);
-  return [heading, totals(found, summary), h("div.screen", {"data-key": "screen", style: {"--side": (beside ? beside - 14 : 400) + "px"}}, map(found, width),
-    h("div.side", {}, waiting(found.waiting), problems(found, summary), free(found), namespaces(found, summary)))];
+  return [heading, totals(found, summary), h("div.screen", {"data-key": "screen", style: {"--side": (beside ? beside - 14 : 400) + "px"}}, h("div", {}, map(found, width), h("div.two", {}, free(found), namespaces(found, summary))),
+    h("div.side", {}, waiting(found.waiting), problems(found, summary)))];
 }
 
 const onMap = ({target}) => target.dataset?.map !== undefined;

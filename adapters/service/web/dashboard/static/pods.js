@@ -40,8 +40,8 @@ export function list(found, parameters, summary) {
 export function pending(found, parameters) {
   const some = name => found.rows.some(row => row[name]);
   const rows = found.rows.map(row => ({key: row.pod, cells: [podLink(row.pod), since(row.since),
-    row.dialect ? h("span", {}, swatch(row.dialect), row.dialect) : h("span.bad", {}, t("invalid")),
-    row.scheduler, request(row), row.priority ? String(row.priority) : "", row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), held(row.checked)]}));
+    row.dialect ? h("span.near", {}, swatch(row.dialect), row.dialect) : h("span.bad", {}, t("invalid")),
+    h("span.near", {}, row.scheduler), request(row), row.priority ? String(row.priority) : "", row.reason ? said(row.reason) : h("span.dim", {}, t("notAsked")), held(row.checked)]}));
   return [heading(t("pending")), form(parameters, found, t("searchPending")), quota(found), pages("pending", parameters, found, LIMIT),
     rows.length ? h("section.panel", {"data-key": "rows"}, table(t("pending"), [[t("pod")], some("since") ? [t("age")] : null, [t("dialect")], [t("scheduler")], [t("request")],
         some("priority") ? [t("priority"), "num"] : null, [t("reason")], [t("checked")]], rows))
@@ -116,7 +116,7 @@ function explanation(found) {
   const rows = found.groups.map(group => ({key: group.text, cells: [number(group.nodes), said(group.text),
     h("span", {}, group.examples.map((name, place) => [place ? ", " : "", nodeLink(name)]), group.nodes > group.examples.length ? ", …" : "")]}));
   return h("div", {"data-key": "explained"},
-    rows.length === 1 ? null : h("p", {}, said(found.summary)),
+    rows.length ? null : h("p", {}, said(found.summary)),
     found.fits.length ? h("p", {}, found.fits.map((name, place) => [place ? ", " : "", nodeLink(name)]), found.fitting > found.fits.length ? ", …" : "") : null,
     found.notes.map(text => h("p.dim", {}, said(text))),
     rows.length ? [h("p", {}, t("reasonsCount", {nodes: number(found.rejected), reasons: number(rows.length)})),

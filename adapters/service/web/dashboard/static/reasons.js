@@ -67,6 +67,7 @@ const PART = [
   [/^untolerated taint (\S+)$/, (_, taint) => `有 Pod 不容忍的污点 ${taint}`],
   [/^does not state (\S+)$/, (_, resource) => `不提供 ${resource}`],
   [/^(\d+ \S+): (\d+) of (\d+) free$/, (_, asked, free, every) => `${asked}：共 ${every} 个，空闲 ${free} 个`],
+  [/^the ledger's record cannot be read: (.+)$/, (_, why) => `账本记录无法读取：${why}`],
   [/^(.+), such as: (.+)$/, (_, head, rest) => after(`${CAUSES[head] ?? head}，例如：`, part(rest))],
   [/^quota of namespace (\S+): (cards|memory|compute) (.+) short \((.+) of (.+) used\)$/, (_, name, what, short, used, limit) =>
     `命名空间 ${name} 的配额：${RESOURCES[what]}缺 ${short}（已用 ${used}，上限 ${limit}）`],

@@ -228,6 +228,15 @@ def test_what_would_free_a_node_is_on_its_page(browser: Browser, service: Runnin
         expect(page.locator("[data-key=emptied]")).to_contain_text("dragoman defrag --free-nodes 1")
 
 
+def test_whether_a_workload_will_fit_is_a_command_on_the_first_screen(
+    browser: Browser, service: Running
+) -> None:
+    with visiting(browser, service) as visit:
+        expect(visit.open().locator("[data-key=free]")).to_contain_text(
+            "dragoman whatif --pods FILE"
+        )
+
+
 def test_a_request_for_mig_reads_by_its_name(browser: Browser, service: Running) -> None:
     with visiting(browser, service) as visit:
         row = visit.open("#/pending").get_by_role("row").filter(has_text="mig-c")
