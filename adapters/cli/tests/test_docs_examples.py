@@ -14,7 +14,8 @@ ROOT = Path(__file__).parents[3]
 PAGES = sorted((ROOT / "docs" / "reference" / "cli").glob("*.md"))
 
 OTHER_PAGES = tuple(
-    ROOT / "docs" / "reference" / page for page in ("moves.md", "schedulers/README.md")
+    ROOT / "docs" / page
+    for page in ("reference/moves.md", "reference/schedulers/README.md", "guides/recipes.md")
 )
 
 NEED_A_CLUSTER = ("doctor",)

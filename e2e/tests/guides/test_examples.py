@@ -22,8 +22,12 @@ from e2e.testbed import cache
 
 # Whose PodGroup the API server has with a gate alone: test_gangs.py has such a server.
 GATED = "gang-kubernetes.yaml"
+FOLDER = REPOSITORY / "configs" / "examples"
 EXAMPLES = sorted(
-    file for file in (REPOSITORY / "configs" / "examples").glob("*.yaml") if file.name != GATED
+    [
+        *(file for file in FOLDER.glob("*.yaml") if file.name != GATED),
+        *(FOLDER / "recipes" / f"{name}.yaml" for name in ("jobset", "vllm")),
+    ]
 )
 # Collection of each kind, and whether its objects live in a namespace.
 KINDS = {
