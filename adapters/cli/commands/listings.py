@@ -151,14 +151,6 @@ def top(
     if service is not None and (kind is not TopKind.PODS or used):
         raise typer.BadParameter("answers top pods, without --used", param_hint="--service")
     check_service(service, filename, all_namespaces=all_namespaces)
-    origin = _origin(filename, kubeconfig, context)
-
-    def asked(chosen: str) -> "Listing":
-        from adapters.cli.input.service import ask
-        from adapters.wire.records.tenant import HeldPods
-
-        found = ask(service or "", origin, "pods", HeldPods, namespace=chosen)
-        return pod_rows.pods_of_service(found, chosen)
 
     def listing(fleet: "Fleet", chosen: str | None) -> "Listing":
         for text in fleet.without_cards():
@@ -174,7 +166,7 @@ def top(
                 return of_namespace(pod_rows.top_namespaces(fleet), namespace)
 
     _show(
-        origin,
+        _origin(filename, kubeconfig, context),
         listing,
         _Shown(
             output,
@@ -184,10 +176,11 @@ def top(
             no_headers,
             namespace,
             all_namespaces,
-            used or output is ListFormat.WIDE,
-            labels,
+            service,
+            "pods",
+            used=used or output is ListFormat.WIDE,
+            labels=labels,
         ),
-        None if service is None else asked,
     )
 
 
@@ -219,15 +212,6 @@ def who(
 
     check_service(service, filename, all_namespaces=all_namespaces)
     everywhere = all_namespaces or (namespace is None and service is None)
-    origin = _origin(filename, kubeconfig, context)
-
-    def asked(chosen: str) -> "Listing":
-        from adapters.cli.input.service import ask
-        from adapters.wire.records.tenant import HeldShares
-
-        node, _, card = place.partition("/")
-        query = {"namespace": chosen, "node": node, "card": card}
-        return pod_rows.shares_of_service(ask(service or "", origin, "shares", HeldShares, **query))
 
     def rows(fleet: "Fleet", chosen: str | None) -> "Listing":
         found = of_namespace(pod_rows.who(fleet, place), chosen)
@@ -236,10 +220,21 @@ def who(
         return replace(found, notes=(*found.notes, *more))
 
     _show(
-        origin,
+        _origin(filename, kubeconfig, context),
         rows,
-        _Shown(output, sort, watch, interval, no_headers, namespace, everywhere, labels=labels),
-        None if service is None else asked,
+        _Shown(
+            output,
+            sort,
+            watch,
+            interval,
+            no_headers,
+            namespace,
+            everywhere,
+            service,
+            "shares",
+            place,
+            labels=labels,
+        ),
     )
 
 
@@ -266,25 +261,26 @@ def pending(
 
     Exit status: 0, or 2 for bad input or no answer.
     """
-    from adapters.cli.view.pending import of_service
     from adapters.cli.view.pending import pending as rows
     from adapters.cli.view.pod_meta import parse_selector
 
     check_service(service, filename, all_namespaces=all_namespaces)
-    origin = _origin(filename, kubeconfig, context)
-
-    def asked(chosen: str) -> "Listing":
-        from adapters.cli.input.service import ask
-        from adapters.wire.records.tenant import WaitingPods
-
-        found = ask(service or "", origin, "pending", WaitingPods, namespace=chosen)
-        return of_service(found, chosen)
 
     _show(
-        origin,
+        _origin(filename, kubeconfig, context),
         lambda fleet, chosen: rows(fleet, chosen, parse_selector(labels) if labels else ()),
-        _Shown(output, sort, watch, interval, no_headers, namespace, all_namespaces, labels=labels),
-        None if service is None else asked,
+        _Shown(
+            output,
+            sort,
+            watch,
+            interval,
+            no_headers,
+            namespace,
+            all_namespaces,
+            service,
+            "pending",
+            labels=labels,
+        ),
     )
 
 
@@ -295,6 +291,9 @@ class _Shown:
     Attributes:
         namespace: of the rows; None is that of the context.
         all_namespaces: whether the rows of all namespaces are shown.
+        service: to ask in place of the cluster; None for none.
+        question: that it answers.
+        place: the node or card of the question.
         used: whether to ask the node agents.
         labels: of the pods or nodes that are shown.
     """
@@ -306,6 +305,9 @@ class _Shown:
     no_headers: bool
     namespace: str | None = None
     all_namespaces: bool = False
+    service: str | None = None
+    question: str = ""
+    place: str = ""
     used: bool = False
     labels: str | None = None
 
@@ -316,13 +318,7 @@ def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origi
     return Origin(filename or (), kubeconfig, context)
 
 
-def _show(
-    origin: "Origin",
-    rows: "Callable[[Fleet, str | None], Listing]",
-    shown: _Shown,
-    ask: "Callable[[str], Listing] | None" = None,
-) -> None:
-    """Show the rows of a fleet, or those that the service answers about a namespace."""
+def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.source import STDIN
     from adapters.cli.output.rows import RowFormat
@@ -331,7 +327,7 @@ def _show(
     from adapters.cli.view.pod_meta import parse_selector, selected, with_ages
     from adapters.dialects.dialect import Defaults
 
-    if shown.labels is not None and ask is not None:
+    if shown.labels is not None and shown.service is not None:
         raise typer.BadParameter("does not go with --service", param_hint="-l")
     if shown.watch and STDIN in origin.files:
         raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
@@ -339,8 +335,10 @@ def _show(
     with bad_input():
         while True:
             namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
-            if ask is not None:
-                listing = ask(namespace or "")
+            if shown.service is not None:
+                from adapters.cli.view.tenant import asked
+
+                listing = asked(shown.service, origin, shown.question, namespace or "", shown.place)
             else:
                 fleet = read_fleet(origin.read(), Defaults())
                 if shown.used:

@@ -92,7 +92,7 @@ class Desk(http.server.BaseHTTPRequestHandler):
         self.send_response(status)
         if self.location:
             self.send_header("Location", self.location)
-        body = b'{"items": []}' if status == 200 else b'{"error":"says no"}'
+        body = b"{}" if status == 200 else b'{"error":"says no"}'
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

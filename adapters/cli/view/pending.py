@@ -14,28 +14,22 @@ from adapters.cli.view.listing import Listing, elsewhere
 from adapters.cli.view.pod_meta import Selector, selects
 from adapters.dialects.unread_keys import NOT_COUNTED
 from adapters.wire.kube import full_name, pod_ref
-from adapters.wire.records.tenant import WaitingPod, WaitingPods
+from adapters.wire.records.tenant import WaitingPod
 
-_COLUMNS = (
+COLUMNS = (
     *columns("NAMESPACE", "POD", "DIALECT"),
     *columns("SCHEDULER", "GANG", wide=True),
     *columns("REQUEST", "REASON"),
 )
 
-_KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason", "gang")
+KEYS = ("namespace", "pod", "dialect", "scheduler", "request", "fits", "reason", "gang")
 
 MOST_EVICTIONS = 5
 """Pods for which evictions are computed, at most."""
 
 
-def of_service(found: WaitingPods, namespace: str) -> Listing:
-    """Return the rows that the service answers about a namespace."""
-    rows = tuple(map(_row, found.items))
-    notes = () if rows else (elsewhere("no pods wait", namespace, 0),)
-    return Listing("PendingPodList", _COLUMNS, rows, _KEYS, notes=notes)
-
-
-def _row(each: WaitingPod) -> Row:
+def waiting_row(each: WaitingPod) -> Row:
+    """Return the row of a pod that waits."""
     cells = (
         each.namespace, each.pod, each.dialect or "", each.scheduler, each.gang or "", each.request,
         each.reason,
@@ -69,7 +63,7 @@ def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Lis
                 ref.namespace, ref.name, answer.dialect, scheduler, request, len(answer.fitting),
                 answer.summary(), gang,
             )  # fmt: skip
-            rows.append(_row(waiting_pod))
+            rows.append(waiting_row(waiting_pod))
     notes: list[str] = []
     for answer in answers:
         name = full_name(answer.pod)
@@ -90,5 +84,5 @@ def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Lis
         what = "no pods with these labels wait" if selector else "no pods wait"
         notes.insert(0, elsewhere(what, namespace, others))
     return Listing(
-        "PendingPodList", _COLUMNS, tuple(rows), _KEYS, notes=tuple(notes), elsewhere=others
+        "PendingPodList", COLUMNS, tuple(rows), KEYS, notes=tuple(notes), elsewhere=others
     )

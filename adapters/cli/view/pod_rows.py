@@ -18,20 +18,20 @@ from adapters.cli.view.node_rows import device_users, uncounted_nodes
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
-from adapters.wire.records.tenant import HeldPod, HeldPods, HeldShare, HeldShares
+from adapters.wire.records.tenant import HeldPod, HeldShare
 from core.hardware.quantity import MIB
 from core.hardware.quantity import format_gib as gib
 from core.quota.amounts import text
 from core.requests.grant import Allocation
 
-_PODS = (
+PODS = (
     *columns("NAMESPACE", "POD", "DIALECT", "NODE"),
     *columns("CARDS", "GRANTED(GiB)", "COMPUTE", right=True),
     *columns("USED(GiB)", "USED-COMPUTE", "PRIORITY", wide=True, right=True),
     *columns("UUIDS", "NOTE", wide=True),
 )
 
-_POD_KEYS = (
+POD_KEYS = (
     "namespace", "pod", "dialect", "node", "cards", "grantedMiB", "compute", "priority", "note",
     "usedMiB", "usedCompute",
 )  # fmt: skip
@@ -49,7 +49,7 @@ _NAMESPACE_KEYS = (
     "dialects", "usedMiB", "usedCompute",
 )  # fmt: skip
 
-_SHARES = (
+SHARES = (
     *columns("CARD", right=True),
     *columns("NAMESPACE", "POD", "DIALECT"),
     *columns("GRANTED(GiB)", "COMPUTE", right=True),
@@ -57,7 +57,7 @@ _SHARES = (
     *columns("UUID", "NOTE", wide=True),
 )
 
-_SHARE_KEYS = (
+SHARE_KEYS = (
     "card", "namespace", "pod", "dialect", "grantedMiB", "compute", "containers", "uuid", "note",
 )  # fmt: skip
 
@@ -65,7 +65,7 @@ _SHARE_KEYS = (
 def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     """Return one row for each pod with cards; ``cards`` counts different ones."""
     rows = [
-        _pod_row(held_pod(held), fleet.agents.pod(name, held.pod))
+        pod_row(held_pod(held), fleet.agents.pod(name, held.pod))
         for name, state in fleet.nodes.items()
         for held in state.ledger.allocations.values()
     ]
@@ -75,17 +75,11 @@ def top_pods(fleet: Fleet, namespace: str | None) -> Listing:
     shown = len(chosen) + len(further.rows)
     others = len(rows) + len(every.rows) - shown
     notes = () if shown else (elsewhere("no pods have cards", namespace, others),)
-    return Listing("PodList", _PODS, chosen, _POD_KEYS, further, notes, others)
+    return Listing("PodList", PODS, chosen, POD_KEYS, further, notes, others)
 
 
-def pods_of_service(found: HeldPods, namespace: str) -> Listing:
-    """Return the rows that the service answers about a namespace."""
-    rows = tuple(_pod_row(each, Use()) for each in found.items)
-    notes = () if rows else (elsewhere("no pods have cards", namespace, 0),)
-    return Listing("PodList", _PODS, rows, _POD_KEYS, notes=notes)
-
-
-def _pod_row(held: HeldPod, in_use: Use) -> Row:
+def pod_row(held: HeldPod, in_use: Use) -> Row:
+    """Return the row of a pod with shares."""
     compute = percent(held.compute) if held.compute else ""
     cells = (
         held.namespace, held.pod, held.dialect, held.node, str(held.cards),
@@ -166,19 +160,12 @@ def who(fleet: Fleet, place: str) -> Listing:
         raise InputError(place, f"node {name} has no card {wanted!r}; cards: {known}")
     further = None if wanted else device_users(fleet, name)
     notes = uncounted_nodes(fleet, name)
-    rows = tuple(map(_share_row, shares))
-    return Listing("ShareList", _SHARES, rows, _SHARE_KEYS, further, notes)
+    rows = tuple(map(share_row, shares))
+    return Listing("ShareList", SHARES, rows, SHARE_KEYS, further, notes)
 
 
-def shares_of_service(found: HeldShares) -> Listing:
-    """Return the rows that the service answers about a namespace."""
-    others = "share is" if found.elsewhere == 1 else "shares are"
-    notes = (f"{found.elsewhere} {others} of other namespaces",) if found.elsewhere else ()
-    rows = tuple(map(_share_row, found.items))
-    return Listing("ShareList", _SHARES, rows, _SHARE_KEYS, notes=notes)
-
-
-def _share_row(share: HeldShare) -> Row:
+def share_row(share: HeldShare) -> Row:
+    """Return the row of a share."""
     cells = (
         str(share.card), share.namespace, share.pod, share.dialect,
         "all" if share.all else gib(share.granted_mib * MIB),

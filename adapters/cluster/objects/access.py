@@ -24,25 +24,17 @@ class _User(Wire, frozen=True, gc=False):
     extra: Mapping[str, tuple[str, ...]] | None = None
 
 
-class _TokenStatus(Wire, frozen=True, gc=False):
+class _Status(Wire, frozen=True, gc=False):
     authenticated: bool = False
     user: _User = _User()
-
-
-class _TokenReview(Wire, frozen=True, gc=False):
-    status: _TokenStatus = _TokenStatus()
-
-
-class _AccessStatus(Wire, frozen=True, gc=False):
     allowed: bool = False
 
 
-class _AccessReview(Wire, frozen=True, gc=False):
-    status: _AccessStatus = _AccessStatus()
+class _Review(Wire, frozen=True, gc=False):
+    status: _Status = _Status()
 
 
-_TOKEN_REVIEW = Decoder(_TokenReview)
-_ACCESS_REVIEW = Decoder(_AccessReview)
+_REVIEW = Decoder(_Review)
 
 
 class AccessClient:
@@ -59,26 +51,20 @@ class AccessClient:
         Raises:
             ClusterError: the API server did not answer, or permits no review.
         """
-        body: dict[str, object] = {
-            "apiVersion": "authentication.k8s.io/v1",
-            "kind": "TokenReview",
-            "spec": {"token": token},
-        }
-        answer = await self._client.create(_TOKENS.collection(), body, repeat_refused=False)
-        found = read(_TOKEN_REVIEW, answer).status
+        found = await self._review(_TOKENS, {"token": token})
         user = found.user
         if not found.authenticated or not user.username:
             return None
-        body = {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SubjectAccessReview",
-            "spec": {
-                "user": user.username,
-                "uid": user.uid,
-                "groups": user.groups or (),
-                "extra": user.extra or {},
-                "resourceAttributes": {"namespace": namespace, "verb": "list", "resource": "pods"},
-            },
+        asked = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups or (),
+            "extra": user.extra or {},
+            "resourceAttributes": {"namespace": namespace, "verb": "list", "resource": "pods"},
         }
-        answer = await self._client.create(_ACCESS.collection(), body, repeat_refused=False)
-        return read(_ACCESS_REVIEW, answer).status.allowed
+        return (await self._review(_ACCESS, asked)).allowed
+
+    async def _review(self, resource: Resource, spec: Mapping[str, object]) -> _Status:
+        path = resource.collection()
+        body = {"spec": spec}  # of the kind that the path says
+        return read(_REVIEW, await self._client.create(path, body, repeat_refused=False)).status

@@ -23,13 +23,7 @@ from adapters.service.web.app import Answer, Call, Handler, Route, problem
 from adapters.service.web.authorize import RETRY, TENANT, namespace_of
 from adapters.service.web.routes import Routes
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.records.tenant import (
-    HeldPods,
-    HeldShares,
-    TenantExplanation,
-    WaitingPod,
-    WaitingPods,
-)
+from adapters.wire.records.tenant import TenantExplanation, TenantRows, WaitingPod
 from core.requests.request import PodRef
 
 PAUSE = 0.2
@@ -51,7 +45,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
                 await sleep(0)
             held = ledger.allocations.values()
             rows += [held_pod(each) for each in held if each.pod.startswith(begin)]
-        return _answer(HeldPods(tuple(rows)))
+        return _answer(TenantRows(pods=tuple(rows)))
 
     async def shares(call: Call) -> Answer:
         """Return the shares of the cards of ``node``, or of one ``card``."""
@@ -64,7 +58,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
             return problem(404, f"node {node[:80]} has no card {call.query['card'][:80]!r}")
         every = [*found]
         own = tuple(each for each in every if each.namespace == namespace)
-        return _answer(HeldShares(own, len(every) - len(own)))
+        return _answer(TenantRows(shares=own, elsewhere=len(every) - len(own)))
 
     async def pending(call: Call) -> Answer:
         """Return the pods of the namespace that wait, with the latest answer about each."""
@@ -74,7 +68,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
                 await sleep(0)
             if pod.metadata.namespace == namespace and (row := _waiting(service, pod)) is not None:
                 rows.append(row)
-        return _answer(WaitingPods(tuple(rows)))
+        return _answer(TenantRows(pending=tuple(rows)))
 
     async def explain(call: Call) -> Answer:
         """Return ``pod`` against all nodes; one explanation at a time, as it takes long."""

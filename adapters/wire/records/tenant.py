@@ -51,23 +51,13 @@ class HeldShare(Wire, frozen=True, gc=False):
     all: bool = False
 
 
-class WaitingPods(Wire, frozen=True, gc=False):
-    """The answer about pods that wait."""
+class TenantRows(Wire, frozen=True, gc=False, omit_defaults=True):
+    """The answer to one question; ``elsewhere`` counts what is of other namespaces."""
 
-    items: tuple[WaitingPod, ...]
-
-
-class HeldPods(Wire, frozen=True, gc=False):
-    """The answer about pods with shares."""
-
-    items: tuple[HeldPod, ...]
-
-
-class HeldShares(Wire, frozen=True, gc=False):
-    """The answer about shares of a node's cards; ``elsewhere`` counts those of other namespaces."""
-
-    items: tuple[HeldShare, ...]
-    elsewhere: int
+    pending: tuple[WaitingPod, ...] = ()
+    pods: tuple[HeldPod, ...] = ()
+    shares: tuple[HeldShare, ...] = ()
+    elsewhere: int = 0
 
 
 class TenantExplanation(Wire, frozen=True, gc=False):

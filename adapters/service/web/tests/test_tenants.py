@@ -74,9 +74,9 @@ def test_no_answer_names_what_is_of_another_namespace(path: str) -> None:
 def test_the_pods_of_a_namespace_have_their_shares() -> None:
     pods, shares = asked("pods?namespace=ml", "shares?namespace=ml&node=n1")
 
-    (row,) = pods.json["items"]
+    (row,) = pods.json["pods"]
     assert (row["pod"], row["node"], row["cards"], row["grantedMiB"]) == ("mine", "n1", 1, 2000)
-    assert [each["pod"] for each in shares.json["items"]] == ["mine"]
+    assert [each["pod"] for each in shares.json["shares"]] == ["mine"]
     assert shares.json["elsewhere"] == 1
 
 
@@ -91,7 +91,7 @@ def test_a_pod_that_shares_its_card_counts_the_pods_of_others() -> None:
 def test_a_pod_that_waits_has_its_reason() -> None:
     pending, explained = asked("pending?namespace=ml", "explain?namespace=ml&pod=mine-waits")
 
-    (row,) = pending.json["items"]
+    (row,) = pending.json["pending"]
     assert (row["pod"], row["request"]) == ("mine-waits", "1 card: 87.9 GiB")
     assert "memory" in row["reason"]
     assert explained.json["well"] is False
@@ -120,7 +120,7 @@ def test_what_is_not_of_the_namespace_is_not_there(path: str, status: int) -> No
 
     assert got.status == status
     if got.status == 200:
-        assert got.json == {"items": []}
+        assert got.json == {}
 
 
 def test_a_namespace_has_one_question_at_a_time_and_then_a_pause() -> None:
