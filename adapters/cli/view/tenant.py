@@ -4,7 +4,9 @@ from adapters.cli.input.origin import Origin
 from adapters.cli.input.service import ask
 from adapters.cli.view import pending, pod_rows
 from adapters.cli.view.listing import Listing, elsewhere
+from adapters.cli.view.pod_meta import with_ages
 from adapters.wire.agent_report import UNKNOWN
+from adapters.wire.kube import Metadata, Pod
 from adapters.wire.records.tenant import TenantRows
 
 
@@ -17,6 +19,14 @@ def asked(url: str, origin: Origin, question: str, namespace: str, place: str) -
     node, _, card = place.partition("/")
     query = {"namespace": namespace} | ({"node": node, "card": card} if place else {})
     found = ask(url, origin, question, TenantRows, **query)
+    pods = {
+        f"{namespace}/{name}": Pod(Metadata(name, namespace, creation_timestamp=at))
+        for name, at in found.created.items()
+    }
+    return with_ages(_listing(found, question, namespace), pods)
+
+
+def _listing(found: TenantRows, question: str, namespace: str) -> Listing:
     match question:
         case "pending":
             rows = tuple(map(pending.waiting_row, found.pending))

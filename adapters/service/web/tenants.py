@@ -5,7 +5,7 @@ nodes, are in them.
 """
 
 from asyncio import Lock, get_running_loop, sleep
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -23,7 +23,7 @@ from adapters.service.web.app import Answer, Call, Handler, Route, problem
 from adapters.service.web.authorize import RETRY, TENANT, namespace_of
 from adapters.service.web.routes import Routes
 from adapters.wire.kube import Pod, full_name
-from adapters.wire.records.tenant import TenantExplanation, TenantRows, WaitingPod
+from adapters.wire.records.tenant import HeldPod, TenantExplanation, TenantRows, WaitingPod
 from core.requests.request import PodRef
 
 PAUSE = 0.2
@@ -35,17 +35,20 @@ COMPARED = 500
 
 def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
     """Return the routes; ``unbound`` are the pods that no scheduler has bound."""
-    turn, asked = Lock(), set[str]()
+    turn, asked, pods_on = Lock(), set[str](), service.ports.objects.pods_on
 
     async def pods(call: Call) -> Answer:
         """Return the pods of the namespace with shares."""
-        begin, rows = f"{namespace_of(call)}/", []
+        namespace, rows, created = namespace_of(call), list[HeldPod](), dict[str, str]()
         for at, ledger in enumerate([*service.ledgers.inventory]):
             if at % COMPARED == 0:
                 await sleep(0)
             held = ledger.allocations.values()
-            rows += [held_pod(each) for each in held if each.pod.startswith(begin)]
-        return _answer(TenantRows(pods=tuple(rows)))
+            own = [held_pod(each) for each in held if each.pod.startswith(f"{namespace}/")]
+            if own:
+                rows += own
+                created |= _created(pods_on(ledger.node.name), namespace)
+        return _answer(TenantRows(pods=tuple(rows), created=created))
 
     async def shares(call: Call) -> Answer:
         """Return the shares of the cards of ``node``, or of one ``card``."""
@@ -58,17 +61,20 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
             return problem(404, f"node {node[:80]} has no card {call.query['card'][:80]!r}")
         every = [*found]
         own = tuple(each for each in every if each.namespace == namespace)
-        return _answer(TenantRows(shares=own, elsewhere=len(every) - len(own)))
+        created = _created(pods_on(node), namespace)
+        return _answer(TenantRows(shares=own, elsewhere=len(every) - len(own), created=created))
 
     async def pending(call: Call) -> Answer:
         """Return the pods of the namespace that wait, with the latest answer about each."""
-        namespace, rows = namespace_of(call), list[WaitingPod]()
-        for at, pod in enumerate(sorted(unbound(), key=full_name)):
+        namespace = namespace_of(call)
+        pods = [pod for pod in unbound() if pod.metadata.namespace == namespace]
+        rows = list[WaitingPod]()
+        for at, pod in enumerate(sorted(pods, key=full_name)):
             if at % COMPARED == 0:
                 await sleep(0)
-            if pod.metadata.namespace == namespace and (row := _waiting(service, pod)) is not None:
+            if (row := _waiting(service, pod)) is not None:
                 rows.append(row)
-        return _answer(TenantRows(pending=tuple(rows)))
+        return _answer(TenantRows(pending=tuple(rows), created=_created(pods, namespace)))
 
     async def explain(call: Call) -> Answer:
         """Return ``pod`` against all nodes; one explanation at a time, as it takes long."""
@@ -102,6 +108,12 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
 
 def _answer(found: object) -> Answer:
     return Answer(msgspec.json.encode(found))
+
+
+def _created(pods: Iterable[Pod], namespace: str) -> dict[str, str]:
+    """Return when the pods of a namespace were created, by name."""
+    own = (pod.metadata for pod in pods if pod.metadata.namespace == namespace)
+    return {meta.name: meta.creation_timestamp for meta in own if meta.creation_timestamp}
 
 
 def _waiting(service: Service, pod: Pod) -> WaitingPod | None:

@@ -52,12 +52,18 @@ class HeldShare(Wire, frozen=True, gc=False):
 
 
 class TenantRows(Wire, frozen=True, gc=False, omit_defaults=True):
-    """The answer to one question; ``elsewhere`` counts what is of other namespaces."""
+    """The answer to one question.
+
+    Attributes:
+        elsewhere: how much is of other namespaces.
+        created: when pods of the rows were created, by name.
+    """
 
     pending: tuple[WaitingPod, ...] = ()
     pods: tuple[HeldPod, ...] = ()
     shares: tuple[HeldShare, ...] = ()
     elsewhere: int = 0
+    created: dict[str, str] = field(default_factory=dict)
 
 
 class TenantExplanation(Wire, frozen=True, gc=False):

@@ -16,11 +16,16 @@ from adapters.service.web.tests.calls import Got, app_of, call
 from adapters.stores.memory import MemoryStore
 
 OTHER = "secretive"
+CREATED = "2026-01-31T12:00:00Z"
 
 
 def pod_of(namespace: str, name: str, memory: int) -> Json:
     made = a_pod(name, memory=memory)
-    made["metadata"] |= {"namespace": namespace, "uid": f"uid-{namespace}-{name}"}
+    made["metadata"] |= {
+        "namespace": namespace,
+        "uid": f"uid-{namespace}-{name}",
+        "creationTimestamp": CREATED,
+    }
     return made
 
 
@@ -78,6 +83,7 @@ def test_the_pods_of_a_namespace_have_their_shares() -> None:
     assert (row["pod"], row["node"], row["cards"], row["grantedMiB"]) == ("mine", "n1", 1, 2000)
     assert [each["pod"] for each in shares.json["shares"]] == ["mine"]
     assert shares.json["elsewhere"] == 1
+    assert pods.json["created"] == shares.json["created"] == {"mine": CREATED}
 
 
 def test_a_pod_that_shares_its_card_counts_the_pods_of_others() -> None:
@@ -92,6 +98,7 @@ def test_a_pod_that_waits_has_its_reason() -> None:
     pending, explained = asked("pending?namespace=ml", "explain?namespace=ml&pod=mine-waits")
 
     (row,) = pending.json["pending"]
+    assert pending.json["created"] == {"mine-waits": CREATED}
     assert (row["pod"], row["request"]) == ("mine-waits", "1 card: 87.9 GiB")
     assert "memory" in row["reason"]
     assert explained.json["well"] is False
