@@ -16,6 +16,7 @@ from typing import TypeVar
 from adapters.accounting.pod_requests import dialect_name
 from adapters.answer.device_plugins import PluginDevices
 from adapters.answer.judge import DEVICES
+from adapters.dialects.device_plugins import PluginResource
 from adapters.service.decide.advice.explain import ServiceFacts
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.observe.decision_log import StructuredDecisionLog
@@ -178,7 +179,6 @@ class NodeRow:
         granted: allocated bytes.
         compute: allocated percent, of all cards together.
         largest: bytes of the largest share of one card that is free.
-        states: of its cards, as ``state_of`` names them.
         models, dialects, namespaces: of its cards and pods.
         pods: ``namespace/name`` of the pods with an allocation.
         text: all names in lower case, to be searched.
@@ -191,18 +191,17 @@ class NodeRow:
 
     name: str
     ledger: NodeLedger | None
-    problems: tuple[str, ...]
-    unhealthy: int
-    memory: int
-    granted: int
-    compute: int
-    largest: int
-    states: frozenset[str]
-    models: tuple[str, ...]
-    dialects: tuple[str, ...]
-    namespaces: frozenset[str]
-    pods: frozenset[str]
-    text: str
+    problems: tuple[str, ...] = ()
+    unhealthy: int = 0
+    memory: int = 0
+    granted: int = 0
+    compute: int = 0
+    largest: int = 0
+    models: tuple[str, ...] = ()
+    dialects: tuple[str, ...] = ()
+    namespaces: frozenset[str] = frozenset()
+    pods: frozenset[str] = frozenset()
+    text: str = ""
     cells: str = ""
     free: Mapping[int, int] = field(default_factory=dict)
     granted_by: Mapping[str, int] = field(default_factory=dict)
@@ -226,7 +225,6 @@ class NodeRow:
             sum(use.memory for use in ledger.usages),
             sum(use.compute for use in ledger.usages),
             max(map(free_share, cards, ledger.usages), default=0),
-            frozenset(map(state_of, cards, ledger.usages)),
             models,
             tuple(sorted(dialects | {each.dialect for each in allocations})),
             frozenset(pod.partition("/")[0] for pod in pods),
@@ -243,24 +241,7 @@ class NodeRow:
     @classmethod
     def unreadable(cls, name: str, problem: str) -> "NodeRow":
         """Return the row of a node whose ledger cannot be read."""
-        nothing = frozenset[str]()
-        return cls(
-            name,
-            None,
-            (problem,),
-            0,
-            0,
-            0,
-            0,
-            0,
-            nothing,
-            (),
-            (),
-            nothing,
-            nothing,
-            name.lower(),
-            "b9",
-        )
+        return cls(name, None, (problem,), text=name.lower(), cells="b9")
 
     @classmethod
     def served(cls, name: str, devices: PluginDevices, facts: ServiceFacts) -> "NodeRow":
@@ -268,50 +249,34 @@ class NodeRow:
         stated = tuple(devices.nodes[name].resources.values())
         users: tuple[View, ...] = tuple(
             {
-                **_NO_GRANTS,
-                "pod": full_name(each.pod),
-                "uid": each.pod.metadata.uid,
-                "node": name,
-                "dialect": dialect_name(each.pod, facts.dialects) or "",
-                "priority": each.pod.spec.priority or 0,
-                "devices": dict(each.amounts),
+                **_NO_GRANTS, "pod": full_name(each.pod), "uid": each.pod.metadata.uid,
+                "node": name, "dialect": dialect_name(each.pod, facts.dialects) or "",
+                "priority": each.pod.spec.priority or 0, "devices": dict(each.amounts),
             }
             for each in devices.users[name]
-        )
+        )  # fmt: skip
         pods = frozenset(str(each["pod"]) for each in users)
         models = tuple(dict.fromkeys(each.product for each in stated if each.product))
         shown: tuple[View, ...] = tuple(
             {
-                "resource": each.name,
-                "product": each.product,
+                "resource": each.name, "product": each.product,
                 "memoryMiB": None if each.memory is None else each.memory // MIB,
-                "replicas": each.replicas,
-                "sharing": each.sharing,
-                "inUse": devices.in_use(name, each.name),
-                "allocatable": each.allocatable,
+                "replicas": each.replicas, "sharing": each.sharing,
+                "inUse": devices.in_use(name, each.name), "allocatable": each.allocatable,
                 "unhealthy": each.capacity - each.allocatable,
             }
             for each in stated
-        )
+        )  # fmt: skip
+        names = (name, *models, *(each.name for each in stated), *sorted(pods))
         return cls(
             name,
             None,
-            (),
-            sum(each.capacity - each.allocatable for each in stated),
-            0,
-            0,
-            0,
-            0,
-            frozenset(),
-            models,
-            (),
-            frozenset(pod.partition("/")[0] for pod in pods),
-            pods,
-            "\n".join((name, *models, *(each.name for each in stated), *sorted(pods))).lower(),
-            "".join(
-                _device_cells(each.capacity, each.allocatable, devices.in_use(name, each.name))
-                for each in stated
-            ),
+            unhealthy=sum(each.capacity - each.allocatable for each in stated),
+            models=models,
+            namespaces=frozenset(pod.partition("/")[0] for pod in pods),
+            pods=pods,
+            text="\n".join(names).lower(),
+            cells="".join(_device_cells(each, devices.in_use(name, each.name)) for each in stated),
             devices=shown,
             users=users,
         )
@@ -431,14 +396,9 @@ def card_views(ledger: NodeLedger) -> list[View]:
 
 
 _NO_GRANTS: View = {
-    "reserved": False,
-    "unread": None,
-    "releaseBy": None,
-    "memoryMiB": 0,
-    "compute": 0,
-    "grants": (),
-    "blocked": (),
-}
+    "reserved": False, "unread": None, "releaseBy": None, "memoryMiB": 0, "compute": 0,
+    "grants": (), "blocked": (),
+}  # fmt: skip
 
 
 def pod_rows(ledger: NodeLedger) -> Iterator[View]:
@@ -477,7 +437,6 @@ FRESH = 3.0
 """Seconds for which the devices of plugins are shown again: they change without a revision, and
 the page asks every five."""
 
-
 LETTERS = {
     "idle": ".", "shared": "s", "full": "f", "exclusive": "x", "over": "o", "blocked": "b",
     "unhealthy": "u",
@@ -498,10 +457,10 @@ def _cell(card: Card, use: CardUsage) -> str:
     return f"{LETTERS[state]}{tenths}"
 
 
-def _device_cells(capacity: int, allocatable: int, in_use: int) -> str:
+def _device_cells(stated: PluginResource, in_use: int) -> str:
     """Return the devices of a plugin: in use, free and unhealthy ones."""
-    used = min(in_use, allocatable)
-    cells = ["p9"] * used + [".0"] * (allocatable - used) + ["u0"] * (capacity - allocatable)
+    used, healthy = min(in_use, stated.allocatable), stated.allocatable
+    cells = ["p9"] * used + [".0"] * (healthy - used) + ["u0"] * (stated.capacity - healthy)
     return "".join(cells[:SQUARES])
 
 
@@ -536,19 +495,15 @@ class FleetIndex:
             self._until = monotonic() + FRESH
             self._reading = asyncio.create_task(self._read_devices())
         await asyncio.shield(self._reading)
-        return *self._ledgers_version(), self._served_version
-
-    def _ledgers_version(self) -> tuple[Hashable, ...]:
-        return self._ledgers.inventory.membership_version, self._ledgers.revision
+        ledgers = self._ledgers
+        return ledgers.inventory.membership_version, ledgers.revision, self._served_version
 
     async def _read_devices(self) -> None:
         devices, inventory = PluginDevices(), self._ledgers.inventory
+        unreadable = self._facts.unreadable()
         for number, (name, node) in enumerate(self._facts.nodes().items(), start=1):
             ledger = inventory.get(name)
-            is_ours = (
-                name in self._facts.unreadable() if ledger is None else not is_not_ours(ledger)
-            )
-            if not is_ours:
+            if name not in unreadable and (ledger is None or is_not_ours(ledger)):
                 devices.add(node, (), partial(self._facts.pods_on, name), is_undescribed=True)
             if number % DEVICES == 0:
                 await sleep(0)

@@ -125,9 +125,9 @@ def _has_state(row: NodeRow, state: str) -> bool:
     """Return whether a node is in one of the states of ``HEALTH``."""
     if state in ("problems", "healthy"):
         return row.has_problem == (state == "problems")
-    if state == "full":
-        return bool(row.states & {"full", "exclusive", "over"})
-    return state == "any" or state in row.states
+    return state == "any" or any(
+        letter in row.cells for letter in {"full": "fxop", "idle": "."}[state]
+    )
 
 
 async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> View | None:
