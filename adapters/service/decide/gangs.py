@@ -366,8 +366,7 @@ class Gangs:
             uid for uid, each in zip(planned, committed, strict=True) if isinstance(each, Committed)
         ]
         if self._members(gang, moving).lacks(answered):
-            for (uid, node), attempt in new.items():
-                await self._release(uid, node, attempt)
+            await asyncio.gather(*(self._release(*at, attempt) for at, attempt in new.items()))
             return GangRefusal(f"{named(gang)}: try again: {[*refused, 'ledgers changed'][0]}")
         uids = {pod.metadata.uid for pod in gang.pods}
         is_first = not any(self._ledgers.has_committed(uid) for uid in uids.difference(answered))
@@ -409,8 +408,7 @@ class Gangs:
         hold.asked[uid] += 1
         if not gives_back(gang, state, hold, uid):
             return None
-        for other, node in [*hold.written]:
-            await self._release_held(state, other, node)
+        await asyncio.gather(*(self._release_held(state, *held) for held in [*hold.written]))
         state.hold, state.given_back_at = None, self._clock.now()
         return resting(gang)
 

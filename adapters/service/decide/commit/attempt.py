@@ -3,7 +3,7 @@
 ``PodAttempt`` decides which cards a pod gets, ``ClaimAttempt`` which devices a ResourceClaim takes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, Protocol, TypeVar
 
@@ -28,13 +28,18 @@ class LedgerView:
 
     Attributes:
         stored: as the store has it.
-        reserved: the same with this process's reservations.
+        reservations: adds this process's reservations to it, one by one: slow where there are many.
         own: the holder's reservation, on any node; None where it has none.
     """
 
     stored: NodeLedger
-    reserved: NodeLedger
+    reservations: Callable[[NodeLedger], NodeLedger]
     own: Allocation | None = None
+
+    @property
+    def reserved(self) -> NodeLedger:
+        """The ledger with the reservations."""
+        return self.reservations(self.stored)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +289,8 @@ def conflict(asked: Allocation, view: LedgerView) -> str | None:
 
     What the claim had on the node before, by an earlier attempt, counts as free.
     """
-    earlier = view.reserved.allocations.get(asked.uid)
+    ledger = view.reserved
+    earlier = ledger.allocations.get(asked.uid)
     if earlier is not None:
         if earlier.release_by is not None:
             # Its pods were deleted by force.
@@ -292,7 +298,7 @@ def conflict(asked: Allocation, view: LedgerView) -> str | None:
         if earlier.unread is not None or earlier.dialect != DRA:
             return f"what {earlier.pod} holds already is not known"
     try:
-        view.reserved.release(asked.uid).reserve(added(asked, view.reserved))
+        ledger.release(asked.uid).reserve(added(asked, ledger))
     except LedgerError as error:
         return str(error)
     return None

@@ -380,10 +380,10 @@ class Committer:
     def close(self) -> None:
         """Cancel all writes in progress."""
         self._writer.close()
+        self._quota_holds.close()
 
     def _view(self, uid: str, stored: NodeLedger) -> LedgerView:
-        reserved = self._ledgers.with_reservations(stored)
-        return LedgerView(stored, reserved, self._ledgers.reservation(uid))
+        return LedgerView(stored, self._ledgers.with_reservations, self._ledgers.reservation(uid))
 
 
 def _without_ledger(attempt: ClaimAttempt) -> ClaimRefusal:

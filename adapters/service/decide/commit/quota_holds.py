@@ -9,7 +9,9 @@ which the lost commit can never be written.
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from adapters.service.decide.commit.ledger_writer import LedgerContended
 from adapters.service.decide.ports import Clock
@@ -56,8 +58,25 @@ class AcquiredHold:
         return hold is None or (hold.number > needed.above and needed.amounts.within(hold.amounts))
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """A hold that a commit waits for.
+
+    Attributes:
+        asked: the hold, without a number.
+        above: the fence of the ledger.
+        earlier: the hold of the same commit that was not enough.
+        result: the hold, or why the quota refuses it.
+    """
+
+    asked: QuotaHold
+    above: int
+    earlier: AcquiredHold | None
+    result: asyncio.Future[AcquiredHold | Reason]
+
+
 class QuotaHolds:
-    """Makes and drops holds."""
+    """Makes and drops holds; one write makes all that are wanted of a namespace."""
 
     def __init__(self, quotas: Quotas, store: QuotaStore, clock: Clock) -> None:
         self._quotas = quotas
@@ -65,6 +84,8 @@ class QuotaHolds:
         self._clock = clock
         # This process's own holds would only conflict with each other.
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._wanted: dict[str, list[_Wanted]] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
 
     def limits(self, namespace: str) -> bool:
         """Return whether a namespace has a quota."""
@@ -92,42 +113,88 @@ class QuotaHolds:
             LedgerContended: other writers were first each time, or the quota cannot be used yet.
             OSError: the store did not answer; the hold may have been made.
         """
-        asked = QuotaHold(pod.uid, str(pod), node, needed.amounts)
+        namespace, asked = pod.namespace, QuotaHold(pod.uid, str(pod), node, needed.amounts)
+        result = asyncio.get_running_loop().create_future()
+        wanted = _Wanted(asked, needed.above, earlier, result)
+        self._wanted.setdefault(namespace, []).append(wanted)
+        if namespace not in self._tasks:
+            self._tasks[namespace] = asyncio.create_task(self._make_wanted(namespace))
+        try:
+            return await wanted.result
+        finally:
+            wanted.result.cancel()  # no effect unless the caller was cancelled
+
+    def close(self) -> None:
+        """Cancel all writes in progress, and with them the calls of ``acquire``."""
+        for task in self._tasks.values():
+            task.cancel()
+        for wanted in chain.from_iterable(self._wanted.values()):
+            wanted.result.cancel()  # a task that has not begun cancels nothing
+
+    async def _make_wanted(self, namespace: str) -> None:
+        """Make batch after batch until no hold of the namespace is wanted."""
+        batch: list[_Wanted] = []
+        try:
+            while self._wanted[namespace]:
+                batch, self._wanted[namespace] = self._wanted[namespace], []
+                awaited = [wanted for wanted in batch if not wanted.result.done()]
+                try:
+                    results = await self._make(namespace, awaited) if awaited else ()
+                except Exception as error:  # every caller gets it
+                    for wanted in awaited:
+                        if not wanted.result.done():
+                            wanted.result.set_exception(error)
+                    continue
+                for wanted, result in zip(awaited, results, strict=True):
+                    if not wanted.result.done():
+                        wanted.result.set_result(result)
+        finally:
+            del self._tasks[namespace]
+            for wanted in (*batch, *self._wanted.pop(namespace)):
+                wanted.result.cancel()  # no effect unless this task was cancelled
+
+    async def _make(
+        self, namespace: str, batch: Sequence[_Wanted]
+    ) -> Sequence[AcquiredHold | Reason]:
         for attempt in range(ATTEMPTS):
             if attempt > 1:
                 await self._clock.pause(attempt - 2)
-            async with self._locks[pod.namespace]:
+            async with self._locks[namespace]:
                 try:
-                    found = await self._try(asked, needed.above, earlier, newest=attempt > 0)
+                    return await self._try(namespace, batch, newest=attempt > 0)
                 except Conflict:
                     continue
-            if found is not None:
-                return found
-        raise LedgerContended(f"other writers changed the quota of {pod.namespace} each time")
+        raise LedgerContended(f"other writers changed the quota of {namespace} each time")
 
     async def _try(
-        self, asked: QuotaHold, above: int, earlier: AcquiredHold | None, *, newest: bool
-    ) -> AcquiredHold | Reason | None:
-        """Make a hold once; None where the cached quota refuses it, which may be stale."""
-        namespace = PodRef.parse(asked.pod).namespace
+        self, namespace: str, batch: Sequence[_Wanted], *, newest: bool
+    ) -> Sequence[AcquiredHold | Reason]:
+        """Make holds once; what the cached quota refuses is decided again on the newest one."""
         stored = None if newest else self._quotas.get(namespace)
         if stored is None:
             stored, newest = await self._refresh(namespace), True
         if stored is None and not self._quotas.limits(namespace):
-            return AcquiredHold(None)
+            return [AcquiredHold(None)] * len(batch)
         if stored is None or not stored.quota.counted:
             raise LedgerContended(not_counted(namespace))
-        changed = stored.quota.hold(asked, above)
-        if isinstance(changed, Shortage):
-            refused = Reason(asked.node, 0, cause=Cause.QUOTA, detail=changed.text())
-            return refused if newest else None
-        known, own = stored.quota.holds.get(asked.key), None
-        if earlier is not None and earlier.own:
-            own = earlier.hold
-        is_own = known is None or (own is not None and own.number == known.number)
-        version = await self._store.write(changed, stored.version)
-        self._quotas.put(StoredQuota(changed, version, stored.uid))
-        return AcquiredHold(changed.holds[asked.key], is_own)
+        quota, results = stored.quota, list[AcquiredHold | Reason]()
+        for wanted in batch:
+            asked, earlier = wanted.asked, wanted.earlier
+            changed = quota.hold(asked, wanted.above)
+            if isinstance(changed, Shortage):
+                if not newest:
+                    return await self._try(namespace, batch, newest=True)
+                results.append(Reason(asked.node, 0, cause=Cause.QUOTA, detail=changed.text()))
+                continue
+            known = quota.holds.get(asked.key)
+            own = earlier.hold if earlier is not None and earlier.own else None
+            is_own = known is None or (own is not None and own.number == known.number)
+            quota = changed
+            results.append(AcquiredHold(changed.holds[asked.key], is_own))
+        if quota is not stored.quota:
+            version = await self._store.write(quota, stored.version)
+            self._quotas.put(StoredQuota(quota, version, stored.uid))
+        return results
 
     async def drop(self, held: AcquiredHold) -> None:
         """Drop the hold of a commit that certainly wrote nothing.

@@ -1,5 +1,6 @@
 """Gangs: cards for all pods or for none, and no bind of a part."""
 
+import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import chain
@@ -25,10 +26,13 @@ from adapters.service.tests.builders import (
     read_pod,
     run,
 )
+from adapters.stores.memory import MemoryQuotas
 from adapters.stores.store import StoreError
 from adapters.wire.kube import Metadata
 from adapters.wire.kube_policy import GangPolicy, GroupPolicy, PodGroupObject, PodGroupSpec
 from core.durations import SECOND
+from core.quota.amounts import QuotaLimits
+from core.quota.quota import Quota
 from core.requests.gang import GangApi
 
 GANG = "gang.scheduling.koordinator.sh"
@@ -82,11 +86,48 @@ class Lab:
         }
 
 
-async def lab(pods: Sequence[Json], *, cards: Sequence[int] = (2,)) -> Lab:
+async def lab(
+    pods: Sequence[Json], *, cards: Sequence[int] = (2,), quotas: MemoryQuotas | None = None
+) -> Lab:
     cache = GangCache()
     nodes = [a_node(f"n{number}", cards=count) for number, count in enumerate(cards, 1)]
-    bench = await a_service(*nodes, pods=pods, gangs=cache)
+    bench = await a_service(*nodes, pods=pods, gangs=cache, quotas=quotas)
     return Lab(bench, cache, pods)
+
+
+class CountingQuotas(MemoryQuotas):
+    """A quota of namespace ``default`` that is not reached; ``writes`` is how often it changed."""
+
+    writes = 0
+
+    def __init__(self) -> None:
+        super().__init__((Quota("default", QuotaLimits(memory=1 << 50), counted=True),))
+
+    async def write(self, quota: Quota, expected: str) -> str:
+        self.writes += 1
+        await asyncio.sleep(0.001)  # as long as the API server takes at least
+        return await super().write(quota, expected)
+
+
+@pytest.mark.parametrize(("nodes", "limited"), [(2, False), (2, True), (40, False), (40, True)])
+def test_the_cards_of_a_gang_are_held_and_released_with_one_write_for_each_node(
+    nodes: int, limited: bool
+) -> None:
+    async def work() -> tuple[int, int, int, int]:
+        pods = [member(f"p{number:02}", 80) for number in range(80)]
+        quotas = CountingQuotas() if limited else None
+        this = await lab(pods, cards=[80 // nodes] * nodes, quotas=quotas)
+        if quotas:
+            await this.bench.see_quota()
+        everywhere = [*this.held()]
+        await this.filter(pods[0], *everywhere)
+        held, writes = sum(map(len, this.held().values())), this.bench.store.writes
+        for _ in range(ROUNDS + 1):
+            await this.filter(pods[0], *everywhere)
+        made = 0 if quotas is None else quotas.writes
+        return held, writes, this.bench.store.writes - writes, made
+
+    assert run(work()) == (80, nodes, nodes, int(limited))
 
 
 def test_of_a_gang_of_three_where_two_fit_nothing_is_held() -> None:

@@ -285,13 +285,13 @@ def test_the_first_free_option_is_allocated() -> None:
     options = (chosen, *options_of(asking(a_claim(a_result("gpu-0")))))
     ledger = NodeLedger.of(node_of("n1"))
     for used, expected in enumerate(options):
-        found = ClaimAttempt(options).decide(LedgerView(ledger, ledger))
+        found = ClaimAttempt(options).decide(LedgerView(ledger, lambda stored: stored))
 
         assert found.answer is expected
         assert found.allocation == expected.asked
         ledger = ledger.allocate(replace(expected.asked, uid=f"other-{used}", pod="team/other"))
 
-    found = ClaimAttempt(options).decide(LedgerView(ledger, ledger))
+    found = ClaimAttempt(options).decide(LedgerView(ledger, lambda stored: stored))
 
     text = "n1: card GPU-n1-0 cannot take team/c: in use, and asked for exclusively"
     assert found.answer == ClaimRefusal(IN_USE, text, "n1")

@@ -112,6 +112,73 @@ def test_two_commits_on_two_nodes_at_once_share_what_is_left() -> None:
     assert kinds == ["Committed", "Reason"]
 
 
+def test_holds_that_are_wanted_at_once_are_one_write_and_one_that_is_refused_harms_no_other() -> (
+    None
+):
+    async def work() -> tuple[list[str], list[str], set[str]]:
+        bench, store = await a_bench()
+        asked = [a_request(bench, *each) for each in (("a", 4096), ("b", 4096), ("c", 1024))]
+        found = await asyncio.gather(*(bench.service.committer.commit(one, "n1") for one in asked))
+        held = {uid for uid, _ in (await bench.see_quota()).holds}
+        return [type(each).__name__ for each in found], store.calls, held
+
+    found, calls, held = run(work())
+
+    assert found == ["Committed", "Reason", "Committed"]
+    assert calls == ["read", "write", "read"]  # what the cache refuses is read; the test reads last
+    assert held == {"uid-a", "uid-c"}
+
+
+def test_an_error_of_the_quota_is_that_of_all_who_wait_and_of_no_later_one() -> None:
+    async def work() -> list[object]:
+        bench, store = await a_bench(races=1)
+        store.failures = [StoreError("no answer")]
+        both = [bench.service.committer.commit(a_request(bench, name, 1), "n1") for name in "ab"]
+        found = await asyncio.gather(*both, return_exceptions=True)
+        return [*found, await bench.service.committer.commit(a_request(bench, "c"), "n1")]
+
+    assert [type(each) for each in run(work())] == [StoreError, StoreError, Committed]
+
+
+def test_a_commit_that_is_cancelled_while_it_waits_for_a_hold_harms_no_other() -> None:
+    async def work() -> Committed | Reason:
+        bench, store = await a_bench()
+        started, write = asyncio.Event(), store.write
+
+        async def slow(quota: Quota, expected: str) -> str:
+            started.set()
+            await asyncio.sleep(0.01)
+            return await write(quota, expected)
+
+        store.write = slow  # type: ignore[method-assign]
+        commit = bench.service.committer.commit
+        tasks = [asyncio.create_task(commit(a_request(bench, n, 1), "n1")) for n in "abc"]
+        await started.wait()
+        tasks[0].cancel()
+        late = asyncio.create_task(commit(a_request(bench, "d", 1), "n1"))
+        await asyncio.sleep(0)
+        late.cancel()
+        await asyncio.wait([*tasks, late])
+        assert tasks[0].cancelled()
+        assert late.cancelled()
+        assert isinstance(tasks[2].result(), Committed)
+        return tasks[1].result()
+
+    assert isinstance(run(work()), Committed)
+
+
+def test_a_service_that_ends_cancels_those_who_wait_for_a_hold() -> None:
+    async def work() -> bool:
+        bench, _ = await a_bench()
+        task = asyncio.create_task(bench.service.committer.commit(a_request(bench, "a"), "n1"))
+        await asyncio.sleep(0)
+        bench.service.committer.close()
+        await asyncio.wait([task])
+        return task.cancelled()
+
+    assert run(work())
+
+
 def test_a_hold_whose_node_has_no_room_is_dropped() -> None:
     async def work() -> tuple[Committed | Reason, Quota]:
         bench, _ = await a_bench(limit=60)
