@@ -135,7 +135,7 @@ def test_pods_with_a_node_each_whatever_others_get_are_placed_last() -> None:
     assert found.is_best
 
 
-@pytest.mark.parametrize(("pods", "steps"), [(13, 2000), (6, 3)])
+@pytest.mark.parametrize(("pods", "steps"), [(13, 1000), (6, 3)])
 def test_a_plan_of_a_search_that_was_cut_does_not_say_that_it_is_the_best(
     pods: int, steps: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
