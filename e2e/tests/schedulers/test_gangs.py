@@ -72,6 +72,7 @@ LARGE = {NUMBER: "1", MEMORY: "50000"}
 HAMI = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "50000"}
 GANGS = 18
 """Gangs of the three schedulers together, a third of each."""
+DEPLOYMENTS = "/apis/apps/v1/namespaces/default/deployments"
 LATE = 20
 """Seconds in which the pods of a gang are bound after the first one."""
 LONG = 20
@@ -108,7 +109,7 @@ def service() -> Iterator[Service]:
 @pytest.fixture(autouse=True)
 def _cleared(service: Service) -> Iterator[None]:
     yield
-    remove(service.plane.api)
+    remove(service.plane.api, DEPLOYMENTS)
     clear(service.plane.api, PLUGINS_GROUPS)
     wait_until_free(service.plane, *NODES)
 
@@ -171,6 +172,46 @@ def test_a_workload_that_fits_is_bound_as_a_whole(service: Service, workload: Wo
     selector = workload(service, 4)
 
     within(60, lambda: bound_pods(service, selector) == 4)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "path", "selector", "size"),
+    [
+        ("jobset", JOB_SETS, "jobset.sigs.k8s.io/jobset-name=pretrain", 4),
+        ("vllm", DEPLOYMENTS, "app=vllm", 3),
+    ],
+)
+def test_a_recipe_is_bound_as_it_stands(
+    service: Service, recipe: str, path: str, selector: str, size: int
+) -> None:
+    (made,) = example(f"recipes/{recipe}")
+
+    service.plane.api.create(path, made)
+
+    within(60, lambda: bound_pods(service, selector) == size)
+    assert sum(len(held(service.plane, node)) for node in NODES) == size
+
+
+def test_a_gang_that_kueue_gates_holds_nothing_until_its_last_pod_is_admitted(
+    service: Service,
+) -> None:
+    """The gate and the label are Kueue's for plain pods; the test admits them in its place."""
+    api = service.plane.api
+    texts = {f"{GANG}/name": "queued", f"{GANG}/min-available": "3"}
+    names = [f"queued-{number}" for number in range(3)]
+    for name in names:
+        made = pod(name, KUBE, HAMI, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
+        made["metadata"] |= {"annotations": texts, "labels": {"kueue.x-k8s.io/queue-name": "team"}}
+        api.create(PODS, made)
+
+    for name in names[:2]:
+        patch(api, name, {"spec": {"schedulingGates": None}})
+    time.sleep(LONG / 4)
+
+    assert bound(service, names) == 0
+    assert not any(held(service.plane, node) for node in NODES)
+    patch(api, names[2], {"spec": {"schedulingGates": None}})
+    within(30, lambda: bound(service, names) == 3)
 
 
 def test_of_workloads_that_do_not_fit_no_pod_is_bound(service: Service) -> None:
