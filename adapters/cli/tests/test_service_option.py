@@ -17,6 +17,7 @@ ROWS = [
     ("top", "pods"),
     ("who", "nvidia-1"),
     ("who", "nvidia-1/0"),
+    ("who", "nvidia-1:0"),
 ]
 PODS = ["koord-running", "volcano-notebook", "metax-mistaken"]
 

@@ -16,7 +16,7 @@ def asked(url: str, origin: Origin, question: str, namespace: str, place: str) -
     Raises:
         InputError: as of ``ask``.
     """
-    node, _, card = place.partition("/")
+    node, _, card = place.partition("/" if "/" in place else ":")
     query = {"namespace": namespace} | ({"node": node, "card": card} if place else {})
     found = ask(url, origin, question, TenantRows, **query)
     pods = {

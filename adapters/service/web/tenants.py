@@ -69,7 +69,7 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
         namespace = namespace_of(call)
         pods = [pod for pod in unbound() if pod.metadata.namespace == namespace]
         rows = list[WaitingPod]()
-        for at, pod in enumerate(sorted(pods, key=full_name)):
+        for at, pod in enumerate(sorted(pods, key=_oldest_first)):
             if at % COMPARED == 0:
                 await sleep(0)
             if (row := _waiting(service, pod)) is not None:
@@ -114,6 +114,10 @@ def _created(pods: Iterable[Pod], namespace: str) -> dict[str, str]:
     """Return when the pods of a namespace were created, by name."""
     own = (pod.metadata for pod in pods if pod.metadata.namespace == namespace)
     return {meta.name: meta.creation_timestamp for meta in own if meta.creation_timestamp}
+
+
+def _oldest_first(pod: Pod) -> tuple[str, str]:
+    return pod.metadata.creation_timestamp or "~", full_name(pod)
 
 
 def _waiting(service: Service, pod: Pod) -> WaitingPod | None:
