@@ -1,7 +1,7 @@
 """The pods that workloads of the input would get from their controllers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import repeat
+from itertools import count, repeat
 
 import msgspec
 
@@ -90,12 +90,12 @@ def add_replicas(
             continue
         if is_dump and workload.metadata.uid:
             continue
-        kind, _, name = workload.ref
-        pods, groups = _made(workload, name, nodes)
-        if found.made.keys() & pods.keys():  # of another kind
-            pods, groups = _made(workload, f"{name}-{kind.lower()}", nodes)
-        if own.keys() & pods.keys():
+        pods, groups = _made(workload, workload.ref.name, nodes)
+        if workload.names_pods and not own.keys().isdisjoint(pods):
             continue
+        others = _prefixes(workload.ref)
+        while not found.pods.keys().isdisjoint(pods):
+            pods, groups = _made(workload, next(others), nodes)
         exists = elsewhere.get(workload.ref)
         if exists is not None:
             problem = f"has pods in the cluster already, such as {exists}; give it another name"
@@ -106,6 +106,13 @@ def add_replicas(
             found.made[full] = workload.ref
             pod_of.setdefault(workload.ref, full)
     return pod_of
+
+
+def _prefixes(ref: WorkloadRef) -> Iterator[str]:
+    """Yield what the names of its pods begin with, where other pods have those of its own."""
+    name = f"{ref.name}-{ref.kind.lower()}"
+    yield name
+    yield from (f"{name}-{number}" for number in count(2))
 
 
 def _owners(

@@ -212,9 +212,10 @@ def _json_documents(source: Source) -> Iterator[Document]:
     except (msgspec.DecodeError, RecursionError):
         # All are found before the first is read: a text that is no JSON to its end may be YAML.
         spans.clear()
+        reader = json.JSONDecoder(parse_int=str)  # a number of any length has its place
         while first < len(text):
             try:
-                _, end = json.JSONDecoder().raw_decode(text, first)
+                _, end = reader.raw_decode(text, first)
             except json.JSONDecodeError as error:
                 problem = f"is not JSON: {error.msg[0].lower()}{error.msg[1:]}"
                 raise InputError(InputLocation(source.name, error.lineno), problem) from error

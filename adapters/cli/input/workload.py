@@ -9,7 +9,7 @@ import msgspec
 from adapters.cli.input.document import Document, validation_error
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.dialects import registry
-from adapters.wire.kube import Metadata, Pod, PodCondition, Wire, WorkloadRef
+from adapters.wire.kube import Metadata, Pod, Wire, WorkloadRef
 
 MOST = 10_000
 """Pods that one object makes, at most."""
@@ -24,6 +24,11 @@ _TEMPLATED = {
 }
 """Kinds that have a pod template, by group; of others pods with devices are of interest only."""
 
+_RANDOM = frozenset(
+    {"ReplicationController", "DaemonSet", "Deployment", "ReplicaSet", "CronJob", "Job"}
+)
+"""Kinds of Kubernetes that end the names of pods at random."""
+
 _DESCRIBES = frozenset(
     {"ControllerRevision", "PodTemplate", "JobTemplate", "Workload", "ServingRuntime"}
     | {"ClusterServingRuntime", "TrainingRuntime", "ClusterTrainingRuntime"}
@@ -31,8 +36,9 @@ _DESCRIBES = frozenset(
 )
 """Kinds that describe pods for other objects."""
 
-_ENDED = frozenset({"Complete", "Completed", "Succeeded", "Failed"})
-"""Conditions of what makes no pods any more, in the words of Job, JobSet and Kubeflow's jobs."""
+_ENDED = frozenset({"Complete", "Completed", "Succeeded", "Failed", "Aborted", "Terminated"})
+"""Conditions of what makes no pods any more, in the words of Job, JobSet and Kubeflow's jobs, and
+phases of Volcano's Job (volcano.sh/apis pkg/apis/batch/v1alpha1/job.go)."""
 
 _OF_SPEC = frozenset({"nodeSelector", "affinity", "tolerations", "schedulerName"})
 """Fields of a pod's spec that stand beside its containers, or above them, in other kinds."""
@@ -117,17 +123,13 @@ class PodRole:
     least: int
 
 
-class _Status(Wire, frozen=True, gc=False):
-    conditions: tuple[PodCondition, ...] | None = None
-
-
 class _Metadata(Metadata, frozen=True, gc=False):
     generate_name: str | None = None
 
 
 class _Named(Wire, frozen=True, gc=False):
     metadata: _Metadata = _Metadata()
-    status: _Status | None = None
+    status: Any = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,14 +170,12 @@ class Workload:
         if not known and not any(_names_devices(each.pod) for each in places):
             return None
         head = document.read(_Named)
-        meta, conditions = head.metadata, (head.status and head.status.conditions) or ()
+        meta = head.metadata
         name = meta.name or (head.metadata.generate_name or "").rstrip("-")
         if not name:
             raise InputError(document.location, "metadata.name is missing")
         ref = WorkloadRef(kind, meta.namespace or "default", name)
-        ended = meta.deletion_timestamp is not None or any(
-            each.type in _ENDED and each.status == "True" for each in conditions
-        )
+        ended = meta.deletion_timestamp is not None or _has_ended(head.status)
         spec = content.get("spec")
         spec = spec if isinstance(spec, dict) else {}
         return cls(ref, meta, document.location, group, ended, spec, places)
@@ -184,6 +184,11 @@ class Workload:
     def is_volcanos(self) -> bool:
         """Whether it is Volcano's Job."""
         return self.group == "batch.volcano.sh"
+
+    @property
+    def names_pods(self) -> bool:
+        """Whether its pods have names of its own; others get random ones."""
+        return self.is_volcanos or self.ref.kind not in _RANDOM
 
     @property
     def owner(self) -> WorkloadRef | None:
@@ -300,6 +305,21 @@ class Workload:
             raise error(validation_error(found, self.location, None).problem) from found
         check_containers(pod, error)
         return pod
+
+
+def _has_ended(status: Any) -> bool:
+    """Whether the status of an object, of any shape, says that it makes no pods any more."""
+    if not isinstance(status, dict):
+        return False
+    conditions, state = status.get("conditions"), status.get("state")
+    words = [
+        each.get("type")
+        for each in (conditions if isinstance(conditions, list) else ())
+        if isinstance(each, dict) and str(each.get("status")) == "True"
+    ]
+    if isinstance(state, dict):
+        words.append(state.get("phase"))
+    return not _ENDED.isdisjoint(map(str, words))
 
 
 def check_containers(pod: Pod, error: Callable[[str], InputError]) -> None:

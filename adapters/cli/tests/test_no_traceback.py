@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from adapters.cli.main import app
+from adapters.cli.tests.test_workloads import KINDS
 
 ROOT = Path(__file__).parents[3]
 FOLDERS = ("configs/examples", "docs/reference/cli", "adapters/cli/configure/defaults")
@@ -27,11 +28,13 @@ KUBECONFIG = {
     "users": [{"name": "u", "user": {"token": "t", "client-certificate-data": "QQ=="}}],
 }
 TEXTS = [[*yaml.safe_load_all(path.read_text())] for path in PATHS] + [[KUBECONFIG]] * 3
+TEXTS += [[*TEXTS[0], workload] for workload, _ in KINDS.values()]
 
 STDIN = [
     *(["schedule", "-o", form] for form in ("table", "json", "csv")),
     ["audit"],
     ["explain", "pod", "a"],
+    *(["explain", kind, "w"] for kind in ("deployment", "job")),
     ["top", "nodes"],
     ["top", "cards", "-o", "wide"],
     ["who"],
@@ -140,6 +143,6 @@ def test_a_long_number_and_an_empty_certificate_give_no_traceback(
     spec = {"containers": [{"name": "c", "resources": {"limits": share}}]}
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}, "spec": spec}
 
-    for content in ([pod], [KUBECONFIG]):
+    for content in ([pod], [KUBECONFIG], [pod, KUBECONFIG]):
         for form in ("yaml", "json"):
             run(words, written(content, form), tmp_path / "input.yaml")

@@ -310,8 +310,21 @@ def test_finished_and_deleted_workloads_make_no_pods() -> None:
     ended = thing("Job", WORKER, "batch/v1")
     ended["status"] = {"conditions": [{"type": "Complete", "status": "True"}]}
     going = deployment(deletionTimestamp="2026-01-01T00:00:00Z")
+    volcanos = thing("Job", {"tasks": TASKS}, VOLCANO_API, name="v")
+    volcanos["status"] = {"state": {"phase": "Completed"}, "conditions": [{"status": "Completed"}]}
 
-    assert names(node(), ended, going) == []
+    assert names(node(), ended, going, volcanos) == []
+
+
+@pytest.mark.parametrize(
+    "status",
+    ["Ready", {"state": "ready"}, {"conditions": {}}, {"conditions": ["x", {"status": True}]}],
+)
+def test_a_status_may_have_any_shape(status: object) -> None:
+    other = thing("Notebook", WORKER, "kubeflow.org/v1")
+    other["status"] = status
+
+    assert names(node(), other) == ["w-0"]
 
 
 def test_a_pod_of_a_daemon_set_is_for_its_node() -> None:
@@ -500,16 +513,21 @@ def test_what_cannot_be_read_names_the_field(case: str, tmp_path: Path) -> None:
         assert each.stderr.count("\n") == 1
 
 
-def test_a_pod_that_has_the_name_of_a_replica_is_one() -> None:
+def test_a_pod_that_has_the_name_of_a_replica_is_one_where_the_controller_gives_that_name() -> None:
     taken = pod("w-1", SHARE, metadata={"namespace": "ml"})
+    stateful = thing("StatefulSet", {"replicas": 3, **WORKER})
 
-    assert names(node(cards=4), deployment(), taken) == ["w-1"]
+    assert names(node(cards=4), stateful, taken) == ["w-1"]
+    others = ["w-deployment-0", "w-deployment-1", "w-deployment-2"]
+    assert names(node(cards=4), deployment(), taken) == ["w-1", *others]
 
 
 def test_two_workloads_of_one_name_have_pods_of_different_names() -> None:
     job = thing("Job", WORKER, "batch/v1")
 
     assert names(node(cards=4), deployment(1), job) == ["w-0", "w-job-0"]
+    third = deployment(1, name="w-job")
+    assert names(node(cards=4), third, deployment(1), job) == ["w-job-0", "w-0", "w-job-2-0"]
 
 
 def test_workloads_that_exist_in_the_cluster_cannot_come(tmp_path: Path) -> None:
