@@ -12,7 +12,7 @@ const WRONG = "obu";
 let groups = [], places = [], size = 14, at = null, listener = () => {};
 
 const gap = () => size > 8 ? 2 : 1;
-const apart = () => size > 10 ? 10 : size > 6 ? 6 : 3;
+const apart = () => groups[0]?.whole ? gap() : size > 10 ? 10 : 6;
 
 /** Where the nodes of a group are on `width` pixels. */
 function layout(group, width) {

@@ -35,7 +35,7 @@ function totals(found, summary) {
 const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
 
 function map(found, width) {
-  const canvases = heat(found.groups, width, Math.max(300, Math.min(innerHeight - 330, 620)), chosen);
+  const canvases = heat(found.groups, width, innerWidth > 760 ? Math.max(300, Math.min(innerHeight - 330, 620)) : 1200, chosen);
   const sections = found.groups.map((group, place) => h("section", {"data-key": "group-" + place},
     h("div.head", {}, h("h3", {}, h("a", {href: address("nodes", "", group.model && !group.model.includes(", ") ? {model: group.model} : {})}, group.model || t("unknownModel"))),
       h("span.dim", {}, t(!group.model ? "nodesOnly" : group.served ? "groupDevices" : "groupFacts", words(group)))), canvases[place]));
