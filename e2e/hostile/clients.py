@@ -27,6 +27,7 @@ PAGES = (
     "/api/pods",
     "/api/decisions",
     "/api/explain",
+    "/api/dashboard/overview",
     "/api/dashboard/nodes",
     "/api/dashboard/node",
     "/api/dashboard/pods",
