@@ -5,7 +5,7 @@ import {h} from "./element.js";
 import {percent, number, t} from "./text.js";
 
 const SIZES = [22, 18, 14, 11, 9, 7];
-const SMALL = [14, 11, 9, 7, 5, 4, 3]; // of nodes, where their cards would be too small or too many
+const SMALL = [14, 11, 9, 7]; // of nodes, where their cards would be too small or too many
 const WIDEST = 16; // cards in one row of a node
 const WRONG = "obu";
 
