@@ -1,15 +1,24 @@
 """The NodeLedger kind, as a real API server shows it."""
 
 import asyncio
+import copy
 import http.client
 import json
+from contextlib import suppress
+from functools import partial
 from typing import Any
+
+import pytest
+from msgspec import inspect
 
 from adapters.stores.kubernetes import COLLECTION
 from adapters.stores.tests.in_cluster import InCluster
-from adapters.wire.records.ledger import encode
-from adapters.wire.tests.ledgers import a_full_ledger
+from adapters.tests.waiting import until
+from adapters.wire.records.ledger import LedgerRecord, LedgerRecordError, encode
+from adapters.wire.tests.ledgers import a_full_ledger, a_rich_ledger
 from core.ledger.node_ledger import NodeLedger
+
+DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/nodeledgers.dragoman.dev"
 
 
 def write(cluster: Any, ledger: NodeLedger) -> None:
@@ -91,3 +100,87 @@ def test_the_server_does_not_keep_who_wrote_which_field_of_a_record(cluster: Any
         f"{COLLECTION}/{stored['metadata']['name']}/status", {"status": {"isolation": "x"}}
     )
     assert "managedFields" not in patched["metadata"]
+
+
+def test_what_a_stranger_writes_into_a_list_makes_the_record_unreadable(cluster: Any) -> None:
+    write(cluster, a_rich_ledger())
+
+    async def run() -> str:
+        place = InCluster(cluster.kubeconfig("admin", "system:masters"))
+        async with place.open() as store:
+            record = {**json.loads(encode(a_rich_ledger())), "allocations": "none"}
+            await place.spoil("n", json.dumps(record).encode())
+            with pytest.raises(LedgerRecordError) as refusal:
+                await store.read("n")
+            assert await store.load() == {}
+            return str(refusal.value)
+
+    assert asyncio.run(run()).endswith('`$.allocations` is "none"')
+
+
+def test_ledgers_stay_as_they_are_under_the_definition_of_an_earlier_version(cluster: Any) -> None:
+    """It gave each field of each entry a schema: from it, and back to it, nothing is lost."""
+    ours = cluster.api.get(DEFINITION)
+    earlier = copy.deepcopy(ours)
+    properties = earlier["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]
+    properties["spec"] = typed(inspect.type_info(LedgerRecord))
+    ledger = a_rich_ledger()
+
+    async def run() -> None:
+        place = InCluster(cluster.kubeconfig("admin", "system:masters"))
+        async with place.open() as store:
+            version = ""
+            for definition, is_ours in ((earlier, False), (ours, True), (earlier, False)):
+                define(cluster, definition)
+                await until(partial(is_in_use, cluster, is_ours=is_ours))
+                if not version:
+                    version = await store.write(ledger, None)
+                found = await store.read("n")
+                assert found is not None
+                assert found.ledger == ledger
+                version = await store.write(ledger, found.version)
+
+    cluster.api.delete(COLLECTION)
+    try:
+        asyncio.run(run())
+    finally:
+        define(cluster, ours)
+
+
+def define(cluster: Any, definition: dict[str, Any]) -> None:
+    cluster.api.merge(DEFINITION, {"spec": {"versions": definition["spec"]["versions"]}})
+
+
+def is_in_use(cluster: Any, *, is_ours: bool) -> bool:
+    """Whether the server takes an allocation that is no object by our definition alone."""
+    body = {"metadata": {"name": "other"}, "spec": {"node": "other", "allocations": [5]}}
+    kind = {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
+    with suppress(RuntimeError):
+        cluster.api.create(COLLECTION, kind | body)
+        cluster.api.delete(f"{COLLECTION}/other")
+        return is_ours
+    return not is_ours
+
+
+def typed(kind: inspect.Type) -> dict[str, Any]:
+    """A schema as earlier versions had it: of every field, as deep as they go."""
+    match kind:
+        case inspect.StructType(fields=fields):
+            return {
+                "type": "object",
+                "required": [each.encode_name for each in fields if each.required],
+                "properties": {each.encode_name: typed(each.type) for each in fields},
+            }
+        case inspect.VarTupleType(item_type=item):
+            return {"type": "array", "items": typed(item)}
+        case inspect.DictType(value_type=value):
+            return {"type": "object", "additionalProperties": typed(value)}
+        case inspect.UnionType(types=types):
+            (one,) = [each for each in types if not isinstance(each, inspect.NoneType)]
+            return typed(one)
+        case inspect.IntType():
+            return {"type": "integer", "format": "int64"}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case _:
+            return {"type": "string"}

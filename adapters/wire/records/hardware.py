@@ -14,7 +14,7 @@ import msgspec
 from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.kube import Wire
 from adapters.wire.records.allocation import Count
-from adapters.wire.records.ledger import CardRecord, card_of, card_record
+from adapters.wire.records.ledger import CardRecord, card_of, card_record, located
 from core.hardware.card import Card
 from core.hardware.mig import NO_GEOMETRY
 
@@ -138,8 +138,9 @@ def decode(status: bytes | msgspec.Raw, node: str) -> NodeHardware | None:
         if record is None:
             return None
         cards = {card.uuid: card_of(card, node, []) for card in record.cards}
-    except (UnreadableError, KeyError, IndexError) as error:
-        raise HardwareRecordError(f"the status of the ledger cannot be read: {error}") from error
+    except UnreadableError as error:
+        problem = located(status, error)
+        raise HardwareRecordError(f"the status of the ledger cannot be read: {problem}") from error
     problems = tuple((problem.card, problem.text) for problem in record.problems)
     return NodeHardware(
         tuple(cards.values()),

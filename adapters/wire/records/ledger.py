@@ -5,12 +5,13 @@ leaves out fields that have their default, and the decoder ignores unknown ones,
 or a newer program reads the same record.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -35,9 +36,9 @@ from core.requests.grant import Allocation, AllocationState
 
 
 class ScopeRecord(Wire, frozen=True, gc=False):
-    """A ``core.hardware.card.Scope``; ``level`` is in lower case."""
+    """A ``core.hardware.card.Scope``."""
 
-    level: str
+    level: Annotated[str, msgspec.Meta(pattern="^(node|numa|pcie|link)$")]
     name: str
 
 
@@ -177,6 +178,13 @@ _dialects = lru_cache(256)(frozenset[str])
 
 _encoder = msgspec.json.Encoder()
 _decoder = Decoder(LedgerRecord)
+_anything: Decoder[Any] = Decoder(Any)
+
+_PATH, _STEP = re.compile(r"`\$[^`]*`$"), re.compile(r"\.(\w+)|\[(\d+)\]")
+"""The path by which an error names a value, and one step of it."""
+
+_SHOWN = 100
+"""Bytes of a value that an error shows."""
 
 
 def encode(ledger: NodeLedger) -> bytes:
@@ -228,8 +236,9 @@ def decode(record: bytes | msgspec.Raw) -> NodeLedger:
         read = _decoder.decode(record)
         geometries = [*map(_geometry, read.geometries)]
         cards = tuple([card_of(card, read.node, geometries) for card in read.cards])
-    except (UnreadableError, KeyError, IndexError) as error:
-        raise LedgerRecordError(f"the ledger's record cannot be read: {error}") from error
+    except UnreadableError as error:
+        problem = located(record, error)
+        raise LedgerRecordError(f"the ledger's record cannot be read: {problem}") from error
     # Scores of pairs that are not those of the record's cards count as none.
     is_square = [*map(len, read.scores)] == [len(cards)] * len(cards)
     node = Node(
@@ -248,6 +257,20 @@ def decode(record: bytes | msgspec.Raw) -> NodeLedger:
     holds = _read_holds(read.holds, node.name, allocations)
     ledger = NodeLedger.restored(node, allocations, read.changes, read.fences, holds)
     return ledger if read.meter is None else replace(ledger, meter=_read_meter(read.meter))
+
+
+def located(record: bytes | msgspec.Raw, error: UnreadableError) -> str:
+    """Return what is wrong with a record, with the value where the error says which one it is."""
+    path = _PATH.search(str(error))
+    if path is None:
+        return str(error)
+    try:
+        value = _anything.decode(record)
+    except UnreadableError:
+        return str(error)
+    for key, index in _STEP.findall(path[0]):
+        value = value[key or int(index)]
+    return f"{error} is {_encoder.encode(value)[:_SHOWN].decode(errors='ignore')}"
 
 
 def card_record(card: Card, geometries: list[Geometry]) -> CardRecord:
@@ -301,9 +324,11 @@ def card_of(card: CardRecord, node: str, geometries: list[Geometry]) -> Card:
     """Return the card of a record.
 
     Raises:
-        KeyError: it names an unknown level.
-        IndexError: it names a geometry that the record does not have.
+        UnreadableError: it names a geometry that the record does not have.
     """
+    if card.geometry is not None and card.geometry >= len(geometries):
+        known = f"{len(geometries)} geometries"
+        raise UnreadableError(f"card {card.uuid} has geometry {card.geometry} of {known}")
     return Card(
         card.uuid,
         node,
@@ -433,7 +458,7 @@ class LedgerReader:
                 )
                 if split.meter is not None:
                     ledger = replace(ledger, meter=_read_meter(split.meter))
-        except (UnreadableError, KeyError, IndexError):
+        except UnreadableError:
             return decode(record)  # its error names the field
         self._latest[split.node] = _Known(digest, b"".join(rows), ledger)
         return ledger

@@ -1,4 +1,5 @@
 import json
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -177,6 +178,54 @@ def spoiled(change: str) -> Any:
 def test_a_record_that_contradicts_itself_is_rejected(change: str) -> None:
     with pytest.raises(LedgerRecordError):
         decode(write(spoiled(change)))
+
+
+LISTS = (
+    *("cards", "cards/links", "geometries", "geometries/layouts", "geometries/layouts/slices"),
+    *("partitions", "losses", "gains", "scores", "allocations", "allocations/grants", "holds"),
+    "meter/totals",
+)
+"""The API server looks into none of them, so the reader does."""
+
+
+def malformed(place: str, entry: Any) -> Any:
+    """A record in which a list has an entry that is none of its."""
+    found = record = {**read(a_rich_ledger()), "meter": {"until": 1}}
+    *steps, last = place.split("/")
+    for step in steps:
+        found = found[step] if step == "meter" else found[step][0]
+    found[last] = [*found.get(last, []), entry]
+    return record
+
+
+@pytest.mark.parametrize("entry", [5, "x", None, True, [None], {}])
+@pytest.mark.parametrize("place", LISTS)
+def test_an_entry_that_is_none_of_its_list_is_refused_with_field_and_value(
+    place: str, entry: Any
+) -> None:
+    with pytest.raises(LedgerRecordError) as refusal:
+        decode(write(malformed(place, entry)))
+
+    field, value = place.split("/")[-1], write(entry).decode().strip("[]")
+    assert re.search(rf"{field}\[\d\](\[0\])?` is \[?{value}\]?$", str(refusal.value))
+
+
+@pytest.mark.parametrize(
+    ("place", "entry", "said"),
+    [
+        ("allocations", {"uid": "u", "pod": "p", "dialect": "d", "priority": "high"}, '"high"'),
+        ("allocations", {"uid": "u", "pod": "p", "dialect": "d", "taskClass": "x"}, '"x"'),
+        ("allocations", {"uid": "u", "pod": "p", "dialect": "d", "since": -1}, "-1"),
+        ("allocations", {"uid": "u", "pod": "p", "dialect": "d", "taskClass": "`$.a[9]`"}, '"`'),
+        ("cards/links", {"level": "rack", "name": "r"}, '"rack"'),
+        ("losses", {"cards": 1, "value": 1.5}, "1.5"),
+    ],
+)
+def test_a_field_that_cannot_be_read_is_named_with_its_value(
+    place: str, entry: Any, said: str
+) -> None:
+    with pytest.raises(LedgerRecordError, match=rf"{place[-5:]}\[\d\]\.\w+` is {said}"):
+        decode(write(malformed(place, entry)))
 
 
 def test_a_share_of_no_memory_has_all_of_its_cards() -> None:
