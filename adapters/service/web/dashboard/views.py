@@ -125,9 +125,10 @@ def _has_state(row: NodeRow, state: str) -> bool:
     """Return whether a node is in one of the states of ``HEALTH``."""
     if state in ("problems", "healthy"):
         return row.has_problem == (state == "problems")
-    return state == "any" or any(
-        letter in row.cells for letter in {"full": "fxop", "idle": "."}[state]
-    )
+    cells = row.cells
+    if state == "full":
+        return any(letter in cells for letter in "fxo") or ("p" in cells and "." not in cells)
+    return state == "any" or "." in cells
 
 
 async def node(index: FleetIndex, history: StructuredDecisionLog, name: str) -> View | None:

@@ -408,13 +408,18 @@ def test_a_node_of_a_device_plugin_has_its_devices_and_pods_and_others_are_not_l
         bench.cluster.kube_nodes = {"dgx": dgx, "cpu": cpu}
         app = await app_of(bench)
         asked = ("summary", "nodes", "node?name=dgx", "pods", "pods?q=b", "pod?name=default/a")
-        return [(await get(app, path)).json for path in (*asked, "nodes?q=h100", "pending")]
+        more = ("nodes?q=h100", "pending", "nodes?health=full", "nodes?health=idle", "overview")
+        return [(await get(app, path)).json for path in (*asked, *more)]
 
-    summary, listed, dgx, pods, one, pod, by_model, pending = run(work())
+    summary, listed, dgx, pods, one, pod, by_model, pending, full, idle, overview = run(work())
 
     assert (summary["nodes"], summary["cards"], summary["pods"]) == (2, 2, 2)
     assert sorted(names(listed)) == ["dgx", "n1"]
     assert names(by_model) == ["dgx"]
+    assert names(full) == []
+    assert sorted(names(idle)) == ["dgx", "n1"]
+    squares = {name: cells for group in overview["groups"] for name, cells, _ in group["nodes"]}
+    assert squares["dgx"] == "p9" * 6 + ".0" * 3 + "u0"
     assert dgx["readable"]
     assert dgx["unhealthy"] == 1
     assert [(each["resource"], each["inUse"], each["allocatable"]) for each in dgx["devices"]] == [

@@ -178,8 +178,10 @@ def test_which_card_is_full_takes_one_click(browser: Browser, service: Running) 
 
         expect(page.locator("[name=health]")).to_have_value("full")
         expect(page.locator("[data-node]").first).to_be_visible()
+        expect(page.locator('[data-node="dgx-1"]')).to_contain_text("8/8")
+        expect(page.locator('[data-node="l40s-1"]')).to_have_count(0)
         word = re.compile("^(full|exclusive|[0-9.]+ of [0-9.]+ GiB)$")
-        for node in page.locator("[data-node]").all():
+        for node in page.locator('[data-node^="node-"]').all():
             figures = node.locator(".memory > span:first-child").all_inner_texts()
             assert any(word.match(text) for text in figures)
 
