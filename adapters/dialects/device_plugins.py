@@ -39,7 +39,7 @@ _DEPLOYED = ("nvidia.com/gpu.deploy.operands", "nvidia.com/gpu.deploy.device-plu
 """Labels by which a person keeps the operator from running its device plugin on a node."""
 
 _LONGEST = 9
-"""Digits of a label's number; a node has fewer devices, and a card has fewer MiB."""
+"""Digits of a number; a node has fewer devices, and a card has fewer MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_plugin_node(node: KubeNode) -> PluginNode | None:
         return None
     stated = labels(node)
     problems = [
-        f"the amount of {name} is not a whole number"
+        f"the amount of {name} is not a whole number of {_LONGEST} digits at most"
         for name in names
         if None in (capacity.get(name, 0), allocatable.get(name, 0))
     ]
@@ -133,7 +133,7 @@ def _amounts(stated: Mapping[str, Amount] | None) -> dict[str, int | None]:
                 number = parse_int(str(amount))
             except QuantityError:
                 number = -1
-            found[name] = None if number < 0 else number
+            found[name] = number if 0 <= number < 10**_LONGEST else None
     return found
 
 

@@ -134,12 +134,13 @@ def test_labels_that_contradict_are_a_problem(
     assert read({GPU: amount}, labels).problems == (problem,)
 
 
-@pytest.mark.parametrize("amount", ["many", "1500m", "-1"])
+@pytest.mark.parametrize("amount", ["many", "1500m", "-1", "1E"])
 def test_an_amount_that_is_no_whole_number_is_a_problem_and_no_device(amount: str) -> None:
     found = read({"amd.com/gpu": amount, GPU: "1"}, {})
 
     assert [*found.resources] == [GPU]
-    assert found.problems == ("the amount of amd.com/gpu is not a whole number",)
+    (problem,) = found.problems
+    assert problem == "the amount of amd.com/gpu is not a whole number of 9 digits at most"
 
 
 def test_an_empty_amount_with_labels_of_cards_is_a_problem() -> None:

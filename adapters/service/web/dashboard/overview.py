@@ -65,10 +65,10 @@ def _group(model: str, served: bool, rows: Sequence[NodeRow]) -> View:  # noqa: 
     return {
         "model": model,
         "served": served,
-        "cards": sum(len(row.cells) // 2 for row in rows if row.models),
+        "cards": sum(row.count for row in rows),
         "memoryMiB": sum(row.memory for row in rows) // MIB,
         "grantedMiB": sum(row.granted for row in rows) // MIB,
-        "inUse": sum(row.cells.count("p") for row in rows),
+        "inUse": sum(row.in_use for row in rows),
         "nodes": [
             (row.name, row.cells, int(row.has_problem))
             for row in sorted(rows, key=lambda row: row.key("problems"))

@@ -187,6 +187,8 @@ class NodeRow:
         granted_by: bytes by namespace.
         devices: what device plugins state on a node without cards of a ledger, in JSON.
         users: the pods with such devices, in JSON.
+        count: cards, or such devices; 0 where nothing says how many there are.
+        in_use: of such devices.
     """
 
     name: str
@@ -207,6 +209,8 @@ class NodeRow:
     granted_by: Mapping[str, int] = field(default_factory=dict)
     devices: tuple[View, ...] = ()
     users: tuple[View, ...] = ()
+    count: int = 0
+    in_use: int = 0
 
     @classmethod
     def of(cls, ledger: NodeLedger) -> "NodeRow":
@@ -236,6 +240,7 @@ class NodeRow:
                 for each in zip(cards, ledger.usages, strict=True)
             ),
             _by_namespace(ledger),
+            count=len(cards),
         )
 
     @classmethod
@@ -279,6 +284,8 @@ class NodeRow:
             cells="".join(_device_cells(each, devices.in_use(name, each.name)) for each in stated),
             devices=shown,
             users=users,
+            count=sum(each.capacity for each in stated),
+            in_use=sum(min(devices.in_use(name, each.name), each.allocatable) for each in stated),
         )
 
     @property
@@ -460,8 +467,10 @@ def _cell(card: Card, use: CardUsage) -> str:
 def _device_cells(stated: PluginResource, in_use: int) -> str:
     """Return the devices of a plugin: in use, free and unhealthy ones."""
     used, healthy = min(in_use, stated.allocatable), stated.allocatable
-    cells = ["p9"] * used + [".0"] * (healthy - used) + ["u0"] * (stated.capacity - healthy)
-    return "".join(cells[:SQUARES])
+    cells = ""
+    for cell, count in ("p9", used), (".0", healthy - used), ("u0", stated.capacity - healthy):
+        cells += cell * min(count, SQUARES - len(cells) // 2)
+    return cells
 
 
 def _by_namespace(ledger: NodeLedger) -> Mapping[str, int]:

@@ -531,6 +531,30 @@ def test_the_overview_has_totals_squares_namespaces_problems_and_what_waits() ->
     assert [row["pod"] for row in pending["rows"]] == ["default/large"]
 
 
+def test_the_overview_counts_more_devices_than_it_draws_and_those_of_no_product() -> None:
+    """Devices that are shared in time are many, and no label names an AMD card."""
+
+    async def work() -> Json:
+        shared: dict[str, int | str | float] = {"nvidia.com/gpu": "80", "amd.com/gpu": "1E"}
+        amd: dict[str, int | str | float] = {"amd.com/gpu": "8"}
+        nodes = {
+            "shared": KubeNode(Metadata(name="shared"), status=NodeStatus(shared, shared)),
+            "amd": KubeNode(Metadata(name="amd"), status=NodeStatus(amd, amd)),
+        }
+        pod = a_pod("a", limits={"nvidia.com/gpu": 70})
+        pod["spec"]["nodeName"], pod["status"]["phase"] = "shared", "Running"
+        bench = await a_service(pods=[pod])
+        bench.cluster.kube_nodes = nodes
+        found: Json = (await get(await app_of(bench), "overview")).json
+        return found
+
+    groups = [each for each in run(work())["groups"] if each["served"]]
+
+    assert [(each["cards"], each["inUse"]) for each in groups] == [(88, 70)]
+    cells = {name: cells for name, cells, _ in groups[0]["nodes"]}
+    assert cells == {"shared": "p9" * 64, "amd": ".0" * 8}
+
+
 @pytest.mark.parametrize(
     ("summary", "best", "groups", "cause"),
     [
