@@ -143,7 +143,10 @@ def defrag(
             raise typer.Exit(1)
         with bad_input():
             _carry_out(file_of(plan), kubeconfig, context, dry_run=dry_run)
-    elif not plan.complete:
+        return
+    if execute is not None:
+        message("note", "the plan has no moves: there is nothing to carry out")
+    if not plan.complete:
         raise typer.Exit(1)
 
 

@@ -1,5 +1,6 @@
 """Claims of Dynamic Resource Allocation in the input."""
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -21,7 +22,10 @@ from adapters.cli.tests.builders import (
     uuid,
     volcano,
 )
+from adapters.cli.tests.command import command
 from adapters.cli.tests.test_cluster import read
+from adapters.cluster.api.paths import DEVICE_TAINT_RULES, NODES, RESOURCE_SLICES
+from adapters.cluster.tests.real import Real, real
 
 FOLDER = Path(__file__).parents[3] / "configs" / "examples"
 
@@ -105,6 +109,24 @@ def test_schedule_says_which_rule_closes_a_card() -> None:
 
     assert "1 of 1 cards: DeviceTaintRule broken taints it" in found.stdout
     assert found.exit_code == 1
+
+
+def test_a_real_server_serves_the_rules() -> None:
+    things = {NODES: node(cards=1), RESOURCE_SLICES: a_slice(uuid(0)), DEVICE_TAINT_RULES: TAINTED}
+    things[RESOURCE_SLICES]["spec"]["pool"]["resourceSliceCount"] = 1
+
+    async def create(server: Real) -> None:
+        async with server.client() as client:
+            for resource, thing in things.items():
+                await client.create(resource.collection(), thing)
+
+    with real() as server:
+        asyncio.run(create(server))
+        done = command("top", "cards", "--kubeconfig", server.kubeconfig)
+
+    assert (
+        "unhealthy: DeviceTaintRule broken taints it: example.com/xid=79:NoExecute" in done.stdout
+    )
 
 
 def test_who_may_not_list_rules_of_taints_is_warned(tmp_path: Path) -> None:

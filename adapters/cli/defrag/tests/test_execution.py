@@ -359,6 +359,18 @@ def test_the_plan_that_is_shown_is_carried_out_without_a_file(tmp_path: Path) ->
     assert [*plans.objects] == [NAME]
 
 
+def test_a_plan_without_moves_is_not_asked_about(tmp_path: Path) -> None:
+    plans = a_cluster()
+    plans.lists[PATHS["Pod"]] = []
+
+    with serving(plans, tmp_path) as kubeconfig:
+        result = command("defrag", "--execute", "--yes", "--kubeconfig", kubeconfig)
+
+    assert result.exit_code == 0, result.output
+    assert "note: the plan has no moves: there is nothing to carry out" in result.stderr
+    assert plans.created == 0
+
+
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 1), ("", 1)])
 def test_a_terminal_is_asked_before_pods_are_evicted(
     answer: str, code: int, tmp_path: Path
