@@ -31,7 +31,9 @@ async def overview(index: FleetIndex, waiting: Sequence[View]) -> View:
     for at, row in enumerate(rows):
         if at % COMPARED == 0:
             await sleep(0)
-        groups.setdefault((", ".join(row.models), bool(row.devices)), []).append(row)
+        groups.setdefault((", ".join(row.models or row.resources), bool(row.devices)), []).append(
+            row
+        )
         granted.update(row.granted_by)
         free.update(row.free)
         largest = max(largest, row.largest)

@@ -289,6 +289,11 @@ class NodeRow:
         )
 
     @property
+    def resources(self) -> tuple[str, ...]:
+        """What device plugins serve on the node, by the names of their resources."""
+        return tuple(str(each["resource"]) for each in self.devices)
+
+    @property
     def has_problem(self) -> bool:
         """Whether a person should look at the node."""
         return bool(self.problems or self.unhealthy)

@@ -34,10 +34,13 @@ function totals(found, summary) {
 
 const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
 
+/** The filters of a group: several models and resources are found by the first one's name. */
+const ofGroup = ({model, served}) => !model ? {health: "problems"} : served || model.includes(", ") ? {q: model.split(", ")[0]} : {model};
+
 function map(found, width) {
   const canvases = heat(found.groups, width, innerWidth > 760 ? Math.max(300, Math.min(innerHeight - 330, 620)) : 1200, chosen);
   const sections = found.groups.map((group, place) => h("section", {"data-key": "group-" + place},
-    h("div.head", {}, h("h3", {}, h("a", {href: address("nodes", "", group.model && !group.model.includes(", ") ? {model: group.model} : {})}, group.model || t("unknownModel"))),
+    h("div.head", {}, h("h3", {}, h("a", {href: address("nodes", "", ofGroup(group))}, group.model || t("unknownModel"))),
       h("span.dim", {}, t(!group.cards ? "nodesOnly" : group.served ? "groupDevices" : "groupFacts", words(group)))), canvases[place]));
   const states = new Set(found.groups.flatMap(group => group.nodes.flatMap(([, cells]) => [...cells].filter((_, place) => place % 2 === 0))));
   const has = letters => [...letters].some(letter => states.has(letter));

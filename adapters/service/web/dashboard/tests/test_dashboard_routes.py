@@ -550,8 +550,9 @@ def test_the_overview_counts_more_devices_than_it_draws_and_those_of_no_product(
 
     groups = [each for each in run(work())["groups"] if each["served"]]
 
-    assert [(each["cards"], each["inUse"]) for each in groups] == [(88, 70)]
-    cells = {name: cells for name, cells, _ in groups[0]["nodes"]}
+    counted = {each["model"]: (each["cards"], each["inUse"]) for each in groups}
+    assert counted == {"nvidia.com/gpu": (80, 70), "amd.com/gpu": (8, 0)}
+    cells = {name: cells for group in groups for name, cells, _ in group["nodes"]}
     assert cells == {"shared": "p9" * 64, "amd": ".0" * 8}
 
 
