@@ -174,7 +174,7 @@ def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
 
     The lines are by node; nothing is written where there is none.
     """
-    idle: list[str] = []
+    unused: dict[str, list[str]] = {"Idle": [], "Unusable": []}
     dialects: set[str] = set()
     for node, group in groupby(lines, key=lambda line: line.card.node):
         here = list(group)
@@ -182,9 +182,10 @@ def write_cards(lines: Iterable[CardLine], page: TextPage) -> None:
             _write_node(here, page)
             dialects |= {sharer.dialect for line in here for sharer in line.sharers}
         else:
-            idle.append(node)
-    if idle:
-        page.line(span(f"Idle: {named(idle)}", "grey50"))
+            unused["Idle" if any(map(_is_usable, here)) else "Unusable"].append(node)
+    for word, nodes in unused.items():
+        if nodes:
+            page.line(span(f"{word}: {named(nodes)}", "grey50"))
     if not dialects:
         return
     spans: list[tuple[str, str]] = []
@@ -219,9 +220,15 @@ def _write_node(lines: Sequence[CardLine], page: TextPage) -> None:
     ]
     columns = (_INDEX, TextColumn(least=width), _MEMORY, _COMPUTE, *uuids, TextColumn())
     page.table(columns, rows)
-    idle = " ".join(f"#{line.card.index}" for line in lines if not line.sharers)
-    if idle:
-        page.line(span(f"idle: {idle}", "grey50"), indent=2)
+    for word, usable in (("idle", True), ("unusable", False)):
+        cards = [line for line in lines if not line.sharers and _is_usable(line) is usable]
+        if cards:
+            numbers = " ".join(f"#{line.card.index}" for line in cards)
+            page.line(span(f"{word}: {numbers}", "grey50"), indent=2)
+
+
+def _is_usable(line: CardLine) -> bool:
+    return line.card.healthy and not line.card.problem
 
 
 def _sharers(line: CardLine) -> Spans:

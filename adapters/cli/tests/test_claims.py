@@ -108,7 +108,10 @@ def test_schedule_says_which_rule_closes_a_card() -> None:
     found = run("-f", "-", stdin=stream(*things))
 
     assert "1 of 1 cards: DeviceTaintRule broken taints it" in found.stdout
+    assert "\nUnusable: node-a\n" in found.stdout
     assert found.exit_code == 1
+    beside = run("-f", "-", stdin=stream(node(), a_slice(uuid(0)), pod("p", volcano(1)), TAINTED))
+    assert "\n  unusable: #0\n" in beside.stdout
 
 
 def test_a_real_server_serves_the_rules() -> None:
