@@ -315,7 +315,8 @@ def test_a_node_whose_ledger_cannot_be_read_takes_no_pod() -> None:
     found = report(node(), broken, pod("b", volcano(1)))
 
     assert found["pods"][0]["explanation"]["nodes"] == {
-        "node-a": "the ledger's record cannot be read: Expected `array`, got `str` - at `$.cards`"
+        "node-a": "the ledger's record cannot be read: Expected `array`, got `str`"
+        ' - at `$.cards` is "none"'
     }
 
 
