@@ -103,7 +103,7 @@ def defrag(
         return
     from adapters.cli.defrag import goal
     from adapters.cli.defrag.planning import planned
-    from adapters.cli.defrag.report import as_object, as_text, file_of
+    from adapters.cli.defrag.report import as_object, as_text
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.output.terminal import message, progress
@@ -141,6 +141,8 @@ def defrag(
         if not (dry_run or yes or typer.confirm(f"Evict {count}?", err=True)):
             message("note", "no plan was created")
             raise typer.Exit(1)
+        from adapters.cli.defrag.execution import file_of
+
         with bad_input():
             _carry_out(file_of(plan), kubeconfig, context, dry_run=dry_run)
         return

@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from adapters.cli.defrag.planning import Planned
+from adapters.cli.defrag.report import as_object, name_of, spec_of
 from adapters.cli.input.document import documents
 from adapters.cli.input.source import InputError, sources
 from adapters.cli.output.terminal import StepDisplay
@@ -81,6 +83,12 @@ class PlanFile:
     name: str
     spec: MovePlanSpec
     manifest: dict[str, object]
+
+
+def file_of(plan: Planned) -> PlanFile:
+    """Return a plan as the file of ``-o yaml`` gives it."""
+    spec = spec_of(plan)
+    return PlanFile(name_of(spec), spec, as_object(plan))
 
 
 class _PlanMetadata(Wire, frozen=True, gc=False):

@@ -6,7 +6,6 @@ from hashlib import sha256
 import msgspec
 
 from adapters.answer.words import reason_lines
-from adapters.cli.defrag.execution import PlanFile
 from adapters.cli.defrag.movable import MovablePod
 from adapters.cli.defrag.planning import MoveTarget, Planned
 from adapters.cli.output.rows import Row, columns, table
@@ -123,7 +122,7 @@ def _change(before: str, after: str) -> str:
 
 def as_object(plan: Planned) -> Plain:
     """Return the object ``MovePlan``, and a report beside it with amounts in MiB and percent."""
-    spec = _spec(plan)
+    spec = spec_of(plan)
     moves: list[Plain] = []
     for number, (move, planned) in enumerate(zip(plan.moves, spec.moves, strict=True), start=1):
         uid, old, to = move.pod.request.uid, plan.before[move.source], move.target
@@ -182,18 +181,12 @@ def as_object(plan: Planned) -> Plain:
     }
 
 
-def file_of(plan: Planned) -> PlanFile:
-    """Return a plan as the file of ``-o yaml`` gives it."""
-    spec = _spec(plan)
-    return PlanFile(name_of(spec), spec, as_object(plan))
-
-
 def name_of(spec: MovePlanSpec) -> str:
     """Return the name of a plan: that of the same plan is the same."""
     return f"defrag-{sha256(msgspec.json.encode(spec)).hexdigest()[:8]}"
 
 
-def _spec(plan: Planned) -> MovePlanSpec:
+def spec_of(plan: Planned) -> MovePlanSpec:
     """Return what is carried out, without targets whose cards a device plugin chooses."""
     moves: list[PlannedMove] = []
     for move in plan.moves:
