@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from adapters.wire.records.tenant import HeldPod, HeldShare
+from adapters.wire.records.tenant import HeldPod, PodShare
 from core.hardware.quantity import MIB
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -25,7 +25,7 @@ def held_pod(held: Allocation) -> HeldPod:
     )
 
 
-def held_shares(ledger: NodeLedger, wanted: str) -> Iterator[HeldShare] | None:
+def held_shares(ledger: NodeLedger, wanted: str) -> Iterator[PodShare] | None:
     """Return the shares of a card, by its index or uuid; of all cards for an empty text.
 
     None where there is no such card.
@@ -34,7 +34,7 @@ def held_shares(ledger: NodeLedger, wanted: str) -> Iterator[HeldShare] | None:
     if wanted and not cards:
         return None
     return (
-        HeldShare(
+        PodShare(
             card.index,
             owner.pod_ref.namespace,
             owner.pod_ref.name,

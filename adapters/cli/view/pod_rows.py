@@ -18,7 +18,7 @@ from adapters.cli.view.node_rows import device_users, uncounted_nodes
 from adapters.wire.agent_report import Use, total
 from adapters.wire.kube import pod_ref
 from adapters.wire.records.quota import limited_amounts
-from adapters.wire.records.tenant import HeldPod, HeldShare
+from adapters.wire.records.tenant import HeldPod, PodShare
 from core.hardware.quantity import MIB
 from core.hardware.quantity import format_gib as gib
 from core.quota.amounts import text
@@ -164,7 +164,7 @@ def who(fleet: Fleet, place: str) -> Listing:
     return Listing("ShareList", SHARES, rows, SHARE_KEYS, further, notes)
 
 
-def share_row(share: HeldShare) -> Row:
+def share_row(share: PodShare) -> Row:
     """Return the row of a share."""
     cells = (
         str(share.card), share.namespace, share.pod, share.dialect,

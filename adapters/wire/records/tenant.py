@@ -36,7 +36,7 @@ class HeldPod(Wire, frozen=True, gc=False):
     note: str
 
 
-class HeldShare(Wire, frozen=True, gc=False):
+class PodShare(Wire, frozen=True, gc=False):
     """A pod's share of one card, by the card's index; ``all`` is for all of its memory."""
 
     card: int
@@ -61,7 +61,7 @@ class TenantRows(Wire, frozen=True, gc=False, omit_defaults=True):
 
     pending: tuple[WaitingPod, ...] = ()
     pods: tuple[HeldPod, ...] = ()
-    shares: tuple[HeldShare, ...] = ()
+    shares: tuple[PodShare, ...] = ()
     elsewhere: int = 0
     created: dict[str, str] = field(default_factory=dict)
 
