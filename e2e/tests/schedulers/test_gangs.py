@@ -192,6 +192,27 @@ def test_a_recipe_is_bound_as_it_stands(
     assert sum(len(held(service.plane, node)) for node in NODES) == size
 
 
+def test_the_workers_of_the_ray_recipe_are_bound_together_and_its_head_at_once(
+    service: Service,
+) -> None:
+    """Pods as KubeRay makes them of its templates; the head requests no share."""
+    api = service.plane.api
+    (cluster,) = example("recipes/ray-cluster")
+    head, (group,) = cluster["spec"]["headGroupSpec"], cluster["spec"]["workerGroupSpecs"]
+    create_all(api, PODS, [pod(name, KUBE, LARGE) for name in ("first", "second")])
+    within(30, lambda: bound(service, ["first", "second"]) == 2)
+    workers = [f"ray-{number}" for number in range(group["replicas"])]
+    for name, each in [("ray-head", head), *((name, group) for name in workers)]:
+        metadata = {**each["template"]["metadata"], "name": name}
+        api.create(PODS, {**each["template"], "metadata": metadata})
+    time.sleep(LONG / 4)
+    assert [bound(service, ["ray-head"]), bound(service, workers)] == [1, 0]
+
+    api.delete(f"{PODS}/first?gracePeriodSeconds=0")
+
+    within(60, lambda: bound(service, workers) == len(workers))
+
+
 def test_a_gang_that_kueue_gates_holds_nothing_until_its_last_pod_is_admitted(
     service: Service,
 ) -> None:
