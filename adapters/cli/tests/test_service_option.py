@@ -70,6 +70,7 @@ def test_an_explanation_of_the_service_is_that_of_the_command(service: Running, 
         ("pending", "--service", "http://127.0.0.1", "-f", "x"),
         ("top", "nodes", "--service", "http://127.0.0.1"),
         ("top", "pods", "--used", "--service", "http://127.0.0.1"),
+        ("top", "pods", "-l", "a=b", "--service", "http://127.0.0.1"),
         ("explain", "p", "-A", "--service", "http://127.0.0.1"),
     ],
 )
