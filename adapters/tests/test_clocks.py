@@ -9,6 +9,7 @@ READERS = {"fromisoformat", "strptime"}
 
 FOREIGN_TIMES = {
     "adapters/cli/commands/options.py": "the user states a time",
+    "adapters/cli/view/pod_meta.py": "shows how old a pod is",
     "adapters/cli/defrag/execution.py": "shows how long a move took",
     "adapters/cluster/api/timestamps.py": "the reader that others call",
     "adapters/mover/plans.py": "counts evictions for an hour; one of the future counts",

@@ -13,7 +13,7 @@ from msgspec import UNSET
 from adapters.accounting.published_resources import written
 from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
-from adapters.cli.doctor.objects import ProgramContainer, ProgramPod, Workload
+from adapters.cli.doctor.objects import ProgramContainer, ProgramController, ProgramPod
 from adapters.cli.doctor.observed import AGENT, Observed, kube_node, nodes_with_cards
 from adapters.cli.output.report import named
 from adapters.dialects import registry
@@ -305,7 +305,7 @@ def _nri(runtime: str) -> str:
     return "See that containerd's configuration does not disable NRI"
 
 
-def _is_agent(pod: ProgramPod, agents: list[Workload]) -> bool:
+def _is_agent(pod: ProgramPod, agents: list[ProgramController]) -> bool:
     """Whether a pod is of one of the agents' DaemonSets."""
     return any(
         pod.metadata.namespace == each.metadata.namespace

@@ -129,23 +129,23 @@ class _Template(Wire, frozen=True, gc=False):
     spec: _ProgramSpec = _ProgramSpec()
 
 
-class _WorkloadSpec(Wire, frozen=True, gc=False):
+class _ControllerSpec(Wire, frozen=True, gc=False):
     replicas: int = 1
     template: _Template = _Template()
 
 
-class _WorkloadStatus(Wire, frozen=True, gc=False):
+class _ControllerStatus(Wire, frozen=True, gc=False):
     ready_replicas: int = 0
     desired_number_scheduled: int = 0
     number_ready: int = 0
 
 
-class Workload(Wire, frozen=True, gc=False):
+class ProgramController(Wire, frozen=True, gc=False):
     """A Deployment or DaemonSet."""
 
     metadata: Metadata = Metadata()
-    spec: _WorkloadSpec = _WorkloadSpec()
-    status: _WorkloadStatus = _WorkloadStatus()
+    spec: _ControllerSpec = _ControllerSpec()
+    status: _ControllerStatus = _ControllerStatus()
 
 
 def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
@@ -318,7 +318,7 @@ class DeviceClassList(Wire, frozen=True, gc=False):
     items: tuple[DeviceClass, ...] = ()
 
 
-def labels(item: Workload | Named | ProgramPod) -> Text:
+def labels(item: ProgramController | Named | ProgramPod) -> Text:
     """Return an object's labels, empty where it has none."""
     return item.metadata.labels or {}
 

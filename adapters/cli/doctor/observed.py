@@ -16,10 +16,10 @@ from adapters.cli.doctor.objects import (
     Named,
     NetworkPolicy,
     ProgramContainer,
+    ProgramController,
     ProgramNode,
     ProgramPod,
     WebhookConfiguration,
-    Workload,
     labels,
 )
 from adapters.cli.input.document import load_yaml
@@ -142,8 +142,8 @@ class Observed:
     nodes: tuple[ProgramNode, ...] = ()
     namespaces: tuple[Named, ...] = ()
     services: tuple[KubeService, ...] = ()
-    deployments: tuple[Workload, ...] = ()
-    daemon_sets: tuple[Workload, ...] = ()
+    deployments: tuple[ProgramController, ...] = ()
+    daemon_sets: tuple[ProgramController, ...] = ()
     webhooks: tuple[WebhookConfiguration, ...] = ()
     network_policies: tuple[NetworkPolicy, ...] = ()
     ledgers: tuple[LedgerState, ...] = ()
@@ -167,7 +167,7 @@ class Observed:
         """Whether an installation reads ResourceClaims."""
         return any(each.reads_claims for each in self.releases())
 
-    def agents(self) -> list[Workload]:
+    def agents(self) -> list[ProgramController]:
         """DaemonSets of the node agent."""
         return [each for each in self.daemon_sets if _is(each, AGENT)]
 
@@ -179,7 +179,7 @@ class Observed:
         named = [frozenset(map(str, each)) for each in found if isinstance(each, list)]
         return frozenset.intersection(*named) if named else None
 
-    def _release(self, deployment: Workload) -> Installation:
+    def _release(self, deployment: ProgramController) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
         settings = _settings(found, "sidecar.yaml")
@@ -193,7 +193,7 @@ class Observed:
         )
 
 
-def _is(workload: Workload, component: str) -> bool:
+def _is(workload: ProgramController, component: str) -> bool:
     found = labels(workload)
     if COMPONENT in found:
         return found[COMPONENT] == component
