@@ -21,11 +21,13 @@ KEPT = 30.0
 """Seconds for which the answer about a token counts: so long a right outlives its end."""
 
 RATE = 20
-"""Tokens that are reviewed in a second. ``KEPT`` seconds of unknown tokens are fewer than ``MOST``,
-so that they displace no answer that counts."""
+"""Tokens that are reviewed in a second, and as many again of those that were good ``KEPT`` seconds
+ago: forged ones keep no user away. ``KEPT`` seconds of unknown tokens are fewer than ``MOST``, so
+that they displace no answer that counts."""
 
 AT_ONCE = 8
-"""Reviews in progress: Bindings use the same connections to the API server, which may be slow."""
+"""Reviews in progress, of either kind: Bindings use the same connections to the API server, which
+may be slow."""
 
 MOST = 1024
 """Answers that are kept."""
@@ -63,7 +65,7 @@ class Authorizer:
         self._review = review
         self._clock = clock
         self._known: dict[tuple[bytes, str], tuple[float, bool | None]] = {}
-        self._second, self._reviewed, self._running = 0, 0, 0
+        self._second, self._reviewed, self._running = 0, [0, 0], [0, 0]
 
     def guarded(self, path: str, route: Route) -> Route:
         """Return a route that answers only users who may ask its question."""
@@ -84,22 +86,27 @@ class Authorizer:
         now = self._clock()
         until, allowed = self._known.get(key, (now, None))
         if until <= now:
+            was_good = bool(allowed)
             if self._second != int(now):
-                self._second, self._reviewed = int(now), 0
-            if self._reviewed >= RATE or self._running >= AT_ONCE:
+                self._second, self._reviewed = int(now), [0, 0]
+            if self._reviewed[was_good] >= RATE or self._running[was_good] >= AT_ONCE:
                 text = "too many tokens are reviewed now; try again"
                 return replace(problem(429, text), headers=RETRY)
-            self._reviewed += 1
-            self._running += 1
+            self._reviewed[was_good] += 1
+            self._running[was_good] += 1
             try:
                 allowed = await self._review(bearer[1].decode(), namespace)
             except ClusterError as error:  # its message may repeat what was sent
                 text = f"the API server did not review the token: {error.status} {error.reason}"
                 return problem(503, text)
             finally:
-                self._running -= 1
+                self._running[was_good] -= 1
             if len(self._known) >= MOST:
-                self._known = {each: at for each, at in self._known.items() if at[0] > now}
+                self._known = {
+                    each: (until, good)
+                    for each, (until, good) in self._known.items()
+                    if until + (KEPT if good else 0) > now
+                }
             self._known[key] = now + KEPT, allowed
         if allowed is None:
             return replace(

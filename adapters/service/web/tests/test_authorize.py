@@ -177,6 +177,20 @@ def test_unknown_tokens_cost_bounded_work_and_displace_no_known_one() -> None:
     assert not any(b"late" in key[0] for key in desk.guard._known)
 
 
+def test_forged_tokens_keep_no_user_away_whose_token_was_good() -> None:
+    desk = Desk()
+    statuses = set[int]()
+    for second in range(5 * int(KEPT)):
+        desk.now = second
+        for number in range(RATE if second else 0):
+            desk.answer(bearer=f"forged-{second}-{number}")
+        if second % 5 == 0:
+            statuses.add(desk.answer().status)
+
+    assert statuses == {200}
+    assert desk.answer(bearer="new").status == 429
+
+
 def test_slow_reviews_are_few_so_that_bindings_have_connections() -> None:
     desk = Desk()
 
