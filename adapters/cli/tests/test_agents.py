@@ -92,13 +92,13 @@ def test_only_who_asks_for_what_is_used_makes_requests_to_agents(tmp_path: Path)
 
     assert asked == []
     assert "USED" not in narrow.stdout
-    assert wide.stdout.splitlines()[0].split()[6:10] == [
+    assert wide.stdout.splitlines()[0].split()[5:9] == [
         "GRANTED(GiB)",
         "COMPUTE",
         "USED(GiB)",
         "USED-COMPUTE",
     ]
-    assert wide.stdout.splitlines()[1].split()[6:10] == ["5.9", "-", "1.0", "25%"]
+    assert wide.stdout.splitlines()[1].split()[5:9] == ["5.9", "-", "1.0", "25%"]
 
 
 def test_agents_that_cannot_be_read_are_named_and_change_nothing_else(tmp_path: Path) -> None:

@@ -95,7 +95,9 @@ def with_ages(listing: Listing, pods: Mapping[str, Pod]) -> Listing:
 def _aged(
     columns: tuple[Column, ...], rows: tuple[Row, ...], pods: Mapping[str, Pod]
 ) -> tuple[tuple[Column, ...], tuple[Row, ...]]:
-    at = [column.header for column in columns].index("DIALECT") + 1
+    # Last, as kubectl has it, but before what can be long.
+    headers = [column.header for column in columns]
+    at = headers.index("REQUEST") if "REQUEST" in headers else len(headers)
     now = datetime.now(UTC)
     aged: list[Row] = []
     for row in rows:

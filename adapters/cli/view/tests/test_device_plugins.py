@@ -93,7 +93,7 @@ def test_names_and_sorting_know_the_nodes_too() -> None:
 def test_pods_have_their_devices(words: tuple[str, ...]) -> None:
     (line,) = (each for each in of(*words).splitlines() if " mig-a " in each)
 
-    assert line.split() == ["research", "mig-a", "nvidia", "-", "mig-mixed-1", "1", MIG]
+    assert line.split() == ["research", "mig-a", "nvidia", "mig-mixed-1", "1", MIG, "-"]
 
 
 def test_pods_that_wait_or_have_devices_count_in_their_namespace() -> None:

@@ -191,7 +191,7 @@ def test_pods_have_an_age_and_the_oldest_waits_first() -> None:
 
     lines = [line.split() for line in command("pending", things=things).stdout.splitlines()]
 
-    assert [line[3] for line in lines] == ["AGE", "3d2h", "5m", "-"] or lines[2][3].startswith("5m")
+    assert [line[3][:2] for line in lines] == ["AG", "3d", "5m", "-"]
     assert [line[1] for line in lines[1:]] == ["old", "new", "unknown"]
     assert items("pending", "--sort-by", "created", things=things)[0]["pod"] == "unknown"
     assert "AGE" in command("top", "pods", things=THINGS).stdout
