@@ -18,7 +18,7 @@ from core.quota.amounts import QuotaLimits
 
 T = TypeVar("T")
 
-STEPS = 60
+STEPS = 72
 
 lives = st.integers(0, LIVES - 1)
 pods = st.sampled_from(PODS)
