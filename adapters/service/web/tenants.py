@@ -51,14 +51,19 @@ def tenants(service: Service, unbound: Callable[[], Sequence[Pod]]) -> Routes:
         return _answer(TenantRows(pods=tuple(rows), created=created))
 
     async def shares(call: Call) -> Answer:
-        """Return the shares of the cards of ``node``, or of one ``card``."""
+        """Return the shares of the cards of ``node``, or of one ``card``; of its uuid alone too."""
         namespace, node = namespace_of(call), call.query.get("node", "")
-        ledger = service.ledgers.ledger(node)
+        ledger, card = service.ledgers.ledger(node), call.query.get("card", "")
+        if ledger is None:
+            uuids = (
+                (each, one.uuid) for each in service.ledgers.inventory for one in each.node.cards
+            )
+            ledger, card = next((found for found in uuids if found[1] == node), (None, card))
         if ledger is None:
             return problem(404, f"no node {node[:80]!r} with cards")
-        found = held_shares(ledger, call.query.get("card", ""))
+        node, found = ledger.node.name, held_shares(ledger, card)
         if found is None:
-            return problem(404, f"node {node[:80]} has no card {call.query['card'][:80]!r}")
+            return problem(404, f"node {node} has no card {card[:80]!r}")
         every = [*found]
         own = tuple(each for each in every if each.namespace == namespace)
         created = _created(pods_on(node), namespace)

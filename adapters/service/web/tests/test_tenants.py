@@ -86,6 +86,23 @@ def test_the_pods_of_a_namespace_have_their_shares() -> None:
     assert pods.json["created"] == shares.json["created"] == {"mine": CREATED}
 
 
+def test_a_card_is_known_by_its_uuid_alone() -> None:
+    async def work() -> tuple[Got | None, Got | None]:
+        bench, app = await a_shared_card()
+        ledger = bench.service.ledgers.ledger("n1")
+        assert ledger is not None
+        path = f"/api/tenant/shares?namespace=ml&node={ledger.node.cards[0].uuid}"
+        found = await call(app, "GET", path)
+        await asyncio.sleep(1.5 * PAUSE)
+        return found, await call(app, "GET", f"{path}x")
+
+    found, other = run(work())
+
+    assert found is not None
+    assert other is not None
+    assert ([each["pod"] for each in found.json["shares"]], other.status) == (["mine"], 404)
+
+
 def test_a_pod_that_shares_its_card_counts_the_pods_of_others() -> None:
     (got,) = asked("explain?namespace=ml&pod=mine")
 
