@@ -20,6 +20,9 @@ What is counted, of the files that git tracks or would add:
 The review of 28 November counted commit 4f516619 with other scripts. There this one gives the same
 80,859 lines in 714 modules, median 106, 1,125 of 1,804 private functions, 21 caches, 118,364 words,
 and walks through 52, 66 and 125 files. It finds 215 modules with one importer, the review 225.
+
+The targets for lines and words are those of the review, and what features since then may add: of
+2,800 lines 770 answer people by the service, 660 read workloads, and 430 are the page's overview.
 """
 
 import ast
@@ -39,11 +42,11 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("dragoman", "core", "adapters")
 EXAMPLE = "configs/examples/mixed.yaml"
 TARGETS = {
-    "shipped Python lines": 66_000,
+    "shipped Python lines": 66_000 + 2_800,
     "shipped modules": 400,
     "private functions called once, percent": 45,
     "caches on the filter path": 15,
-    "words of pages": 75_000,
+    "words of pages": 75_000 + 1_000,
     "files entered by an extender filter": 35,
     "files entered by a Binding review": 45,
     "files entered by dragoman schedule -f": 85,
