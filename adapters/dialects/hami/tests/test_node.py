@@ -101,7 +101,6 @@ NODES = json.loads((GOLDEN / "device_plugin.nodes.json").read_text())
         (NODES[1], (163118, 81920, 163118, 49128), 4, 150, Mode.SHARED),
         (NODES[2], (81559, 40960, 81559, 24564), 10, 100, Mode.MPS),
     ],
-    ids=lambda value: value["case"] if isinstance(value, dict) else "",
 )
 def test_what_the_real_plugin_registers_is_read(
     case: dict[str, dict[str, str]], memory: tuple[int, ...], slots: int, compute: int, mode: Mode

@@ -88,7 +88,6 @@ TENS = tuple(mib // 10 * 10 for mib in LARGE)
         (NODES[3], 10, TENS, SHARED),
         (NODES[4], 1, LARGE[1:2], (10, 100, Mode.MIG)),
     ],
-    ids=lambda value: value["case"] if isinstance(value, dict) else "",
 )
 def test_what_the_real_plugin_registers_is_read(
     case: dict[str, dict[str, str]], factor: int, memory: tuple[int, ...], kind: tuple[object, ...]
