@@ -55,8 +55,9 @@ function request({containers, devices}) {
 }
 
 function container(each) {
-  const memory = each.exclusive ? t("whole") : each.memoryMiB === null ? t("percentMemory", {percent: each.memoryPercent}) : gib(each.memoryMiB);
-  const compute = each.compute && !each.exclusive ? `, ${t("percentCompute", {percent: each.compute})}` : "";
+  const whole = each.exclusive && each.memoryPercent === 100;
+  const memory = whole ? t("whole") : each.memoryMiB === null ? t("percentMemory", {percent: each.memoryPercent}) : gib(each.memoryMiB);
+  const compute = each.compute && !whole ? `, ${t("percentCompute", {percent: each.compute})}` : "";
   return t("requestOf", {cards: each.cards, memory: memory + compute});
 }
 

@@ -62,6 +62,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     with serving(folder, "--store", store, inventory=PLUGINS) as running:
         for name, memory in (("huge", 90_000), ("large", 70_000)):
             limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": memory}
+            limits |= {"volcano.sh/vgpu-cores": 100} if name == "huge" else {}
             created = "2026-11-28T10:00:00Z"
             running.get(
                 "/local/pods",
@@ -245,6 +246,15 @@ def test_a_request_for_mig_reads_by_its_name(browser: Browser, service: Running)
 
         expect(row).to_contain_text("1 nvidia.com/mig-3g.20gb")
         expect(row).not_to_contain_text("whole")
+
+
+def test_a_part_of_the_memory_with_all_compute_is_no_whole_card(
+    browser: Browser, service: Running
+) -> None:
+    with visiting(browser, service) as visit:
+        row = visit.open("#/pending").get_by_role("row").filter(has_text="huge")
+
+        expect(row).to_contain_text("1 × 87.9 GiB, 100% compute")
 
 
 def test_light_and_dark_are_a_switch_that_stays(browser: Browser, service: Running) -> None:
