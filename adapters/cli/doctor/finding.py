@@ -67,6 +67,10 @@ def show(findings: list[CheckResult], page: TextPage) -> None:
         level = span(each.level.value, _STYLES[each.level])
         rows.append((level, span(each.check), ((each.text, ""), *remedy)))
     page.table((_FIXED, _FIXED, TextColumn()), rows)
-    errors = sum(each.level is FindingLevel.ERROR for each in findings)
-    warnings = sum(each.level is FindingLevel.WARNING for each in findings)
-    page.line(span(f"{errors} errors, {warnings} warnings, {len(findings)} findings"))
+    levels = [each.level for each in findings]
+    counts = {
+        "error": levels.count(FindingLevel.ERROR),
+        "warning": levels.count(FindingLevel.WARNING),
+        "finding": len(levels),
+    }
+    page.line(span(", ".join(f"{n} {name}{'s' * (n != 1)}" for name, n in counts.items())))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from adapters.cli.configure.command import default
 from adapters.cli.configure.options import Asked, ConfigureOptions, Scheduler, SchedulerMode
 from adapters.cli.doctor.command import exit_status
-from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_plain
+from adapters.cli.doctor.finding import CheckResult, FindingLevel, as_plain, show
 from adapters.cli.doctor.tests.sound_cluster import (
     DAY,
     NAME,
@@ -24,6 +24,7 @@ from adapters.cli.doctor.tests.sound_cluster import (
     set_certificate,
 )
 from adapters.cli.main import app
+from adapters.cli.output.page import TextPage
 
 OK, WARNING, ERROR = FindingLevel
 SIDECAR = Path(__file__).parents[4] / "configs" / "kustomize" / "sidecar" / "sidecar.yaml"
@@ -604,6 +605,14 @@ def test_json_has_the_counts_and_every_finding() -> None:
         "remedy": "c",
     }
     assert exit_status(findings) == 1
+
+
+def test_the_last_line_counts_in_english() -> None:
+    written: list[str] = []
+
+    show([CheckResult("agents", ERROR, "b", "c")], TextPage(written.append))
+
+    assert written[-1].strip() == "1 error, 0 warnings, 1 finding"
 
 
 def test_a_cluster_that_cannot_be_reached_ends_with_2(tmp_path: Path) -> None:
