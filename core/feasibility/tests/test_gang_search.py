@@ -103,6 +103,14 @@ def test_small_gangs_of_two_dialects_get_the_best_plan(seed: Random) -> None:
     assert is_best
 
 
+@pytest.mark.parametrize("seed", [104, 175], ids=["a pod is left out", "a state comes again"])
+def test_a_gang_of_which_some_fit_gets_the_best_plan(seed: int) -> None:
+    _, possible, placed, is_best = check(Random(seed), 4, 5)  # noqa: S311
+
+    assert placed == possible
+    assert is_best
+
+
 @given(clusters(nodes=3), st.lists(requests(), min_size=2, max_size=3))
 def test_a_plan_that_says_so_is_the_best_one_under_any_rule(
     ledgers: list[NodeLedger], asked: list[Request]
