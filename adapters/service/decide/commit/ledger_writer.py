@@ -6,6 +6,7 @@ pending changes to it, and writes the result; where another replica wrote first,
 
 from asyncio import Future, Task, create_task, get_running_loop
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import Any, Generic, TypeVar
 
 from adapters.service.decide.ports import Clock, DecisionLog
@@ -77,6 +78,8 @@ class LedgerWriter:
         """Cancel all writes in progress, and with them the calls of ``change``."""
         for task in self._tasks.values():
             task.cancel()
+        for change in chain.from_iterable(self._pending.values()):
+            change.result.cancel()  # a task that has not begun cancels nothing
 
     async def _write_pending(self, node: str) -> None:
         """Write batch after batch until no change of the node is pending."""

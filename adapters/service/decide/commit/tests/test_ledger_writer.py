@@ -3,6 +3,8 @@
 import asyncio
 from dataclasses import replace
 
+import pytest
+
 from adapters.service.decide.commit.ledger_writer import BURST, WRITE_INTERVAL_NS, LedgerWriter
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.service.tests.builders import CountingStore, FakeClock, RecordingDecisionLog, run
@@ -136,7 +138,8 @@ def test_a_change_that_fails_does_not_stop_the_others() -> None:
     assert made == 1
 
 
-def test_closing_cancels_the_callers_that_wait() -> None:
+@pytest.mark.parametrize("turns", [1, 2], ids=["before the write begins", "during the write"])
+def test_closing_cancels_the_callers_that_wait(turns: int) -> None:
     async def work() -> list[object]:
         writer, _, store = await a_writer("n1")
 
@@ -146,9 +149,10 @@ def test_closing_cancels_the_callers_that_wait() -> None:
 
         store.write = never  # type: ignore[method-assign,assignment]
         calls = [asyncio.create_task(writer.change("n1", a_change)) for _ in range(2)]
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        for _ in range(turns):
+            await asyncio.sleep(0)
         writer.close()
-        return [*await asyncio.gather(*calls, return_exceptions=True)]
+        ended = asyncio.gather(*calls, return_exceptions=True)
+        return [*await asyncio.wait_for(ended, 5)]
 
     assert all(isinstance(result, asyncio.CancelledError) for result in run(work()))
