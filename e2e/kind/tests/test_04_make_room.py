@@ -27,14 +27,13 @@ VARYING = {
     r"\bdefrag-[0-9a-f]{8}\b": "PLAN",
     r"\bchat-[0-9a-z]{8,10}-[0-9a-z]{5}\b": "POD",
     r"\bchat-[0-9a-z]{8,10}\b": "REPLICASET",
-    r"\bdragoman-e2e-worker2?(:[01])?(?=\s|:|$)": "NODE",
+    r"\bdragoman-e2e-worker2?(/[01])?(?=\s|:|$)": "NODE",
     r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ": "TIME",
     r"\bafter \d+ s\b": "after N s",
     r"(?<=\s)(\d+m)?\d+s\b": "AGE",
-    r"(?<=MiB short); .*": "",
     r" +": " ",
 }
-"""What differs between two runs, and what replaces it; the last reason is of other nodes."""
+"""What differs between two runs, and what replaces it."""
 
 
 def lines(text: str) -> set[str]:
