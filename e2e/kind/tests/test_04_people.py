@@ -22,7 +22,7 @@ kubectl create clusterrolebinding viewer --clusterrole=view --serviceaccount=peo
 kubectl create rolebinding tenant -n people --clusterrole=view --serviceaccount=people:tenant
 """
 GONE = """
-kubectl delete namespace people --wait=false
+kubectl delete namespace people
 kubectl delete clusterrolebinding viewer
 kubectl delete pod of-another-namespace
 """
