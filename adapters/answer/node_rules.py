@@ -11,8 +11,12 @@ from collections.abc import Generator, Hashable, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from msgspec.structs import replace
+
 from adapters.wire.kube import (
+    Affinity,
     KubeNode,
+    NodeAffinity,
     Pod,
     RequiredNodeSelector,
     SelectorRequirement,
@@ -128,6 +132,16 @@ def _is_named(requirement: SelectorRequirement, name: str) -> bool:
     return is_one and (own == values[0]) == (requirement.operator == "In")
 
 
+def _only_node(required: RequiredNodeSelector | None) -> str | None:
+    """Return the name of the node besides which none meets an affinity; None where not stated."""
+    terms = () if required is None else required.node_selector_terms or ()
+    for each in (terms[0].match_fields or ()) if len(terms) == 1 else ():
+        values = each.values or ()
+        if each.key == "metadata.name" and each.operator == "In" and len(values) == 1:
+            return values[0]
+    return None
+
+
 def _number(text: str | None) -> int | None:
     """Return a number of 64 bits as Go's ``strconv.ParseInt`` reads it; None where it is none."""
     if text is None or len(text) > _LONGEST or _NUMBER.fullmatch(text) is None:
@@ -156,8 +170,16 @@ class NodeChoice:
     excluded: NodeReasons
 
 
+NOWHERE = Affinity(NodeAffinity(RequiredNodeSelector()))
+"""An affinity that no node meets."""
+
+
 class NodeChooser:
-    """Finds the candidates of each pod; pods with the same constraints are compared once."""
+    """Finds the candidates of each pod.
+
+    Pods with the same constraints are compared once; so are those that require one node by its
+    name, as pods of a DaemonSet do, and have the same constraints otherwise.
+    """
 
     def __init__(self, nodes: Mapping[str, KubeNode]) -> None:
         self._nodes = nodes
@@ -165,6 +187,20 @@ class NodeChooser:
 
     def steps(self, pod: Pod) -> Generator[None, None, NodeChoice]:
         """Return the candidates of a pod; it pauses after every ``STEP`` nodes."""
+        name = _only_node(required_affinity(pod))
+        if name is None:
+            return (yield from self._compared(pod))
+        elsewhere = replace(pod, spec=replace(pod.spec, affinity=NOWHERE))
+        choice = yield from self._compared(elsewhere)
+        node = self._nodes.get(name)
+        if node is None:
+            return choice
+        reason, others = node_rule(pod, node), choice.excluded.without(name)
+        if reason is None:
+            return NodeChoice(NodeNames((name,)), others)
+        return NodeChoice(choice.selection, others.followed_by(NodeReasons.of({name: reason})))
+
+    def _compared(self, pod: Pod) -> Generator[None, None, NodeChoice]:
         spec = pod.spec
         selector = tuple(sorted((spec.node_selector or {}).items()))
         key = (selector, required_affinity(pod), spec.tolerations)

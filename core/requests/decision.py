@@ -64,6 +64,14 @@ class NodeReasons(Mapping[str, Reason]):
                     distinct.append(replace(self.distinct[number], detail=detail))
         return NodeReasons(self.names, ids, distinct) if known else self
 
+    def without(self, name: str) -> "NodeReasons":
+        """Return the reasons of the nodes but one that is among them."""
+        at = self.names.index(name)
+        ids = self.ids[:at] + self.ids[at + 1 :]
+        if self.ids[at] not in ids:
+            return NodeReasons.of({each: self[each] for each in self.names if each != name})
+        return NodeReasons((*self.names[:at], *self.names[at + 1 :]), ids, self.distinct)
+
     def followed_by(self, other: "NodeReasons") -> "NodeReasons":
         """Return these reasons, followed by those of other nodes."""
         if not other.names:

@@ -7,8 +7,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from adapters.answer.node_rules import node_rule
+from adapters.answer.judge import finished
+from adapters.answer.node_rules import NodeChooser, node_rule
 from adapters.wire.kube import KubeNode, Pod
 from core.requests.reason import Cause
 
@@ -154,3 +157,38 @@ def test_a_cordon_is_no_taint_and_its_toleration_counts() -> None:
 
     assert cause(a_pod(), cordoned) is Cause.UNSCHEDULABLE
     assert cause(tolerant, cordoned) is None
+
+
+EMPTY: dict[str, Any] = {}
+SPECS = st.sampled_from([EMPTY, {"unschedulable": True}, {"taints": [TAINT]}])
+VALUES = st.lists(st.sampled_from("abcdx"), min_size=1, max_size=2, unique=True)
+FIELDS = st.builds(
+    lambda operator, values: named(operator, *values), st.sampled_from(["In", "NotIn"]), VALUES
+)
+TERMS = st.builds(
+    lambda term, more: {**term, **more},
+    FIELDS,
+    st.sampled_from([EMPTY, expression("pool", "In", "a")]),
+)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), SPECS), max_size=4),
+    st.lists(st.lists(TERMS, min_size=1, max_size=2), min_size=1, max_size=3),
+)
+def test_pods_that_require_nodes_by_name_have_the_candidates_that_each_node_says(
+    drawn: list[tuple[str, dict[str, Any]]], pods: list[list[dict[str, Any]]]
+) -> None:
+    nodes = {}
+    for name, (pool, spec) in zip("abcd", drawn, strict=False):
+        plain = {"metadata": {"name": name, "labels": {"pool": pool}}, "spec": spec}
+        nodes[name] = msgspec.convert(plain, KubeNode)
+    chooser = NodeChooser(nodes)
+
+    for pod in (requiring(*terms) for terms in pods):
+        choice = finished(chooser.steps(pod))
+        rules = {name: node_rule(pod, node) for name, node in nodes.items()}
+        assert choice.selection.names == tuple(name for name in rules if rules[name] is None)
+        found = {name: choice.excluded[name].cause for name in choice.excluded}
+        assert found == {name: rule.cause for name, rule in rules.items() if rule is not None}
+        assert all(count for _, count in choice.excluded.counted())
