@@ -53,6 +53,10 @@ _TOLERATED = tuple(
 """Source: kubernetes pkg/controller/daemon/util/daemonset_util.go, AddOrUpdateDaemonPodTolerations.
 """
 
+_MINUTE = 8
+"""Digits of the minutes since 1970 that end the name of a CronJob's Job, at least.
+Source: kubernetes pkg/controller/cronjob/utils.go, getJobName."""
+
 VOLCANO = "volcano"
 """The name of vc-scheduler, which is also the default of Volcano's Job."""
 
@@ -86,7 +90,9 @@ def add_replicas(
     pod_of, elsewhere = _owners(own, known), _owners(running or {}, known)
     busy = frozenset(pod_of)
     for workload in found.workloads:
-        if workload.ended or workload.ref in busy or workload.owner in known:
+        if workload.ended or workload.is_suspended:
+            continue
+        if workload.ref in busy or workload.owner in known:
             continue
         if is_dump and workload.metadata.uid:
             continue
@@ -128,16 +134,17 @@ def _owners(
             if label in marked
         ]
         for owner in pod.metadata.owner_references or ():
-            owners.append(WorkloadRef(owner.kind, namespace, owner.name))
+            above = WorkloadRef(owner.kind, namespace, owner.name)
+            owners.append(above)
             # the names that the controllers of Deployments and CronJobs give
-            name = owner.name.rpartition("-")[0]
-            owners += (
-                WorkloadRef(kind, namespace, name)
-                for kind, made in _MADE_BY.items()
-                if owner.kind == made
-            )
-        for above in owners:
-            ref: WorkloadRef | None = above
+            name, _, end = owner.name.rpartition("-")
+            is_hash = owner.kind == "ReplicaSet" and end == marked.get("pod-template-hash")
+            is_minute = owner.kind == "Job" and end.isdigit() and len(end) >= _MINUTE
+            if above not in known and (is_hash or is_minute):
+                kind = "Deployment" if is_hash else "CronJob"
+                owners.append(WorkloadRef(kind, namespace, name))
+        for each in owners:
+            ref: WorkloadRef | None = each
             while ref is not None and ref not in found:
                 found[ref] = full
                 ref = known[ref].owner if ref in known else None

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 STEP = 100
 """Objects between two changes of the bar."""
 
+NAMED = 5
+"""Suspended workloads that a note names, at most."""
+
 NAMES = 30
 """Columns of the files' names: the number of objects has room on 80."""
 
@@ -120,8 +123,8 @@ class Origin:
 def read_files(names: Sequence[str], *, jobs: bool = False, workloads: bool = False) -> Manifests:
     """Read all objects of files, folders and ``-``; a terminal shows the progress.
 
-    A note on standard error counts the objects of kinds that are not read. For ``workloads`` an
-    input of nothing but workloads is enough.
+    Notes on standard error count the objects of kinds that are not read, and name suspended ones.
+    For ``workloads`` an input of nothing but workloads is enough.
 
     Raises:
         InputError: the input cannot be read.
@@ -133,6 +136,10 @@ def read_files(names: Sequence[str], *, jobs: bool = False, workloads: bool = Fa
     if count:
         kinds, objects = ", ".join(sorted(found.skipped)), "object" if count == 1 else "objects"
         message("note", f"skipped: {count:,} {objects} of kinds without pods ({kinds})")
+    suspended = [str(each.ref) for each in found.workloads if workloads and each.is_suspended]
+    if suspended:
+        more = f" and {len(suspended) - NAMED} more" if len(suspended) > NAMED else ""
+        message("note", f"without pods, because suspended: {', '.join(suspended[:NAMED])}{more}")
     return found
 
 

@@ -198,6 +198,15 @@ class Workload:
             (WorkloadRef(o.kind, self.ref.namespace, o.name) for o in owners if o.controller), None
         )
 
+    @property
+    def is_suspended(self) -> bool:
+        """Whether it makes no pods until its suspension ends, as Kueue does with a Job."""
+        policy = self.spec.get("runPolicy")
+        return True in (
+            self.spec.get("suspend"),
+            isinstance(policy, dict) and policy.get("suspend"),
+        )
+
     def error(self, problem: str) -> InputError:
         """Return the error of a problem that it has."""
         kind, namespace, name = self.ref

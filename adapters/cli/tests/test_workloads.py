@@ -260,7 +260,9 @@ def test_explain_takes_the_pod_of_a_workload_that_waits() -> None:
 
 def owned(name: str, kind: str, owner: str, **more: object) -> Plain:
     reference = {"kind": kind, "name": owner, "controller": True, **more}
-    return pod(name, SHARE, metadata={"namespace": "ml", "ownerReferences": [reference]})
+    labels = {"pod-template-hash": "5f7b"} if owner == "w-5f7b" else {}
+    meta = {"namespace": "ml", "ownerReferences": [reference], "labels": labels}
+    return pod(name, SHARE, metadata=meta)
 
 
 def test_a_workload_whose_pods_exist_makes_none() -> None:
@@ -274,6 +276,39 @@ def test_a_workload_whose_pods_exist_makes_none() -> None:
     assert [each["name"] for each in found["pods"]] == ["w-5f7b-x", "w-5f7b-y", "s-0", "s-1"]
     assert [each["name"] for each in found["workloads"]] == ["s"]
     assert names(node(cards=4), deployment(), *pods) == ["w-5f7b-x", "w-5f7b-y"]
+
+
+def test_a_replica_set_of_its_own_is_not_the_deployment_whose_name_it_begins_with() -> None:
+    own = thing("ReplicaSet", {"replicas": 1, **WORKER}, name="w-v2")
+    theirs = owned("w-v2-x", "ReplicaSet", "w-v2")
+    job = owned("w-2-x", "Job", "w-2")
+    cron = thing("CronJob", {"jobTemplate": {"spec": WORKER}}, "batch/v1")
+    minutely = owned("w-29400000-x", "Job", "w-29400000")
+
+    for things in ([own, theirs], [theirs]):
+        assert names(node(cards=4), deployment(1), *things) == ["w-v2-x", "w-0"]
+    assert names(node(cards=4), cron, job) == ["w-2-x", "w-0"]
+    assert names(node(cards=4), cron, minutely) == ["w-29400000-x"]
+
+
+def test_the_owner_of_a_known_replica_set_counts_not_its_name() -> None:
+    of = [{"kind": "Deployment", "name": "v", "controller": True}]
+    replica_set = thing("ReplicaSet", {"replicas": 1, **WORKER}, name="w-v2", ownerReferences=of)
+
+    found = names(node(cards=4), deployment(1), replica_set, owned("w-v2-x", "ReplicaSet", "w-v2"))
+
+    assert found == ["w-v2-x", "w-0"]
+
+
+@pytest.mark.parametrize("spec", [{"suspend": True}, {"runPolicy": {"suspend": True}}])
+def test_what_is_suspended_makes_no_pods(spec: Plain) -> None:
+    plain = thing("Job", {**WORKER, **spec}, "batch/v1")
+
+    done = run("-f", "-", stdin=stream(node(), plain, deployment(1)))
+
+    assert done.exit_code == 0
+    assert "1 of 1 pods placed" in done.stdout
+    assert "note: without pods, because suspended: job ml/w\n" in done.stderr
 
 
 def test_jobs_of_two_groups_may_have_one_name() -> None:

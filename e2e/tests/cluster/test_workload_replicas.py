@@ -51,6 +51,7 @@ WORKLOADS: tuple[tuple[str, Object], ...] = (
     (f"{APPS}/statefulsets", of_apps("StatefulSet", "parallel", podManagementPolicy="Parallel")),
     (f"{APPS}/daemonsets", of_apps("DaemonSet", "daemons")),
     (JOBS, thing("batch/v1", "Job", "once", template=ONCE)),
+    (JOBS, thing("batch/v1", "Job", "later", suspend=True, template=ONCE)),
     (JOBS, thing("batch/v1", "Job", "wide", parallelism=2, completions=9, template=ONCE)),
     (
         JOBS,
