@@ -222,7 +222,7 @@ def _node_findings(name: str, state: NodeState, fleet: Fleet) -> Iterator[Findin
         if keys and not requests_cards(pod, fleet.dialects):
             text = f"has {', '.join(keys)} and requests no share"
             yield Finding(RULES["record-without-request"], text, node=name, pod=full_name(pod))
-    yield from _two_allocators(name, state, fleet.dialects)
+    yield from two_allocators(name, state, fleet.dialects)
     if state.stored is not None:
         yield from filter(None, (_of_repair(name, repair) for repair in state.repairs))
 
@@ -273,7 +273,7 @@ def _of_repair(node: str, repair: Repair) -> Finding | None:
     return Finding(RULES[rule], text, node=node, pod=allocation.pod)
 
 
-def _two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Finding]:
+def two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Finding]:
     """Components that advertise the same cards, each with a scheduler or a kubelet that decides.
 
     A ledger has the allocations of all dialects, and none of the others'.

@@ -1,7 +1,9 @@
 """``dragoman audit`` and ``doctor``: arguments and exit status."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -93,17 +95,23 @@ def audit(
 
 
 def doctor(
+    filename: Files = None,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     output: Annotated[
         DocumentFormat,
         typer.Option("-o", "--output", metavar="FORMAT", help="table, json or yaml."),
     ] = DocumentFormat.TABLE,
+    transition: Annotated[
+        bool,
+        typer.Option("--transition", help="What keeps each node from giving its cards by claims."),
+    ] = False,
 ) -> None:
     """Find what keeps Dragoman from working in a cluster, and what to do about it.
 
     Reads the cluster and changes nothing: API server, service, schedulers, webhooks, certificates,
-    permissions, agents, other injectors.
+    permissions, agents, other injectors. With --transition, it reports of each node who advertises
+    its cards, and what is in the way of ResourceClaims; of files too (-f).
 
     Example: dragoman doctor --context production
 
@@ -113,6 +121,10 @@ def doctor(
     from adapters.cli.doctor.finding import as_plain, show
     from adapters.cli.input.cluster import call, context_of
 
+    if transition:
+        raise typer.Exit(_transition(filename or (), kubeconfig, context, output))
+    if filename:
+        raise typer.BadParameter("goes with --transition only", param_hint="-f")
     with bad_input():
         findings = examine(call(context_of(kubeconfig, context), observe))
     if output is DocumentFormat.TABLE:
@@ -123,3 +135,25 @@ def doctor(
     else:
         typer.echo(document_text(output, as_plain(findings)), nl=False)
     raise typer.Exit(exit_status(findings))
+
+
+def _transition(
+    files: Sequence[str], kubeconfig: Path | None, context: str | None, output: DocumentFormat
+) -> int:
+    """Print the report, and return the exit status."""
+    from adapters.cli.doctor.command import observe
+    from adapters.cli.doctor.transition import as_plain, as_table, transition
+    from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.cluster import call, context_of
+    from adapters.cli.input.origin import Origin
+    from adapters.dialects.dialect import Defaults
+
+    with bad_input():
+        manifests = Origin(files, kubeconfig, context).read()
+        seen = None if files else call(context_of(kubeconfig, context), observe)
+        config_maps = [each for each, _ in manifests.config_maps.values()]
+        report = transition(read_fleet(manifests, Defaults()), config_maps, seen)
+    is_table = output is DocumentFormat.TABLE
+    text = as_table(report) if is_table else document_text(output, as_plain(report))
+    typer.echo(text, nl=False)
+    return int(report.is_blocked)

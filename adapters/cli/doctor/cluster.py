@@ -124,7 +124,7 @@ _WEBHOOKS = "admissionregistration.k8s.io"
 ASKS_FOR_BINDING = (1, 36)
 
 # Source: volcano.sh/volcano v1.14.1 pkg/scheduler/plugins/predicates/predicates.go; off by default
-_VOLCANO_ALLOCATES = re.compile(r"predicate\.DynamicResourceAllocationEnable:\s*[\"']?true")
+VOLCANO_ALLOCATES = re.compile(r"predicate\.DynamicResourceAllocationEnable:\s*[\"']?true")
 
 
 def needed(seen: Observed) -> Iterator[tuple[Account, Permission]]:
@@ -248,7 +248,7 @@ def _allocating(seen: Observed) -> dict[Account, SchedulerPod]:
             name, key = found.source
             config = seen.config_maps.get((space, name))
             text = "" if config is None else (config.data or {}).get(key, "")
-            allocates = _VOLCANO_ALLOCATES.search(text) is not None
+            allocates = VOLCANO_ALLOCATES.search(text) is not None
         if allocates:
             account = Account(space, found.pod.spec.service_account_name or "default")
             allocating[account] = found

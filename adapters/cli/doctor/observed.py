@@ -174,7 +174,7 @@ class Observed:
     def exempt(self) -> frozenset[str] | None:
         """Namespaces in which the agents hide no card; None where that is not known."""
         places = [(each.metadata.namespace, each.metadata.name) for each in self.agents()]
-        files = [_settings(self.config_maps.get(place), "node.yaml") for place in places]
+        files = [settings_of(self.config_maps.get(place), "node.yaml") for place in places]
         found = [file.get("exempt") for file in files]
         named = [frozenset(map(str, each)) for each in found if isinstance(each, list)]
         return frozenset.intersection(*named) if named else None
@@ -182,7 +182,7 @@ class Observed:
     def _release(self, deployment: ProgramController) -> Installation:
         meta = deployment.metadata
         found = self.config_maps.get((meta.namespace, meta.name))
-        settings = _settings(found, "sidecar.yaml")
+        settings = settings_of(found, "sidecar.yaml")
         tls = settings.get("tls")
         managed = tls.get("managed") if isinstance(tls, dict) else None
         secret = managed.get("secret") if isinstance(managed, dict) else None
@@ -204,7 +204,8 @@ def _is(workload: ProgramController, component: str) -> bool:
     return ours and found.get("app.kubernetes.io/component") == component
 
 
-def _settings(found: ConfigMap | None, key: str) -> Mapping[str, object]:
+def settings_of(found: ConfigMap | None, key: str) -> Mapping[str, object]:
+    """Return the settings in a key of a ConfigMap; none where they cannot be read."""
     try:
         text = ((found and found.data) or {}).get(key, "")
         content = load_yaml(text, lambda line: InputLocation(key, line))

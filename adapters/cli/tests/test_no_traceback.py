@@ -33,6 +33,7 @@ TEXTS += [[*TEXTS[0], workload] for workload, _ in KINDS.values()]
 STDIN = [
     *(["schedule", "-o", form] for form in ("table", "json", "csv")),
     ["audit"],
+    ["doctor", "--transition"],
     ["explain", "pod", "a"],
     *(["explain", kind, "w"] for kind in ("deployment", "job")),
     ["top", "nodes"],
