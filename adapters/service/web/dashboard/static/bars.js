@@ -41,7 +41,7 @@ function share(each, card, node) {
   const amount = each.blocked ? t("blocked") : alone ? "" : `${gib(each.memoryMiB)}${each.compute ? ` ${each.compute}%` : ""}`;
   const inUse = used.ofPod(node, each.pod, card.uuid);
   return h("span", {"data-key": each.pod}, swatch(each.dialect), podLink(each.pod), " ",
-    h("span.dim", {}, [amount, inUse === null ? "" : used.words(inUse)].filter(Boolean).join(", ")));
+    h("span.dim.near", {}, [amount, inUse === null ? "" : used.words(inUse)].filter(Boolean).join(", ")));
 }
 
 function row(alike, node) {

@@ -48,7 +48,7 @@ export default {
   overview: "Overview", theme: "Light or dark", grantedTotal: "Granted memory", wholeFree: "Whole cards free",
   largestFree: "Largest free share", waiting: "Waiting pods", problemsTotal: "Problems", ofCards: "of {cards} cards",
   onNodes: "on {nodes|node|nodes}", oldest: "oldest {age}", podsUnit: "pods", nothingWaits: "none",
-  wrongNodes: "nodes, {cards|card|cards} unhealthy", allWell: "none", devicesInUse: "{used} of {all} plugin devices",
+  wrongNodes: "Nodes with problems", ofNodes: "of {nodes|node|nodes}", devicesInUse: "{used} of {all} plugin devices",
   mapOf: "{model}: {nodes|node|nodes}, {cards|card|cards}, {percent} granted. Arrow keys walk, Enter opens the node.", map: "All cards",
   groupFacts: "{nodes|node|nodes} · {cards|card|cards} · {percent} granted",
   groupDevices: "{nodes|node|nodes} · {cards|device|devices} of a device plugin · {percent} in use", unknownModel: "Ledger cannot be read", nodesOnly: "{nodes|node|nodes}",
@@ -63,6 +63,6 @@ export default {
   toEmpty: "It is free when its {pods|pod|pods} have ended or moved. What frees a node at the least cost:",
   ofReplica: "Decisions of replica {replica} since {time}. Each replica knows its own; the logs have those of all.", age: "Age", uid: "UID",
   asksFor: "What it asks for", waitsSince: "Waiting", wouldFit: "What would make it fit",
-  planBy: "The moves that would let it in:",
+  planBy: "Moves of other pods that would let it in, if there are any:",
   willFit: "Will a workload fit?",
 };

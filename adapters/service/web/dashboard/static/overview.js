@@ -28,7 +28,7 @@ function totals(found, summary) {
     total(t("wholeFree"), number(found.idle), t("ofCards", {cards: number(summary.cards)}), address("nodes", "", {health: "idle"})),
     total(t("largestFree"), gib(found.largestMiB), t("onNodes", {nodes: number(found.largestNodes)}), address("nodes", "", {sort: "free"})),
     total(t("waiting"), number(waiting.pods), waiting.oldest ? t("oldest", {age: age(waiting.oldest)}) : t(waiting.pods ? "podsUnit" : "nothingWaits"), address("pending")),
-    total(t("problemsTotal"), number(wrong), wrong ? t("wrongNodes", {cards: number(summary.unhealthyCards)}) : t("allWell"),
+    total(t("wrongNodes"), number(wrong), [t("ofNodes", {nodes: number(summary.nodes)}), summary.unhealthyCards ? t("sickCards", {cards: number(summary.unhealthyCards)}) : ""].filter(Boolean).join(" · "),
       address("nodes", "", {health: "problems"}), wrong ? ".alarm" : ""));
 }
 

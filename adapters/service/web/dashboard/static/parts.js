@@ -12,7 +12,7 @@ export const podLink = name => name && h("a", {href: address("pod", name), trans
 /** A text of the service, which is English; reasons and problems are translated, and the original is their title. */
 export function said(text, name = "span", cards = []) {
   const translated = speaks() === "zh" ? chinese(text) ?? inChinese(text) : null;
-  const shown = numbered(translated ?? text, cards);
+  const shown = numbered(translated ?? text, cards).replace(/\.0(?= GiB| of [\d.]+ GiB)/g, "");
   return h(name + ".long", {title: shown === text ? null : text, lang: translated === null ? "en" : null}, shown);
 }
 

@@ -51,15 +51,17 @@ const TIB = 10 * 1024 * 1024;
 /** MiB as GiB, from ten TiB on as TiB; `unit` is that of the larger amount beside it. */
 const scaled = (mib, unit = mib) => unit >= TIB ? [mib / 1024 / 1024, "TiB"] : [mib / 1024, "GiB"];
 
-/** An amount with its unit: "40 GiB", "22.5 GiB", "28.7 TiB". */
+const rounded = value => format(value, {maximumFractionDigits: value < 100 ? 1 : 0});
+
+/** An amount with its unit: "40 GiB", "22.5 GiB", "2,782 GiB", "28.7 TiB". */
 export function gib(mib) {
   const [value, unit] = scaled(mib);
-  return `${format(value, {maximumFractionDigits: 1})} ${unit}`;
+  return `${rounded(value)} ${unit}`;
 }
 
 /** An amount of another one, in the unit of the larger: {granted: "4", memory: "22.5 GiB"}. */
 export function ofGib(granted, memory) {
-  return {granted: format(scaled(granted, memory)[0], {maximumFractionDigits: 1}), memory: gib(memory)};
+  return {granted: rounded(scaled(granted, memory)[0]), memory: gib(memory)};
 }
 
 export const percent = (part, all) => `${all ? Math.floor(100 * part / all) : 0}%`;

@@ -47,7 +47,7 @@ export default {
   slice: "切片 {profile}", exclusive: "独占", releaseBy: "该 Pod 已删除；其卡最迟在 {time} 释放。",
   overview: "概览", theme: "浅色或深色", grantedTotal: "已分配显存", wholeFree: "空闲整卡", largestFree: "最大空闲份额", waiting: "等待的 Pod", problemsTotal: "问题",
   ofCards: "共 {cards} 张卡", onNodes: "位于 {nodes} 个节点", oldest: "最久 {age}", podsUnit: "个 Pod", nothingWaits: "无",
-  wrongNodes: "个节点 · {cards} 张卡不健康", allWell: "无", devicesInUse: "插件设备 {used} / {all}",
+  wrongNodes: "有问题的节点", ofNodes: "共 {nodes} 个节点", devicesInUse: "插件设备 {used} / {all}",
   mapOf: "{model}：{nodes} 个节点，{cards} 张卡，已分配 {percent}。方向键移动，回车打开节点。", map: "所有卡", groupFacts: "{nodes} 个节点 · {cards} 张卡 · 已分配 {percent}",
   groupDevices: "{nodes} 个节点 · 设备插件的 {cards} 个设备 · 使用中 {percent}", unknownModel: "账本无法读取", nodesOnly: "{nodes} 个节点", isGranted: "部分已分配", full: "已满",
   exclusiveWord: "独占", isWrong: "有问题", shared: "共享", inUse: "使用中", mapHelp: "指向、点按一个方块，或用方向键移动：此处显示它的 Pod。回车或点击打开节点。",
@@ -57,6 +57,6 @@ export default {
   withIdle: "有空闲的卡", byPlugin: "设备插件", devicesLabel: "{resource}：使用中 {used} / {all}", andCompute: "和 {percent}% 算力", computeHead: "算力",
   devices: "设备", toEmpty: "其 {pods} 个 Pod 结束或迁走后，该节点空闲。以最小代价腾空一个节点：", ofReplica: "这是副本 {replica} 自 {time} 以来的决策。每个副本只知道自己的决策；日志中有全部。",
   age: "时长", uid: "UID", asksFor: "请求内容", waitsSince: "已等待", wouldFit: "怎样才放得下",
-  planBy: "使它放得下的迁移：",
+  planBy: "迁移其他 Pod 能否使它放得下：",
   willFit: "工作负载能否放得下？",
 };

@@ -98,11 +98,28 @@ def test_the_first_screen_has_all_totals_and_each_leads_to_its_list(
             expect(totals).to_contain_text(text)
         expect(totals.locator(".alarm strong")).to_have_text("3")
         expect(totals).to_contain_text("oldest ")
+        expect(totals).to_contain_text(
+            re.compile(r"Nodes with problems3of \d+ nodes · unhealthy cards: 1")
+        )
         free = int(totals.locator("a").nth(1).locator("strong").inner_text())
         assert 0 < free < 8 * len(NUMBERS)
-        totals.get_by_role("link", name=re.compile("Problems")).click()
+        totals.get_by_role("link", name=re.compile("Nodes with problems")).click()
         expect(page.locator("[data-node]")).to_have_count(3)
         expect(page.locator("[name=health]")).to_have_value("problems")
+
+
+def test_amounts_have_a_decimal_below_100_and_are_tib_from_ten_on(
+    browser: Browser, service: Running
+) -> None:
+    program = """async values => {
+        const {src} = document.querySelector("script[type=module]");
+        const {gib, ofGib} = await import(src.replace("main.js", "text.js"));
+        return [...values.map(each => gib(1024 * each)), ofGib(154112, 23040).granted];
+    }"""
+    with visiting(browser, service) as visit:
+        found = visit.open().evaluate(program, [40, 22.53, 2782.4, 10239, 10240, 28.7 * 1024])
+
+    assert found == ["40 GiB", "22.5 GiB", "2,782 GiB", "10,239 GiB", "10 TiB", "28.7 TiB", "151"]
 
 
 def test_a_card_says_what_is_on_it_under_the_pointer_and_the_keys_walk(
