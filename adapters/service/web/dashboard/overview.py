@@ -2,9 +2,9 @@
 
 from asyncio import sleep
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from adapters.service.web.dashboard.rows import FREE_FROM, FleetIndex, NodeRow
+from adapters.service.web.dashboard.rows import FREE_FROM, FleetIndex, NodeRow, choice
 from core.hardware.quantity import MIB
 
 View = dict[str, object]
@@ -12,17 +12,28 @@ View = dict[str, object]
 LISTED = 8
 """Problems, reasons and namespaces that are listed, the most important first."""
 
+OWNER = {"namespace": 0, "dialect": 1}
+"""Colors of the map that stand for names, by their place in ``NodeRow.owners``."""
+
+COLORS = ("granted", "used", "health", *OWNER)
 COMPARED = 1000
 """Nodes that are added up before the event loop gets its turn."""
 
 
-async def overview(index: FleetIndex, waiting: Sequence[View]) -> View:
+async def overview(index: FleetIndex, waiting: Sequence[View], query: Mapping[str, str]) -> View:
     """Return totals, the nodes by model, namespaces, free shares, problems and what waits.
 
     Args:
         index: the nodes.
         waiting: all pods without a node, as ``views.waiting`` returns them, oldest first.
+        query: ``color`` is one of ``COLORS``; of names, the answer has a digit a card, their place
+            in ``names``, or a dash.
+
+    Raises:
+        QueryError: ``color`` is another word.
     """
+    of = OWNER.get(choice(query, "color", COLORS))
+    owned: Counter[str] = Counter()
     rows = await index.rows()
     groups: dict[tuple[str, bool], list[NodeRow]] = {}
     granted: Counter[str] = Counter()
@@ -36,9 +47,17 @@ async def overview(index: FleetIndex, waiting: Sequence[View]) -> View:
         )
         granted.update(row.granted_by)
         free.update(row.free)
+        owned.update(owner[of] for owner in row.owners if of is not None and owner[of])
         largest = max(largest, row.largest)
     troubled = [row for row in rows if row.has_problem]
+    names = {name: str(at) for at, (name, _) in enumerate(owned.most_common(LISTED))}
     return {
+        "names": [*names],
+        "owners": {
+            row.name: "".join(names.get(owner[of], "-") for owner in row.owners)
+            for row in rows
+            if of is not None
+        },
         "groups": [
             _group(*key, groups[key]) for key in sorted(groups, key=lambda key: -len(groups[key]))
         ],

@@ -232,8 +232,9 @@ def dashboard(
     async def pending(call: Call) -> object:
         return {**await views.pending(service, history, unbound, call.query), **quota(call)}
 
-    async def overview(_: Call) -> object:
-        return await first_screen(index, await views.waiting(service, history, unbound))
+    async def overview(call: Call) -> object:
+        waiting = await views.waiting(service, history, unbound)
+        return await first_screen(index, waiting, call.query)
 
     async def decided(call: Call) -> object:
         return {**decisions(history, call.query), "replica": replica, "since": since}

@@ -185,6 +185,7 @@ class NodeRow:
         cells: two characters a card: ``LETTERS`` of its state, and tenths of it that are granted.
         free: how many cards have a largest free share of each of ``FREE_FROM``.
         granted_by: bytes by namespace.
+        owners: by card, namespace and dialect of its largest share; empty where there is none.
         devices: what device plugins state on a node without cards of a ledger, in JSON.
         users: the pods with such devices, in JSON.
         count: cards, or such devices; 0 where nothing says how many there are.
@@ -207,6 +208,7 @@ class NodeRow:
     cells: str = ""
     free: Mapping[int, int] = field(default_factory=dict)
     granted_by: Mapping[str, int] = field(default_factory=dict)
+    owners: tuple[tuple[str, str], ...] = ()
     devices: tuple[View, ...] = ()
     users: tuple[View, ...] = ()
     count: int = 0
@@ -240,6 +242,7 @@ class NodeRow:
                 for each in zip(cards, ledger.usages, strict=True)
             ),
             _by_namespace(ledger),
+            tuple(_owner(ledger, use) for use in ledger.usages),
             count=len(cards),
         )
 
@@ -467,6 +470,13 @@ def _cell(card: Card, use: CardUsage) -> str:
     state = state_of(card, use)
     tenths = 9 if state == "blocked" else min(9, -(-9 * use.memory // max(1, card.memory)))
     return f"{LETTERS[state]}{tenths}"
+
+
+def _owner(ledger: NodeLedger, use: CardUsage) -> tuple[str, str]:
+    if not use.shares:
+        return "", ""
+    allocation = ledger.allocations[max(use.shares, key=lambda share: share.memory).uid]
+    return allocation.pod_ref.namespace, allocation.dialect
 
 
 def _device_cells(stated: PluginResource, in_use: int) -> str:

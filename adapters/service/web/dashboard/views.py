@@ -28,7 +28,7 @@ from adapters.service.web.dashboard.rows import (
     of_pod,
     words,
 )
-from adapters.wire.agent_report import NodeReport, short
+from adapters.wire.agent_report import UNKNOWN, NodeReport, short
 from adapters.wire.kube import Pod, full_name, pod_ref
 from core.durations import SECOND
 from core.hardware.quantity import FULL, MIB
@@ -180,11 +180,12 @@ async def used(index: FleetIndex, agents: AskAgents | None, query: Mapping[str, 
                 of_pod[card.uuid] = min(of_pod.get(card.uuid, 0) + share, card.memory // MIB)
         by_card = {
             card.uuid: {
+                "memoryMiB": card.memory // MIB,
                 "usedMiB": None if use.memory is None else min(use.memory, card.memory) // MIB,
                 "compute": None if use.compute is None else min(use.compute, FULL),
             }
-            for key, use in reports[name].cards.items()
-            if (card := cards.get(key)) is not None
+            for key, card in cards.items()
+            for use in (reports[name].cards.get(key, UNKNOWN),)
         }
         shown[name] = {"cards": by_card, "pods": by_pod}
     return {"asked": True, "nodes": shown}

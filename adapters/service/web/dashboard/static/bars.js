@@ -6,7 +6,7 @@ import {gib, number, ofGib, t} from "./text.js";
 import * as used from "./used.js";
 
 const DIALECTS = new Map(JSON.parse(document.getElementById("dialects").textContent).map(each => [each.name, each]));
-const color = dialect => DIALECTS.get(dialect)?.color ?? "var(--unknown)";
+export const color = dialect => DIALECTS.get(dialect)?.color ?? "var(--unknown)";
 const letter = dialect => DIALECTS.get(dialect)?.letter ?? "?";
 
 const patterns = share => ["reserved", "blocked", "exclusive"].filter(each => share[each]).map(each => "." + each).join("");

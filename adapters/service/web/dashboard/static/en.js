@@ -52,7 +52,7 @@ export default {
   mapOf: "{model}: {nodes|node|nodes}, {cards|card|cards}, {percent} granted. Arrow keys walk, Enter opens the node.", map: "All cards",
   groupFacts: "{nodes|node|nodes} · {cards|card|cards} · {percent} granted",
   groupDevices: "{nodes|node|nodes} · {cards|device|devices} of a device plugin · {percent} in use", unknownModel: "Ledger cannot be read", nodesOnly: "{nodes|node|nodes}",
-  isGranted: "partly granted", full: "full", exclusiveWord: "exclusive", isWrong: "problem", shared: "shared", inUse: "in use",
+  colorBy: "Color by", others: "others", isGranted: "partly granted", full: "full", exclusiveWord: "exclusive", isWrong: "problem", shared: "shared", inUse: "in use",
   mapHelp: "Point at a square, tap it, or walk with the arrow keys: its pods appear here. Enter or a click opens the node.",
   kubeletKnows: "which device a pod has, only the kubelet knows", byReason: "Waiting, by reason", podsOf: "{pods|pod|pods}", example: "such as",
   otherReasons: "{pods|pod|pods} for other reasons", namespaces: "Namespaces", waitingOf: "{pods} waiting",

@@ -7,9 +7,9 @@ import {percent, number, t} from "./text.js";
 const SIZES = [22, 18, 14, 11, 9, 7];
 const SMALL = [14, 11, 9, 7]; // of nodes, where their cards would be too small or too many
 const WIDEST = 16; // cards in one row of a node
-const WRONG = "obu";
+export const WRONG = "obu";
 
-let groups = [], places = [], size = 14, at = null, listener = () => {};
+let groups = [], places = [], size = 14, at = null, listener = () => {}, fills = [];
 
 const gap = () => size > 8 ? 2 : 1;
 const apart = () => groups[0]?.whole ? gap() : size > 10 ? 10 : 6;
@@ -30,17 +30,21 @@ const fit = (wanted, sizes, width, height) => sizes.some(one => {
   return places.reduce((all, each) => all + each.height + 46, 0) <= height;
 });
 
-/** A node as one square: its problem, else whether it is idle or full. */
-function summed([name, cells, wrong]) {
+/** A node as one square: its problem, else whether it is idle or full; of its marks the one in the middle. */
+function summed([name, cells, wrong, marks]) {
   const count = cells.length / 2, states = [...cells].filter((_, place) => place % 2 === 0);
   const tenths = [...cells].reduce((all, each, place) => all + (place % 2 ? Number(each) : 0), 0);
   const state = states.find(each => WRONG.includes(each)) ?? (wrong ? "o" : states.every(each => each === "x") ? "x" : tenths ? "s" : ".");
-  return [name, state + Math.min(9, Math.ceil(tenths / Math.max(1, count))), wrong, count];
+  const known = [...marks].filter(each => each !== "-").sort();
+  return [name, state + Math.min(9, Math.ceil(tenths / Math.max(1, count))), wrong, known[known.length >> 1] ?? "-", count];
 }
 
-/** The sections of the map; `chosen` is called with the card that a person looks at. */
-export function heat(found, width, height, chosen) {
-  listener = chosen;
+/**
+ * The sections of the map; `chosen` is called with the card that a person looks at. A node has a name, two letters a card,
+ * whether something is wrong, and a mark a card; `layers` are [color, (state, ninths, mark) => ninths of it that are filled].
+ */
+export function heat(found, width, height, layers, chosen) {
+  [listener, fills] = [chosen, layers];
   if (!fit(found, SIZES, width, height)) fit(found.map(group => ({...group, whole: true, nodes: group.nodes.map(summed)})), SMALL, width, height);
   return groups.map((group, number) => h("div.heat", {"data-key": "map-" + number},
     h("canvas", {tabindex: "0", role: "application", "data-map": number, "aria-describedby": "cell",
@@ -61,34 +65,31 @@ const corner = (group, node, card) => {
 export function paint() {
   for (const canvas of document.querySelectorAll("[data-map]")) {
     const group = groups[canvas.dataset.map], context = canvas.getContext("2d");
-    const color = name => { canvas.style.color = `var(--${name})`; return getComputedStyle(canvas).color; };
-    const colors = Object.fromEntries(["free", "granted", "unknown", "bad", "hatch"].map(name => [name, color(name)]));
+    const color = text => { canvas.style.color = text; return getComputedStyle(canvas).color; };
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
     context.clearRect(0, 0, canvas.width, canvas.height);
     const every = (name, draw) => {
-      context.fillStyle = context.strokeStyle = colors[name];
+      context.fillStyle = context.strokeStyle = color(name);
       context.beginPath();
-      group.nodes.forEach(([, cells, wrong], node) => {
+      group.nodes.forEach(([, cells, wrong, marks], node) => {
         const first = wrong && ![...cells].some(each => WRONG.includes(each)); // a problem of no card is shown at the first one
         for (let card = 0; card < cells.length / 2; card++)
-          draw(cells[2 * card], Number(cells[2 * card + 1]), ...corner(canvas.dataset.map, node, card), first && card === 0);
+          draw(cells[2 * card], Number(cells[2 * card + 1]), ...corner(canvas.dataset.map, node, card), first && card === 0, marks[card] ?? "-");
       });
     };
     const rounded = size > 10 ? 3 : 0;
     const square = (x, y) => rounded ? context.roundRect(x, y, size, size, rounded) : context.rect(x, y, size, size);
-    every("free", (state, tenths, x, y) => square(x, y));
+    every("var(--free)", (state, tenths, x, y) => square(x, y));
     context.fill();
     context.save();
     if (rounded) context.clip();
-    const rise = wanted => (state, tenths, x, y) => {
-      const high = Math.max(tenths ? 1 : 0, Math.round(size * tenths / 9));
-      if (wanted(state) && high) context.fillRect(x, y + size - high, size, high);
-    };
-    every("granted", rise(state => state !== "b"));
-    every("unknown", rise(state => state === "b"));
+    for (const [name, filled] of fills) every(name, (state, tenths, x, y, first, mark) => {
+      const part = filled(state, tenths, mark), high = Math.max(part ? 1 : 0, Math.round(size * part / 9));
+      if (high) context.fillRect(x, y + size - high, size, high);
+    });
     if (size > 6) {
       context.lineWidth = size > 10 ? 1.5 : 1;
-      every("hatch", (state, tenths, x, y) => {
+      every("var(--hatch)", (state, tenths, x, y) => {
         if (state === "x") for (const part of [.5, 1, 1.5]) {
           const near = Math.max(0, part - 1) * size, far = Math.min(1, part) * size;
           context.moveTo(x + near, y + far);
@@ -97,7 +98,7 @@ export function paint() {
       });
       context.stroke();
     }
-    every("bad", (state, tenths, x, y, first) => {
+    every("var(--bad)", (state, tenths, x, y, first) => {
       if (!first && !WRONG.includes(state)) return;
       const part = size > 6 ? .62 * size : size;
       context.moveTo(x + size - part, y);
@@ -133,7 +134,7 @@ function choose(group, node, card) {
 /** The chosen card: its group, the name of its node, its place there; null where none is. */
 export const current = () => at && groups[at.group]?.nodes[at.node] ? {group: groups[at.group], name: groups[at.group].nodes[at.node][0],
   cells: groups[at.group].nodes[at.node][1], card: at.card,
-  cards: groups[at.group].nodes[at.node][3]} : null;
+  cards: groups[at.group].nodes[at.node][4]} : null;
 
 /** Choose the card below the pointer; whether there is one. */
 export function point({target, offsetX, offsetY}) {

@@ -18,7 +18,7 @@ import * as used from "./used.js";
 const EVERY = 5000;
 
 const VIEWS = {
-  overview: {asks: "overview", question: () => ({}), draw: overview.list, inView: overview.inView},
+  overview: {asks: "overview", question: ({parameters}) => overview.question(parameters), draw: overview.list, inView: overview.inView},
   nodes: {asks: "nodes", question: ({parameters}) => nodes.question(parameters), draw: nodes.list,
           inView: found => found.rows.map(row => row.name)},
   node: {asks: "node", question: ({name}) => ({name}), draw: nodes.one, inView: found => [found.name]},

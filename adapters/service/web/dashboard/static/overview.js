@@ -1,9 +1,10 @@
 // The first screen: totals, the map of all cards, what waits and why, problems, namespaces, free shares.
 
 import {ask} from "./api.js";
+import {color} from "./bars.js";
 import {h} from "./element.js";
-import {current, enter, heat, paint, point, walk, words} from "./heat.js";
-import {held, nodeLink, note, podLink, said} from "./parts.js";
+import {WRONG, current, enter, heat, paint, point, walk, words} from "./heat.js";
+import {field, held, nodeLink, note, podLink, said} from "./parts.js";
 import {address, go} from "./route.js";
 import {age, gib, number, ofGib, percent, t} from "./text.js";
 import {onSystem} from "./theme.js";
@@ -37,8 +38,28 @@ const sum = (rows, name) => rows.reduce((all, row) => all + row[name], 0);
 /** The filters of a group: several models and resources are found by the first one's name. */
 const ofGroup = ({model, served}) => !model ? {health: "problems"} : served || model.includes(", ") ? {q: model.split(", ")[0]} : {model};
 
-function map(found, width) {
-  const canvases = heat(found.groups, width, innerWidth > 760 ? Math.max(300, Math.min(innerHeight - 330, 620)) : 1200, chosen);
+export const question = ({color: shown = ""}) => shown ? {color: shown} : {};
+
+/** Hues of names, far from red; their contrast to a free square is 3 in light and dark. */
+const HUES = [195, 330, 90, 265, 140, 60, 300, 230];
+
+/** What each way to color a square needs: marks by card, and layers of [color, its part of a square, its text]. */
+function shades(found, chosen) {
+  const names = found.names.map((name, at) => [chosen === "dialect" ? color(name) : `oklch(.59 .12 ${HUES[at]}deg)`, (state, tenths, mark) => mark === String(at) ? tenths : 0, name]);
+  const bad = state => WRONG.includes(state);
+  return {
+    granted: {marks: () => "", layers: [["var(--granted)", (state, tenths) => state === "b" ? 0 : tenths], ["var(--unknown)", (state, tenths) => state === "b" ? tenths : 0]]},
+    used: {marks: used.ninths, layers: [["var(--granted)", (state, tenths, mark) => Number(mark) || 0, t("isUsed")], ["var(--unknown)", (state, tenths, mark) => mark === "-" ? 9 : 0, t("usedNotKnown")]]},
+    health: {marks: () => "", layers: [["var(--granted)", state => bad(state) ? 0 : 9, t("withoutProblems")], ["var(--bad)", state => bad(state) ? 9 : 0]]},
+    names: {marks: name => found.owners[name] ?? "", layers: [...names, ["var(--unknown)", (state, tenths, mark) => mark === "-" ? tenths : 0, t("others")]]},
+  }[chosen === "dialect" || chosen === "namespace" ? "names" : chosen || "granted"];
+}
+
+function map(found, width, parameters) {
+  const choices = [["", t("granted")], ...["used", "dialect", "namespace", "health"].map(name => [name, t(name)])].filter(([name]) => name !== "used" || used.asks() && inView(found).length);
+  const by = choices.some(([name]) => name === parameters.color) ? parameters.color : "", {marks, layers} = shades(found, by);
+  const seen = found.groups.map(group => ({...group, nodes: group.nodes.map(each => [...each, marks(each[0])])}));
+  const canvases = heat(seen, width, innerWidth > 760 ? Math.max(300, Math.min(innerHeight - 330, 620)) : 1200, layers, chosen);
   const sections = found.groups.map((group, place) => h("section", {"data-key": "group-" + place},
     h("div.head", {}, h("h3", {}, h("a", {href: address("nodes", "", ofGroup(group))}, group.model || t("unknownModel"))),
       h("span.dim", {}, t(!group.cards ? "nodesOnly" : group.served ? "groupDevices" : "groupFacts", words(group)))), canvases[place]));
@@ -46,7 +67,10 @@ function map(found, width) {
   const has = letters => [...letters].some(letter => states.has(letter));
   const key = (cls, text) => h("li", {}, h("i" + cls, {"aria-hidden": "true"}), t(text));
   return h("section.panel.map", {"data-key": "map", "aria-label": t("map"), id: "map"}, h("div.groups", {}, sections),
-    h("ul.keys", {"data-key": "keys"}, has(".s") ? key("", "isFree") : null, has("s") ? key(".part", "isGranted") : null, has("fpx") ? key(".whole", "full") : null,
+    h("ul.keys", {"data-key": "keys"}, h("li", {"data-key": "color"}, h("form.filters", {}, field("color", t("colorBy"), parameters, {options: choices}))),
+      has(".s") && by !== "health" ? key("", "isFree") : null,
+      layers.map(([name, , text]) => text ? h("li", {}, h("i", {"aria-hidden": "true", style: {background: name}}), text) : null),
+      has("s") && !by ? key(".part", "isGranted") : null, has("fpx") && !by ? key(".whole", "full") : null,
       has("x") ? key(".sole", "exclusiveWord") : null, has("obu") ? key(".wrong", "isWrong") : null),
     h("div.cell", {id: "cell", "data-key": "cell", role: "status"}, inspector()));
 }
@@ -136,7 +160,7 @@ export function list(found, parameters, summary) {
   const beside = innerWidth > 1180 ? Math.min(400, Math.max(300, inner / 4)) + 14 : 0;
   const width = Math.floor(inner - beside - (innerWidth > 760 ? 42 : 30));
   requestAnimationFrame(paint);
-  return [heading, totals(found, summary), h("div.screen", {"data-key": "screen", style: {"--side": (beside ? beside - 14 : 400) + "px"}}, h("div", {}, map(found, width), h("div.two", {}, free(found), namespaces(found, summary))),
+  return [heading, totals(found, summary), h("div.screen", {"data-key": "screen", style: {"--side": (beside ? beside - 14 : 400) + "px"}}, h("div", {}, map(found, width, parameters), h("div.two", {}, free(found), namespaces(found, summary))),
     h("div.side", {}, waiting(found.waiting), problems(found, summary)))];
 }
 

@@ -38,6 +38,10 @@ export function ofPod(node, pod, uuid = null) {
   return uuid === null ? sum(Object.values(cards)) : cards[uuid] ?? null;
 }
 
+/** Ninths of each card of a node by the driver, a digit each; a dash where it is not known. */
+export const ninths = node => Object.values(nodes[node]?.cards ?? {}).map(({usedMiB, memoryMiB}) =>
+  usedMiB === null ? "-" : Math.ceil(9 * usedMiB / Math.max(1, memoryMiB))).join("");
+
 /** MiB of all cards of a node as far as it is known; null where it is not. */
 export const ofNode = node => sum(Object.values(nodes[node]?.cards ?? {}).map(card => card.usedMiB));
 

@@ -29,6 +29,7 @@ from adapters.service.web.tests.calls import Got, app_of, call
 from adapters.stores.store import Change, Stored, StoredQuota
 from adapters.wire.kube import KubeNode, Metadata, NodeStatus
 from core.hardware.quantity import GIB
+from core.ledger.node_ledger import NodeLedger
 from core.quota.amounts import QuotaLimits
 from core.quota.quota import Quota
 
@@ -529,6 +530,31 @@ def test_the_overview_has_totals_squares_namespaces_problems_and_what_waits() ->
     causes = {each["cause"]: each["pods"] for each in found["waiting"]["causes"]}
     assert causes == {"memory": 1, "invalid request": 1, "not evaluated yet": 1}
     assert [row["pod"] for row in pending["rows"]] == ["default/large"]
+
+
+def test_the_map_may_say_whose_the_largest_share_of_each_card_is() -> None:
+    async def work() -> tuple[list[Json], list[NodeLedger], int]:
+        bench, app = await a_fleet()
+        asked = [await get(app, f"overview?color={name}") for name in ("namespace", "dialect")]
+        wrong = await get(app, "overview?color=model")
+        return [each.json for each in asked], [*bench.service.ledgers.inventory], wrong.status
+
+    answers, ledgers, status = run(work())
+
+    assert status == 400
+    for found, has_namespaces in zip(answers, (True, False), strict=True):
+        for ledger in ledgers:
+            marks = found["owners"][ledger.node.name]
+            assert len(marks) == len(ledger.node.cards)
+            for mark, use in zip(marks, ledger.usages, strict=True):
+                most = max((share.memory for share in use.shares), default=0)
+                largest = [
+                    ledger.allocations[share.uid] for share in use.shares if share.memory == most
+                ]
+                owners = {
+                    each.pod_ref.namespace if has_namespaces else each.dialect for each in largest
+                }
+                assert (found["names"][int(mark)] in owners) if owners else mark == "-"
 
 
 def test_the_overview_counts_more_devices_than_it_draws_and_those_of_no_product() -> None:

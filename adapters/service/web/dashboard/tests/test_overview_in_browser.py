@@ -122,6 +122,46 @@ def test_amounts_have_a_decimal_below_100_and_are_tib_from_ten_on(
     assert found == ["40 GiB", "22.5 GiB", "2,782 GiB", "10,239 GiB", "10 TiB", "28.7 TiB", "151"]
 
 
+def test_the_keyboard_chooses_the_color_of_the_map_which_the_address_keeps(
+    browser: Browser, service: Running
+) -> None:
+    contrasts = """() => {
+        const pixel = document.createElement("canvas").getContext("2d");
+        const light = color => {
+            pixel.fillStyle = color;
+            pixel.fillRect(0, 0, 1, 1);
+            return [...pixel.getImageData(0, 0, 1, 1).data].slice(0, 3).map(each => each / 255)
+                .map(each => each <= .04045 ? each / 12.92 : ((each + .055) / 1.055) ** 2.4)
+                .reduce((all, each, at) => all + each * [.2126, .7152, .0722][at], .05);
+        };
+        const [free, ...names] = [...document.querySelectorAll(".keys li > i:not([class])")]
+            .map(each => light(getComputedStyle(each).backgroundColor));
+        return names.map(each => Math.max(free / each, each / free));
+    }"""
+    with visiting(browser, service) as visit:
+        page = visit.open()
+        the_map(page)
+        page.get_by_label("Color by").focus()
+        for _ in range(2):
+            page.keyboard.press("ArrowDown")
+
+        keys = page.locator(".keys")
+        for name in (*fleet.NAMESPACES, "others"):
+            expect(keys).to_contain_text(name)
+        assert page.url.endswith("#/overview?color=namespace")
+        expect(page.get_by_label("Color by")).to_be_focused()
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            found = page.evaluate(contrasts)
+            assert len(found) == len(fleet.NAMESPACES) + 1
+            assert min(found) >= 3
+        page.get_by_label("Language").select_option("zh")
+        expect(page.get_by_label("着色依据")).to_have_value("namespace")
+        page.reload()
+        visit.drawn()
+        expect(page.get_by_label("着色依据")).to_have_value("namespace")
+
+
 def test_a_card_says_what_is_on_it_under_the_pointer_and_the_keys_walk(
     browser: Browser, service: Running
 ) -> None:

@@ -65,11 +65,15 @@ def test_only_known_nodes_of_the_question_are_asked() -> None:
 def test_cards_have_the_drivers_figure_and_pods_that_of_their_containers() -> None:
     card = held_card()
     shares = used_by("default/p", card, GIB), used_by("default/p", card, GIB)
-    report = NodeReport(shares, {card: Use(3 * GIB, 40), "GPU-n1-1": Use(None, 7)})
+    report = NodeReport(shares, {card: Use(3 * GIB, 40), CARD: Use(None, 7)})
 
     _, found = ask("n1,n2", Reports(n1=report))
 
-    cards = {card: {"usedMiB": 3072, "compute": 40}, "GPU-n1-1": {"usedMiB": None, "compute": 7}}
+    whole = {"memoryMiB": 8192}
+    cards = {
+        card: {**whole, "usedMiB": 3072, "compute": 40},
+        CARD: {**whole, "usedMiB": None, "compute": 7},
+    }
     assert found["nodes"] == {"n1": {"cards": cards, "pods": {"default/p": {card: 2048}}}}
 
 
@@ -87,7 +91,10 @@ def test_what_the_ledger_does_not_have_is_left_out_and_no_amount_exceeds_its_car
 
     whole = 8192 * MIB // MIB
     assert found["nodes"]["n1"] == {
-        "cards": {card: {"usedMiB": whole, "compute": 100}},
+        "cards": {
+            card: {"memoryMiB": whole, "usedMiB": whole, "compute": 100},
+            CARD: {"memoryMiB": whole, "usedMiB": None, "compute": None},
+        },
         "pods": {"default/p": {card: whole}},
     }
 

@@ -56,6 +56,15 @@ def browser(service: Running) -> Iterator[Browser]:  # noqa: ARG001 (begins befo
         yield browser
 
 
+def test_the_map_shows_what_is_used_of_each_card(browser: Browser, service: Running) -> None:
+    with visiting(browser, service) as visit:
+        page = visit.open("#/overview?color=used")
+
+        expect(page.locator("[name=color]")).to_have_value("used")
+        expect(page.locator(".keys")).to_contain_text("used: not known")
+        expect(page.locator("[data-map]").first).to_be_visible()
+
+
 def test_cards_pods_and_nodes_have_what_is_used_beside_what_is_granted(
     browser: Browser, service: Running
 ) -> None:
