@@ -59,19 +59,20 @@ def _top_kinds(begun: str) -> list[str]:
     return [kind.value for kind in TopKind if kind.value.startswith(begun)]
 
 
-class ListFormat(Enum):
-    """The format of a list; the values of ``adapters.cli.output.rows.RowFormat``."""
-
-    WIDE = "wide"
-    JSON = "json"
-    YAML = "yaml"
-    CSV = "csv"
-    NAME = "name"
+def _formats(begun: str) -> list[str]:
+    known = ("wide", "json", "yaml", "csv", "name", "jsonpath=", "custom-columns=")
+    return [each for each in known if each.startswith(begun)]
 
 
 Output = Annotated[
-    ListFormat | None,
-    typer.Option("-o", "--output", metavar="FORMAT", help="wide, json, yaml, csv or name."),
+    str | None,
+    typer.Option(
+        "-o",
+        "--output",
+        metavar="FORMAT",
+        help="wide, json, yaml, csv, name, jsonpath=... or custom-columns=...",
+        autocompletion=_formats,
+    ),
 ]
 Sort = Annotated[
     str | None,
@@ -178,7 +179,7 @@ def top(
             all_namespaces,
             service,
             "pods",
-            used=used or output is ListFormat.WIDE,
+            used=used or output == "wide",
             labels=labels,
         ),
     )
@@ -298,7 +299,7 @@ class _Shown:
         labels: of the pods or nodes that are shown.
     """
 
-    output: ListFormat | None
+    output: str | None
     sort: str | None
     watch: bool
     interval: float
@@ -321,9 +322,8 @@ def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origi
 def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
     from adapters.cli.fleet.fleet import read_fleet
     from adapters.cli.input.source import STDIN
-    from adapters.cli.output.rows import RowFormat
     from adapters.cli.output.terminal import message
-    from adapters.cli.view.listing import formatted_listing, sort
+    from adapters.cli.view.listing import sort, writer
     from adapters.cli.view.pod_meta import parse_selector, selected, with_ages
     from adapters.dialects.dialect import Defaults
 
@@ -331,8 +331,8 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
         raise typer.BadParameter("does not go with --service", param_hint="-l")
     if shown.watch and STDIN in origin.files:
         raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
-    output = None if shown.output is None else RowFormat(shown.output.value)
     with bad_input():
+        write = writer(shown.output, headers=not shown.no_headers)
         while True:
             namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
             if shown.service is not None:
@@ -347,7 +347,7 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
                 if shown.labels is not None:
                     listing = selected(listing, parse_selector(shown.labels), fleet)
             listing = sort(listing, shown.sort)
-            text = formatted_listing(listing, output, headers=not shown.no_headers)
+            text = write(listing)
             for note in listing.notes:
                 message("note", note)
             if shown.namespace is None and listing.elsewhere and not listing.empty:
@@ -399,9 +399,8 @@ def whatif(
     from adapters.cli.fleet.replicas import add_replicas
     from adapters.cli.input.manifests import Manifests
     from adapters.cli.input.origin import Origin, read_files
-    from adapters.cli.output.rows import RowFormat, formatted
     from adapters.cli.schedule import Run, RunOptions
-    from adapters.cli.view.listing import formatted_listing, of_namespace
+    from adapters.cli.view.listing import of_namespace, writer
     from adapters.cli.view.listing import sort as sorted_by
     from adapters.dialects.dialect import Defaults
     from adapters.wire.visible import visible
@@ -412,6 +411,7 @@ def whatif(
         )
     defaults = Defaults(chosen_policy(node_policy), chosen_policy(device_policy))
     with bad_input():
+        write = writer(output, headers=not no_headers)
         found = Origin(filename or (), kubeconfig, context).read()
         coming = read_files(pods, workloads=True) if pods else Manifests()
         add_replicas(found, [node for node, _ in found.nodes.values()])
@@ -430,14 +430,10 @@ def whatif(
         listing = changes.with_workloads(listing, after.workloads.values())
         chosen = None if all_namespaces else namespace
         listing = sorted_by(of_namespace(listing, chosen), sort)
-    form = None if output is None else RowFormat(output.value)
-    rows, headers = listing.rows, not no_headers
-    if form in (RowFormat.JSON, RowFormat.YAML):
-        typer.echo(formatted_listing(listing, form), nl=False)
-    else:
-        typer.echo(formatted(listing.kind, listing.columns, rows, form, headers=headers), nl=False)
-    if headers and output in (None, ListFormat.WIDE):
+    is_document = (output or "").startswith(("json", "yaml"))
+    typer.echo(write(listing if is_document else replace(listing, further=None)), nl=False)
+    if not no_headers and output in (None, "wide"):
         workloads = listing.further.rows if listing.further else ()
         typer.echo("\n".join(("", summary, *(visible(row.name) for row in workloads))))
-    if not all(row.fields["placed"] for row in rows):
+    if not all(row.fields["placed"] for row in listing.rows):
         raise typer.Exit(1)

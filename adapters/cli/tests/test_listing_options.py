@@ -103,3 +103,44 @@ def test_no_list_can_watch_standard_input(words: str) -> None:
 
     assert done.exit_code == 2
     assert "standard input can be read once only" in done.output
+
+
+@pytest.mark.parametrize(
+    ("output", "problem"),
+    [
+        ("xml", "'xml': must be wide, json, yaml, csv, name, jsonpath=... or custom-columns=..."),
+        ("jsonpath", "is empty; must be such as {.items[*].name}"),
+        ("jsonpath={.items[", "'{.items[': must be {...}"),
+        ("jsonpath={.items[x]}", "'.items[x]': '[x]': must be .FIELD, ['FIELD'], [*], [NUMBER]"),
+        ("jsonpath={end}", "'{end}': must be after {range ...}"),
+        ("custom-columns=NODE", "'NODE': must be HEADER:.FIELD"),
+        ("custom-columns=NODE:.a..b", "'.a..b': '..b': must be .FIELD"),
+    ],
+)
+def test_an_output_that_is_not_valid_is_named_with_what_is(output: str, problem: str) -> None:
+    done = command("top", "-f", "/nonexistent", "-o", output)
+
+    assert done.exit_code == 2
+    assert problem in done.stderr
+
+
+def test_templates_have_further_rows_too() -> None:
+    plugin = {"metadata": {"name": "t4"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
+    things = [node(), {"apiVersion": "v1", "kind": "Node", **plugin}]
+    path = "{.devicePlugins[*].allocatable} {.items[0].node}"
+
+    assert command("top", "-o", f"jsonpath={path}", things=things).stdout == "4 node-a"
+    found = command("top", "-o", "custom-columns=N:.node,R:.resource", things=things).stdout
+    assert found.split() == ["N", "R", "node-a", "<none>", "t4", "nvidia.com/gpu"]
+    changed = ("whatif", "--add", "node-a=1", "-o", "custom-columns=NAME:.pod", "--no-headers")
+    assert command(*changed, things=[node(), pod("p", volcano(1))]).stdout == "p\n"
+
+
+def test_text_of_others_is_visible_in_templates() -> None:
+    hostile = node(more={"metadata": {**node()["metadata"], "labels": {}}})
+    hostile["metadata"]["name"] = "node-\x1b[2J"
+
+    for output in ("jsonpath={.items[*].node}", "custom-columns=N:.node"):
+        found = command("top", "-o", output, things=[hostile]).stdout
+        assert "node-" in found
+        assert "\x1b" not in found

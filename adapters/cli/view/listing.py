@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from adapters.cli.input.source import InputError
 from adapters.cli.output.rows import Column, Row, RowFormat, as_json, as_yaml, formatted, listed
+from adapters.cli.view import jsonpath
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,39 @@ def sort(listing: Listing, key: str | None) -> Listing:
     return replace(listing, rows=rows, further=further)
 
 
+def writer(output: str | None, *, headers: bool = True) -> Callable[[Listing], str]:
+    """Return what writes a list in a format, as ``formatted_listing`` does or as kubectl.
+
+    Raises:
+        InputError: there is no such format, or its expression is not valid.
+    """
+    kind, _, text = (output or "").partition("=")
+    if kind == "jsonpath":
+        parts = jsonpath.template(text)
+        return lambda listing: jsonpath.written(parts, _plain(listing))
+    if kind == "custom-columns":
+        columns = jsonpath.columns(text)
+        return lambda listing: jsonpath.column_table(
+            columns,
+            [row.fields for each in (listing, listing.further) if each for row in each.rows],
+            headers=headers,
+        )
+    try:
+        form = None if output is None else RowFormat(output)
+    except ValueError:
+        known = ", ".join(each.value for each in RowFormat)
+        right = f"must be {known}, jsonpath=... or custom-columns=..."
+        raise InputError("-o", f"{output!r}: {right}") from None
+    return lambda listing: formatted_listing(listing, form, headers=headers)
+
+
+def _plain(listing: Listing) -> dict[str, object]:
+    plain, further = listed(listing.kind, listing.rows), listing.further
+    if further is not None:
+        plain[further.field] = [dict(row.fields) for row in further.rows]
+    return plain
+
+
 def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bool = True) -> str:
     """Return the list in a format, its further rows last; None is the table.
 
@@ -82,8 +116,7 @@ def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bo
     if further is None:
         return formatted(listing.kind, listing.columns, listing.rows, output, headers=headers)
     if output in (RowFormat.JSON, RowFormat.YAML):
-        plain = listed(listing.kind, listing.rows)
-        plain[further.field] = [dict(row.fields) for row in further.rows]
+        plain = _plain(listing)
         return as_json(plain) if output is RowFormat.JSON else as_yaml(plain)
     texts: list[str] = []
     if listing.rows or not further.rows:

@@ -1,0 +1,139 @@
+"""What people use of kubectl's ``-o jsonpath`` and ``custom-columns``: paths, ranges and texts.
+
+Source: kubernetes client-go util/jsonpath/parser.go, kubectl pkg/cmd/get/customcolumn.go. An index
+that a list does not have is no value; kubectl fails there.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+import orjson
+
+from adapters.cli.input.source import InputError
+from adapters.cli.output.rows import Column, Row, table
+from adapters.wire.visible import visible
+
+Path = Callable[[object], list[object]]
+"""Returns what a value has at a path."""
+
+Part = str | Path | tuple[Path, "list[Part]"]
+"""A piece of a template: a text, a path, or a range with what is written for each value."""
+
+_PART = re.compile(r"""\{((?:[^{}"']|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')*)\}|([^{]+)|.""")
+_STEP = re.compile(
+    r"""\.((?:[^\s.\[\](){}'"*\\]|\\.)+)|(\.\*|\[\*\])|\['([^']+)'\]|\[(-?\d+|-?\d*:-?\d*)\]"""
+)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
+
+
+def columns(spec: str) -> list[tuple[str, Path]]:
+    """Return the headers and paths of ``custom-columns``.
+
+    Raises:
+        InputError: one of them is not valid.
+    """
+    found: list[tuple[str, Path]] = []
+    for each in spec.split(","):
+        header, _, text = each.partition(":")
+        text = text.removeprefix("{").removesuffix("}")
+        if not header or not text:
+            raise InputError("-o custom-columns", f"{each!r}: must be HEADER:.FIELD")
+        found.append((header, _path(text if text[0] in ".[" else f".{text}")))
+    return found
+
+
+def column_table(
+    columns: Sequence[tuple[str, Path]], items: Sequence[object], *, headers: bool
+) -> str:
+    """Return a row for each item; several values of a cell stand between commas."""
+
+    def cell(values: Sequence[object]) -> str:
+        return ",".join("<nil>" if each is None else _text(each) for each in values) or "<none>"
+
+    rows = [Row("", tuple(cell(path(each)) for _, path in columns), {}) for each in items]
+    return table([Column(header) for header, _ in columns], rows, headers=headers)
+
+
+def template(text: str) -> list[Part]:
+    """Return the parts of a template.
+
+    Raises:
+        InputError: it is empty or not valid.
+    """
+    if not text:
+        raise InputError("-o jsonpath", "is empty; must be such as {.items[*].name}")
+    return _parts(_PART.finditer(text), is_range=False)
+
+
+def written(parts: Sequence[Part], value: object) -> str:
+    """Return what a template says of a value; several values of a path stand between blanks."""
+    texts: list[str] = []
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, tuple):
+            texts += (written(part[1], each) for each in part[0](value))
+        else:
+            texts.append(" ".join(map(_text, part(value))))
+    return "".join(texts)
+
+
+def _parts(tokens: Iterator[re.Match[str]], *, is_range: bool) -> list[Part]:
+    found: list[Part] = []
+    for token in tokens:
+        expression = (token[1] or "").strip()
+        if token[0] == "{" or (expression == "end" and not is_range):
+            right = "{...}" if token[0] == "{" else "after {range ...}"
+            raise InputError("-o jsonpath", f"{token.string[token.start() :]!r}: must be {right}")
+        if expression == "end":
+            break
+        if token[1] is None:
+            found.append(token[0])
+        elif expression[:1] in ("'", '"'):
+            found.append(_ESCAPE.sub(lambda one: _CONTROL.get(one[1], one[1]), expression[1:-1]))
+        elif expression.startswith("range "):
+            found.append((_path(expression[6:].strip()), _parts(tokens, is_range=True)))
+        else:
+            found.append(_path(expression))
+    return found
+
+
+def _path(text: str) -> Path:
+    steps: list[str | slice] = []
+    at = int(text[:1] in ("@", "$"))
+    while at < len(text):
+        match = _STEP.match(text, at)
+        if match is None:
+            right = ".FIELD, ['FIELD'], [*], [NUMBER] or [FROM:TO]"
+            raise InputError("-o", f"{text!r}: {text[at:]!r}: must be {right}")
+        field, every, quoted, index = match.groups()
+        ends = [int(each) if each else None for each in (index or "").split(":")]
+        only = slice(ends[0], (ends[0] or 0) + 1 or None) if len(ends) == 1 else slice(*ends)
+        steps.append(only if index else "*" if every else quoted or _ESCAPE.sub(r"\1", field))
+        at = match.end()
+
+    def path(value: object) -> list[object]:
+        found = [value]
+        for step in steps:
+            found = [below for each in found for below in _below(each, step)]
+        return found
+
+    return path
+
+
+def _below(value: object, step: str | slice) -> Sequence[object]:
+    """Return what a value has at one step of a path."""
+    if isinstance(value, list | tuple):
+        return value if step == "*" else value[step] if isinstance(step, slice) else ()
+    if not isinstance(value, Mapping):
+        return ()
+    if step == "*":
+        return [*value.values()]
+    return [value[step]] if step in value else []
+
+
+def _text(value: object) -> str:
+    if isinstance(value, str):
+        return visible(value)
+    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
