@@ -188,10 +188,15 @@ def test_a_scheduler_of_claims_without_its_rights_is_named_and_the_chart_gives_t
 
     before = [each for each in doctor(admin) if each["check"] == "claims"]
     (found,) = (each for each in before if each["level"] == "warning")
+    report = dragoman("doctor", "--transition", "--kubeconfig", admin, "-o", "json")
+    in_the_way = [each["text"] for each in json.loads(report.stdout)["everywhere"]]
     account = yaml.safe_load(found["remedy"][len("add ") : found["remedy"].index(" to the chart")])
     upgrade(plane, {"schedulers": [account]})
 
     assert f"its service account {volcano} {missing}:" in found["text"]
+    switches = ["dra.arbiter.enabled", "dra.shadows.enabled"]
+    assert [text.split()[0] for text in in_the_way[:-1]] == switches
+    assert in_the_way[-1] == f"{found['text']}: {found['remedy']}"
     assert of_koord in of(before, "claims")
     within(60, lambda: {of_koord, of_volcano} <= set(of(doctor(admin), "claims")))
 

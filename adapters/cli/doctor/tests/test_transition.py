@@ -14,7 +14,7 @@ from adapters.cli.doctor.finding import FindingLevel
 from adapters.cli.doctor.observed import Observed
 from adapters.cli.doctor.tests.sound_cluster import PATIENT, SoundCluster
 from adapters.cli.doctor.tests.test_claims import with_dra
-from adapters.cli.doctor.transition import transition
+from adapters.cli.doctor.transition import CLAIMS, DIALECT, PLUGIN, transition
 from adapters.cli.fleet.fleet import read_fleet
 from adapters.cli.input.manifests import manifests
 from adapters.cli.input.source import Source
@@ -101,6 +101,31 @@ def test_the_component_of_a_dialect_is_no_second_plugin(example: str, dialect: s
             "dialect", [dialect]
         )  # fmt: skip
         assert found["blockers"][0] == {"text": NO_SLICE, "names": []}
+
+
+@pytest.mark.parametrize(
+    ("parts", "state"),
+    [
+        ((), "nothing"),
+        ((PLUGIN,), "plugin"),
+        ((DIALECT,), "dialect"),
+        ((CLAIMS,), "claims"),
+        ((PLUGIN, DIALECT), "plugin and dialect"),
+        ((PLUGIN, CLAIMS), "plugin and claims"),
+        ((DIALECT, CLAIMS), "dialect and claims"),
+        ((PLUGIN, DIALECT, CLAIMS), "plugin, dialect and claims"),
+    ],
+)
+def test_a_state_is_the_kinds_of_what_advertises(parts: tuple[str, ...], state: str) -> None:
+    kube = plugin(allocatable=None if PLUGIN in parts else 0)
+    if DIALECT in parts:
+        kube["metadata"]["annotations"] = node()["metadata"]["annotations"]
+
+    (found,) = report(kube, *[a_slice(uuid(0), uuid(1))] * (CLAIMS in parts))["nodes"]
+
+    assert found["state"] == state
+    kinds = {each["kind"] for each in found["advertisers"] if each["devices"]}
+    assert kinds == set(parts)
 
 
 def test_nvidias_plugin_beside_a_dialect_is_named_until_one_ledger_has_both() -> None:
