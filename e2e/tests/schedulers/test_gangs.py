@@ -213,28 +213,6 @@ def test_the_workers_of_the_ray_recipe_are_bound_together_and_its_head_at_once(
     within(60, lambda: bound(service, workers) == len(workers))
 
 
-def test_a_gang_that_kueue_gates_holds_nothing_until_its_last_pod_is_admitted(
-    service: Service,
-) -> None:
-    """The gate and the label are Kueue's for plain pods; the test admits them in its place."""
-    api = service.plane.api
-    texts = {f"{GANG}/name": "queued", f"{GANG}/min-available": "3"}
-    names = [f"queued-{number}" for number in range(3)]
-    for name in names:
-        made = pod(name, KUBE, HAMI, schedulingGates=[{"name": "kueue.x-k8s.io/admission"}])
-        made["metadata"] |= {"annotations": texts, "labels": {"kueue.x-k8s.io/queue-name": "team"}}
-        api.create(PODS, made)
-
-    for name in names[:2]:
-        patch(api, name, {"spec": {"schedulingGates": None}})
-    time.sleep(LONG / 4)
-
-    assert bound(service, names) == 0
-    assert not any(held(service.plane, node) for node in NODES)
-    patch(api, names[2], {"spec": {"schedulingGates": None}})
-    within(30, lambda: bound(service, names) == 3)
-
-
 def test_of_workloads_that_do_not_fit_no_pod_is_bound(service: Service) -> None:
     api = service.plane.api
     selectors = [workload(service, 6) for workload in WORKLOADS]
