@@ -9,10 +9,12 @@ MINUTES := 0
 IMAGES := auto
 PLUGINS := all
 WORKERS := 1
+NODES := 500
+WAYS :=
 AT_ONCE = $(if $(filter-out 1,$(WORKERS)),--numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder)
 INSTALL := $(BIN)/python .ci/install.py
 
-.PHONY: help setup fmt words check size quick test unit again gate version docs release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-peers golden proto fuzz clean
+.PHONY: help setup fmt words check size quick test unit again gate version docs release testbed chart e2e e2e-gpu adversary hostile e2e-kind demo demo-schedule demo-svg bench bench-scale bench-peers golden proto fuzz clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -99,6 +101,9 @@ demo-svg: .venv/.run-stamp  ## draw the output of make demo as docs/img/demo.svg
 
 bench: .venv/.stamp  ## measure; one JSON object per line
 	$(BIN)/python bench/run.py
+
+bench-scale: .venv/.stamp  ## fill, gangs, evictions, moves and a queue on NODES=500 nodes; WAYS=
+	$(BIN)/python bench/scale_tests.py $(NODES) $(WAYS)
 
 bench-peers: .venv/.stamp  ## one decision beside Volcano's and Koordinator's own plugins; needs Go
 	$(BIN)/python bench/peers/compare.py

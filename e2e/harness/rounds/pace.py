@@ -134,9 +134,9 @@ def bind_all(
     asked = [pod(f"scale-{n}", NAME, dict(share), tolerations=_ANY) for n in range(pods)]
     served = mode in (NATIVE, EXTENDER)
     with _serving(service) if served else nullcontext():
-        with turn(partial(_start, plane, service, scheduler, mode), plane):
+        with turn(partial(start, plane, service, scheduler, mode), plane):
             if scheduler == "vc-scheduler":
-                _show_nodes(plane.api)
+                show_nodes(plane.api)
             plane.api.create(PODS, pod("first", NAME, dict(share), tolerations=_ANY))
             within(120, lambda: bool(node_of(plane.api, "first")))
             before, used = _results(service, served), processor_seconds(plane.run)
@@ -172,18 +172,34 @@ def _serving(service: Service) -> Iterator[None]:
         service.stop()
 
 
-def _start(plane: ControlPlane, service: Service, scheduler: str, mode: str) -> None:
-    """Start a scheduler in a mode, with the files that users get."""
+def start(
+    plane: ControlPlane,
+    service: Service,
+    scheduler: str,
+    mode: str,
+    name: str = NAME,
+    gates: str = "",
+) -> None:
+    """Start a scheduler in a mode, with the files that users get.
+
+    Args:
+        plane: the control plane that it serves.
+        service: that it asks.
+        scheduler: of ``MODES``.
+        mode: of it.
+        name: by which pods name it.
+        gates: features of kube-scheduler beside its own.
+    """
     is_own = mode in (OWN, NATIVE)
     if scheduler == "vc-scheduler":
         text = volcano_like(service, VOLCANO_FILE if is_own else "volcano-scheduler-configmap.yaml")
         if mode in (OWN, NONE):
             text = json.dumps(without_extender(text))
-        start_volcano_scheduler(plane, text, NAME)
+        start_volcano_scheduler(plane, text, name)
         return
     koord = KOORD_FILE if is_own else "koord-scheduler-config.yaml"
     file = koord if scheduler == "koord-scheduler" else "kube-scheduler-config.yaml"
-    configuration: Object = yaml.safe_load(kube_like(service, file, NAME))
+    configuration: Object = yaml.safe_load(kube_like(service, file, name))
     configuration["clientConnection"] |= {"qps": 2000, "burst": 2000}  # its own limit is 50
     if mode in (OWN, NONE, STOCK):
         del configuration["extenders"]
@@ -192,10 +208,10 @@ def _start(plane: ControlPlane, service: Service, scheduler: str, mode: str) -> 
     if scheduler == "koord-scheduler":
         start_koord_scheduler_alone(plane, configuration)
     else:
-        start_kube_scheduler(plane, configuration)
+        start_kube_scheduler(plane, configuration, gates=gates)
 
 
-def _show_nodes(api: Api) -> None:
+def show_nodes(api: Api) -> None:
     """Change all nodes once vc-scheduler has had its first session."""
     time.sleep(SETTLED)
     change(api, *(row["metadata"]["name"] for row in api.get(ALL_NODES)["items"]))

@@ -82,7 +82,6 @@ COUNTED = frozenset(("pods/binding", "pods", "nodeledgers", "events", "leases"))
 """Resources whose writes are counted."""
 
 _VERSION = re.compile(rb'"resourceVersion":"(\d+)"')
-_BOUND = re.compile(rb'"name":"(scale-\d+)".*?"nodeName":"')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -203,8 +202,14 @@ def _no_service(plane: ControlPlane) -> Service:
 
 
 @contextmanager
-def bindings(api: Api) -> Iterator[Mapping[str, float]]:
-    """By pod, when it was seen to be bound; filled as they are."""
+def bindings(api: Api, names: str = r"scale-\d+") -> Iterator[Mapping[str, float]]:
+    """By pod, when it was seen to be bound; filled as they are.
+
+    Args:
+        api: of the cluster.
+        names: a pattern for those of the pods that count.
+    """
+    pattern = re.compile(rb'"name":"(%b)".*?"nodeName":"' % names.encode())
     version: str = api.get(f"{PODS}?limit=1")["metadata"]["resourceVersion"]
     bound: dict[str, float] = {}
     over = Event()
@@ -220,7 +225,7 @@ def bindings(api: Api) -> Iterator[Mapping[str, float]]:
                 for line in connection.getresponse():
                     seen = _VERSION.search(line)
                     last = seen[1].decode() if seen else last
-                    found = _BOUND.search(line)
+                    found = pattern.search(line)
                     if found is not None:
                         bound.setdefault(found[1].decode(), time.monotonic())
 
