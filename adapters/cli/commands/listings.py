@@ -1,5 +1,6 @@
 """``dragoman top``, ``who``, ``pending`` and ``whatif``: arguments, formats and watching."""
 
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,9 +27,6 @@ if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
     from adapters.cli.input.origin import Origin
     from adapters.cli.view.listing import Listing
-
-CLEAR = "\x1b[H\x1b[2J\x1b[3J"
-"""Puts the cursor at the top of an empty terminal."""
 
 
 class TopKind(Enum):
@@ -331,32 +329,65 @@ def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", show
         raise typer.BadParameter("does not go with --service", param_hint="-l")
     if shown.watch and STDIN in origin.files:
         raise typer.BadParameter("standard input can be read once only", param_hint="--watch")
+
+    def read() -> "Listing":
+        namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
+        if shown.service is not None:
+            from adapters.cli.view.tenant import asked
+
+            return asked(shown.service, origin, shown.question, namespace or "", shown.place)
+        fleet = read_fleet(origin.read(), Defaults())
+        if shown.used:
+            fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
+        listing = with_ages(rows(fleet, namespace), fleet.pods)
+        if shown.labels is not None:
+            listing = selected(listing, parse_selector(shown.labels), fleet)
+        return listing
+
+    def notes(listing: "Listing") -> list[str]:
+        is_part = shown.namespace is None and listing.elsewhere and not listing.empty
+        more = [f"{listing.elsewhere} more in other namespaces, see -A"] if is_part else []
+        return [*listing.notes, *more]
+
     with bad_input():
         write = writer(shown.output, headers=not shown.no_headers)
+        if shown.watch and sys.stdin.isatty() and sys.stdout.isatty():
+            _watch(read, lambda listing, key: write(sort(listing, key)), notes, shown)
+            return
         while True:
-            namespace = None if shown.all_namespaces else shown.namespace or origin.namespace()
-            if shown.service is not None:
-                from adapters.cli.view.tenant import asked
-
-                listing = asked(shown.service, origin, shown.question, namespace or "", shown.place)
-            else:
-                fleet = read_fleet(origin.read(), Defaults())
-                if shown.used:
-                    fleet = replace(fleet, agents=origin.agents(fleet.pods.values()))
-                listing = with_ages(rows(fleet, namespace), fleet.pods)
-                if shown.labels is not None:
-                    listing = selected(listing, parse_selector(shown.labels), fleet)
-            listing = sort(listing, shown.sort)
-            text = write(listing)
-            for note in listing.notes:
+            listing = sort(read(), shown.sort)
+            for note in notes(listing):
                 message("note", note)
-            if shown.namespace is None and listing.elsewhere and not listing.empty:
-                message("note", f"{listing.elsewhere} more in other namespaces, see -A")
-            clear = shown.watch and typer.get_text_stream("stdout").isatty()
-            typer.echo(f"{CLEAR if clear else ''}{text}", nl=False)
+            typer.echo(write(listing), nl=False)
             if not shown.watch:
                 return
             time.sleep(shown.interval)
+
+
+def _watch(
+    read: "Callable[[], Listing]",
+    write: "Callable[[Listing, str | None], str]",
+    notes: "Callable[[Listing], list[str]]",
+    shown: _Shown,
+) -> None:
+    """Show a list in place, and read it again after the interval, until a person ends it."""
+    from adapters.cli.output.screen import Screen
+
+    key = shown.sort
+    with Screen() as screen:
+        while True:
+            listing, pressed = read(), "s"
+            while pressed == "s":
+                words = f"s: sort by the next field ({key or 'none'}), q: quit"
+                screen.show(
+                    write(listing, key), [*(f"note: {each}" for each in notes(listing)), words]
+                )
+                pressed = screen.key(shown.interval)
+                if pressed == "s":
+                    keys = (None, *listing.sort_keys)
+                    key = keys[(keys.index(key) + 1) % len(keys)]
+            if pressed == "q":
+                return
 
 
 def whatif(

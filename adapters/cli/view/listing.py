@@ -54,6 +54,13 @@ class Listing:
         """Whether it has no row."""
         return not self.rows and not (self.further and self.further.rows)
 
+    @property
+    def sort_keys(self) -> tuple[str, ...]:
+        """Fields by which its rows, or its further rows, can be sorted."""
+        further = self.further
+        more = further.keys if further is not None and further.rows else ()
+        return tuple(dict.fromkeys((*self.keys, *more)))
+
 
 def sort(listing: Listing, key: str | None) -> Listing:
     """Return the rows by a field: numbers descending, texts ascending; unsorted for None.
@@ -64,10 +71,8 @@ def sort(listing: Listing, key: str | None) -> Listing:
     if key is None:
         return listing
     further = listing.further
-    more = further.keys if further is not None and further.rows else ()
-    known = dict.fromkeys((*listing.keys, *more))
-    if key not in known:
-        raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(known)}")
+    if key not in listing.sort_keys:
+        raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(listing.sort_keys)}")
     if further is not None and key in further.keys:
         further = replace(further, rows=tuple(sorted(further.rows, key=_order(key))))
     rows = tuple(sorted(listing.rows, key=_order(key))) if key in listing.keys else listing.rows

@@ -1,0 +1,98 @@
+"""Lists that are watched on a real terminal."""
+
+import fcntl
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from adapters.cli.output.screen import BEGIN, END
+from adapters.cli.tests.builders import node, pod, stream, volcano, write
+
+CODE = "from adapters.cli.main import main; main()"
+
+
+class Terminal:
+    """A command on a terminal of 8 lines."""
+
+    def __init__(self, leader: int, running: subprocess.Popen[bytes]) -> None:
+        self.leader, self.running, self.shown = leader, running, ""
+
+    def until(self, text: str) -> str:
+        """Return what was shown since the last call, until a text."""
+        while text not in self.shown:
+            self.shown += os.read(self.leader, 1 << 16).decode()
+        before, _, self.shown = self.shown.partition(text)
+        return before
+
+    def press(self, key: bytes) -> None:
+        os.write(self.leader, key)
+
+
+@contextmanager
+def on_terminal(*words: str) -> Iterator[Terminal]:
+    leader, follower = pty.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 8, 80, 0, 0))
+    before = termios.tcgetattr(follower)
+    with subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", CODE, *words], stdin=follower, stdout=follower, stderr=follower,
+        start_new_session=True, env={**os.environ, "TERM": "xterm"},
+    ) as running:  # fmt: skip
+        try:
+            yield Terminal(leader, running)
+            running.wait(30)
+            assert termios.tcgetattr(follower) == before
+        finally:
+            running.kill()
+            os.close(follower)
+            os.close(leader)
+
+
+@pytest.fixture
+def dump(tmp_path: Path) -> Path:
+    things = [*(node(f"n{at}", at + 1) for at in range(9)), pod("p", volcano(99_999))]
+    return write(tmp_path, "dump.json", stream(*things))
+
+
+def test_a_key_sorts_by_the_next_column_and_another_quits(dump: Path) -> None:
+    with on_terminal("top", "-w", "--interval", "60", "-f", str(dump)) as terminal:
+        terminal.until(BEGIN)
+        first = terminal.until("4 more lines; s: sort by the next field (none), q: quit")
+        terminal.press(b"sss")
+        terminal.until("(model)")
+        last = terminal.until("(cards), q: quit")
+        terminal.press(b"q")
+        terminal.until(END)
+        terminal.running.wait(30)
+
+    assert "NODE" in first
+    assert first.count("\n") == 6
+    assert [line[:2] for line in first.split("\n")[1:3]] == ["n0", "n1"]
+    assert [line[:2] for line in last.split("\n")[-6:-4]] == ["n8", "n7"]
+    assert terminal.running.returncode == 0
+
+
+def test_a_watched_list_is_read_again(dump: Path) -> None:
+    with on_terminal("pending", "-w", "--interval", "0.2", "-f", str(dump)) as terminal:
+        assert " p " in terminal.until("q: quit")
+        dump.write_text(stream(node()))
+        while "no pods wait" not in terminal.until("q: quit"):
+            pass
+        terminal.press(b"q")
+        terminal.until(END)
+
+
+def test_an_error_ends_the_screen_and_is_seen(dump: Path) -> None:
+    with on_terminal("top", "-w", "--sort", "nothing", "-f", str(dump)) as terminal:
+        terminal.until(END)
+        terminal.until("'nothing' is no field; fields:")
+        terminal.running.wait(30)
+
+    assert terminal.running.returncode == 2
