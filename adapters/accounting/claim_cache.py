@@ -5,22 +5,29 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
+import msgspec
+
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import SHADOW, Claim, allocated, unread_claim
 from adapters.dialects.dra.consumption import PoolName
-from adapters.dialects.dra.devices import Devices, described
+from adapters.dialects.dra.devices import Devices, PublishedDevice, described
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import NODE, ShadowDevice, shadows
-from adapters.wire.decode.decoder import UnreadableError
+from adapters.wire.decode.decoder import Decoder, UnreadableError
 from adapters.wire.decode.partial_decoder import PartialDecoder
 from adapters.wire.dra import (
+    ClaimSpec,
     ClaimStatus,
+    ClaimTemplate,
     DeviceClass,
     DeviceTaintRule,
+    ListedClaim,
+    RequestedClaim,
     ResourceClaim,
     ResourceSlice,
+    SliceDevice,
 )
-from adapters.wire.kube import Metadata, Unreadable
+from adapters.wire.kube import Metadata, Pod, Unreadable
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.requests.grant import Allocation
@@ -29,8 +36,27 @@ from core.requests.request import PodRef
 REMEMBERED = 20_000
 """Claims whose consumers are remembered."""
 
+Published = tuple[PublishedDevice, SliceDevice]
+"""A device as it is read, and as its slice states it."""
+
+_SPEC = Decoder(ClaimSpec)
+
 NodesChanged = Callable[[Collection[str] | None], None]
 """Called with the names of nodes whose ledger may need a repair; None for all nodes."""
+
+
+class Wanted(NamedTuple):
+    """What the claims of a waiting pod request.
+
+    Attributes:
+        claims: without devices yet.
+        nodes: where those with devices have them; None for anywhere.
+        problem: why it is not known what some request; empty where it is.
+    """
+
+    claims: tuple[RequestedClaim, ...]
+    nodes: frozenset[str] | None
+    problem: str
 
 
 class ClaimCache:
@@ -38,6 +64,7 @@ class ClaimCache:
 
     Attributes:
         shadows: claims that stand for what others have.
+        revision: changes with what claims request, their classes and devices.
     """
 
     def __init__(self, changed: NodesChanged) -> None:
@@ -52,6 +79,9 @@ class ClaimCache:
         self._is_devices_stale = False
         self._classes: dict[str, DeviceClass] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
+        self._waiting: dict[str, tuple[Metadata, bytes]] = {}
+        self._templates: dict[str, tuple[Metadata, bytes]] = {}
+        self.revision = 0
         self._numbers: dict[str, int] = {}
         self._consumers: OrderedDict[str, frozenset[PodRef]] = OrderedDict()
 
@@ -59,7 +89,15 @@ class ClaimCache:
         """Add or replace a claim; one without an allocation holds nothing."""
         self.shadows.put(claim)
         name = f"{claim.metadata.namespace or 'default'}/{claim.metadata.name}"
-        self._put(name, allocated(claim))
+        new = allocated(claim)
+        self._put(name, new)
+        if isinstance(claim, ListedClaim) and new is None:
+            self._waiting[name] = claim.metadata, bytes(claim.spec)
+            self.revision += 1
+
+    def put_template(self, name: str, template: ClaimTemplate) -> None:
+        """Add what claims of some pods are made of, by ``namespace/name``."""
+        self._templates[name] = template.metadata, msgspec.json.encode(template.spec.spec or {})
 
     def put_unreadable_claim(self, what: Unreadable, problem: str) -> None:
         """Add or replace a claim that cannot be decoded: it may have any device."""
@@ -89,6 +127,7 @@ class ClaimCache:
     def drop_claim(self, name: str) -> None:
         """Remove a claim, by ``namespace/name``."""
         self.shadows.drop(name)
+        self.revision += self._waiting.pop(name, None) is not None
         earlier = self._by_name.pop(name, None)
         if earlier is None:
             return
@@ -142,13 +181,65 @@ class ClaimCache:
         )
         return [flaw for flaw in flaws if flaw]
 
+    def wanted(self, pod: Pod) -> "Wanted | None":
+        """Return what the claims of a waiting pod request; None where nothing is known of any."""
+        if not pod.spec.resource_claims or not self._slices:
+            return None
+        namespace = pod.metadata.namespace or "default"
+        made = {each.name: each for each in pod.status.resource_claim_statuses or ()}
+        claims: list[RequestedClaim] = []
+        nodes: frozenset[str] | None = None
+        problem = ""
+        for each in pod.spec.resource_claims:
+            name = each.resource_claim_name
+            if name is None and each.name in made:
+                name = made[each.name].resource_claim_name
+                if name is None:
+                    continue  # its template asks for nothing
+            held = self._by_name.get(f"{namespace}/{name}")
+            if held is not None:
+                if held.nodes is not None:
+                    nodes = held.nodes if nodes is None else nodes & held.nodes
+                continue
+            template = each.resource_claim_template_name
+            found = self._waiting.get(f"{namespace}/{name}")
+            if name is None:
+                found = self._templates.get(f"{namespace}/{template}")
+            what = f"ResourceClaimTemplate {template}" if name is None else f"ResourceClaim {name}"
+            if found is None:
+                problem = problem or f"{what} is not known"
+                continue
+            try:
+                spec = _SPEC.decode(found[1])
+            except UnreadableError as error:
+                problem = problem or f"{what} cannot be read: {error}"
+                continue
+            meta = found[0]
+            if name is None:  # one claim for each entry
+                meta = msgspec.structs.replace(meta, name=f"{template}-{each.name}")
+            claims.append(RequestedClaim(meta, spec=spec))
+        return Wanted(tuple(claims), nodes, problem)
+
+    def published(self, node: str) -> "list[Published]":
+        """Return the devices of a node, each with what its slice states."""
+        own = self.devices.own(node)
+        stated = {
+            (pool[0], pool[1], device.name): device
+            for pool in dict.fromkeys(each.key[:2] for each in own)
+            for item in self.pool(pool[0], pool[1], (node,))
+            for device in item.spec.devices or ()
+        }
+        return [(each, stated[each.key]) for each in own if each.key in stated]
+
     def put_class(self, item: DeviceClass) -> None:
         """Add or replace a class."""
         self._classes[item.metadata.name] = item
+        self.revision += 1
 
     def drop_class(self, name: str) -> None:
         """Remove a class."""
         self._classes.pop(name, None)
+        self.revision += 1
 
     def device_class(self, name: str) -> DeviceClass | None:
         """Return a class; None where there is none."""
@@ -240,6 +331,7 @@ class ClaimCache:
 
     def _slice_changed(self, *slices: ResourceSlice) -> None:
         self._is_devices_stale = True
+        self.revision += 1
         nodes = {each.spec.node_name for each in slices}
         self._changed(None if None in nodes else {node for node in nodes if node})
 

@@ -5,9 +5,11 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import GangMembers, together
 from adapters.accounting.pod_requests import PodRequest
+from adapters.answer.claims import ClaimFit
 from adapters.answer.device_plugins import DeviceFit, devices_text
 from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.dialect import Dialect, DialectError
@@ -147,6 +149,7 @@ class PodAnswer:
         excluded: of ``rejected``, the nodes on which it may not run whatever cards are free.
         devices: where the devices of a plugin that it requests are free; None where it requests
             none, or the ledgers choose its cards on every node.
+        claims: where devices are free for its ResourceClaims; None where these are of no cards.
         uncounted: resources of accelerators that it requests and Dragoman does not count.
         notes: what was assumed, and names that are probably misspelled.
         message: what its scheduler said last of what does not count here; empty for nothing.
@@ -165,6 +168,7 @@ class PodAnswer:
     rejected: NodeReasons = field(default_factory=lambda: NO_REASONS)
     excluded: NodeReasons = field(default_factory=lambda: NO_REASONS)
     devices: DeviceFit | None = None
+    claims: ClaimFit | None = None
     uncounted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     message: str = ""
@@ -178,12 +182,17 @@ class PodAnswer:
     @property
     def requests(self) -> bool:
         """Whether it requests a share or devices, valid or not."""
-        return self.problem is not None or self.found is not None
+        return self.problem is not None or self.is_valid
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it requests a share or devices, validly."""
+        return self.found is not None or self.claims is not None
 
     @property
     def fits_nowhere(self) -> bool:
         """Whether it requests a share validly and no node fits it alone."""
-        return self.found is not None and not self.fitting
+        return self.is_valid and not self.fitting
 
     @property
     def waits_for_gang(self) -> bool:
@@ -193,7 +202,7 @@ class PodAnswer:
     @property
     def waits(self) -> bool:
         """Whether it waits for a node, by a valid request."""
-        return not self.standing and self.found is not None
+        return not self.standing and self.is_valid
 
     @property
     def is_refused(self) -> bool:
@@ -210,7 +219,7 @@ class PodAnswer:
             return self.standing
         if self.problem is not None:
             return self.problem
-        if self.found is None:
+        if not self.is_valid:
             return uncounted_text(self.uncounted) if self.uncounted else "requests no share"
         if self.gang is not None and self.waits_for_gang:
             return self.gang.text_of(self.pod.metadata.uid)
@@ -218,6 +227,12 @@ class PodAnswer:
             return group_summary(self._groups())
         count = len(self.fitting)
         where = self.best if count == 1 else f"{count} nodes, best {self.best}"
+        if self.claims is not None and not self.claims.is_sure:
+            of = count + len(self.rejected)
+            where = (
+                f"at most {count} of {of} nodes, best {self.best}: its ResourceClaims may exclude"
+            )
+            return f"devices fit on {where} devices by expressions or constraints"
         return f"cards fit on {where}"
 
     def groups(self) -> tuple[NodeGroup, ...]:
@@ -249,7 +264,7 @@ class PodAnswer:
         """Return the text of each distinct reason of ``rejected``."""
         request = self.request
         if request is None:
-            return []
+            return [reason.text() for reason in self.rejected.distinct]
         return [rejection_text(request, reason) for reason in self.rejected.distinct]
 
     def _groups(self) -> tuple[CauseGroup, ...]:
@@ -312,6 +327,10 @@ class ClusterFacts(Protocol):
     @property
     def dialects(self) -> Sequence[Dialect]:
         """All dialects, as the operator's policy configures them."""
+
+    @property
+    def claims(self) -> ClaimCache:
+        """All ResourceClaims, with their classes and devices."""
 
     @property
     def inventory(self) -> Inventory:

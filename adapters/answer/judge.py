@@ -30,10 +30,12 @@ from adapters.answer.answer import (
     standing,
     uncounted_text,
 )
+from adapters.answer.claims import ClaimFit, claim_fit
 from adapters.answer.device_plugins import DeviceFit, PluginDevices
-from adapters.answer.node_rules import STEP, NodeChooser, NodeLabels, label_advice
+from adapters.answer.node_rules import STEP, NodeChoice, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import amounts_of
 from adapters.dialects.merge import read_node
 from adapters.dialects.registry import node_sources
@@ -89,7 +91,7 @@ class Judge:
     def steps(self, pod: Pod) -> Generator[None, None, PodAnswer]:
         """Return the answer about a pod; it pauses every few milliseconds."""
         answer = yield from self._alone(pod, explain=True)
-        gang = self.facts.gang(pod) if answer.waits else None
+        gang = self.facts.gang(pod) if answer.waits and answer.found else None
         if gang is None:
             return answer
         # The answer about a gang is the same for its pods until something changes.
@@ -129,12 +131,34 @@ class Judge:
         except DialectError as error:
             name = dialect_name(pod, self.facts.dialects)
             return PodAnswer(pod, standing(self.facts, pod, ""), name, str(error), notes=hints)
+        if found is None and pod.spec.resource_claims and not pod.spec.node_name:
+            choice = yield from self._chooser.steps(pod)
+            claims = yield from self._claims(pod, choice.selection)
+            if claims is not None:
+                return PodAnswer(
+                    pod,
+                    standing(self.facts, pod, ""),
+                    DRA,
+                    best=next(iter(claims.fitting), None),
+                    fitting=claims.fitting,
+                    rejected=claims.reasons.followed_by(choice.excluded),
+                    excluded=choice.excluded,
+                    claims=claims,
+                    notes=hints,
+                    message=scheduler_message(pod, self.node(next(iter(claims.fitting), None))),
+                )
         if found is None:
             others = uncounted(resource_names(pod), self.facts.dialects)
             own = standing(self.facts, pod, uncounted_text(others) if others else "")
             return PodAnswer(pod, own, uncounted=others, notes=hints)
         request = found.request
         choice = yield from self._chooser.steps(pod)
+        claims = None
+        if pod.spec.resource_claims and not pod.spec.node_name:
+            claims = yield from self._claims(pod, choice.selection)
+        if claims is not None:
+            excluded = claims.reasons.followed_by(choice.excluded)
+            choice = NodeChoice(NodeNames(claims.fitting), excluded)
         if amounts:
             yield from self._read_devices()
         devices = self.devices.fit(request, amounts, choice.selection.names)
@@ -178,10 +202,14 @@ class Judge:
             rejected,
             choice.excluded,
             devices,
+            claims,
             (),
             (*request.notes, *hints),
             scheduler_message(pod, self.node(best)),
         )
+
+    def _claims(self, pod: Pod, names: NodeNames) -> Generator[None, None, ClaimFit | None]:
+        return (yield from claim_fit(pod, self.facts.claims, self.facts.inventory, names.names))
 
     def _describer(self, request: Request) -> Callable[[str], str]:
         """Return what says why a node's description gives no card; empty without a description."""

@@ -54,7 +54,7 @@ def grant_text(grant: Grant) -> str:
 def asked_text(answer: PodAnswer) -> str | None:
     """Return what the pod asks for; None where Dragoman counts none of it."""
     if answer.request is None:
-        return None
+        return None if answer.claims is None else devices_text(answer.claims.requested)
     amounts = amounts_of(answer.pod, answer.request)
     if amounts and (answer.devices is not None or not answer.candidates.names):
         return devices_text(amounts)

@@ -174,9 +174,10 @@ def _lines(found: PodExplanation) -> Iterator[str]:
         yield from card_lines(claim, state.ledger, f"Cards of ResourceClaim {claim.pod}")
     if not found.pod.spec.node_name and answer.fits_nowhere:
         yield from node_lines(answer)
-        yield ""
-        yield "What would make it fit"
-        yield from (f"  {line}" for line in remedy_lines(found.pod, found.remedies))
+        if answer.found is not None:
+            yield ""
+            yield "What would make it fit"
+            yield from (f"  {line}" for line in remedy_lines(found.pod, found.remedies))
     if found.history:
         yield ""
         yield "History"

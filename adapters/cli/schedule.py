@@ -216,8 +216,11 @@ class Run:
         self.warnings.pending.extend(f"pod {full_name(pod)}: {note}" for note in answer.notes)
         if answer.problem is not None:
             return PodLine(pod_ref(pod), PodResult.INVALID, answer.problem, dialect=answer.dialect)
+        if answer.claims is not None and answer.fits_nowhere:
+            return self._rejected(answer)
         if answer.found is None:
-            return PodLine(pod_ref(pod), PodResult.SKIPPED, NO_REQUEST)
+            text = NO_REQUEST if answer.claims is None else answer.summary()
+            return PodLine(pod_ref(pod), PodResult.SKIPPED, text, dialect=answer.dialect)
         if whole is not None and whole.refusal:
             refused_answer = replace(answer, gang=whole, message=scheduler_message(pod))
             return replace(self._rejected(refused_answer), groups=())

@@ -74,4 +74,5 @@ def static_inventory(found: Manifests) -> StaticInventory:
         ),
         (*fleet.warnings(), *elsewhere),
         fleet.groups,
+        fleet.known_claims,
     )

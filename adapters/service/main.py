@@ -130,6 +130,7 @@ async def without_cluster(
         inventory.claims,
         inventory.groups,
         inventory.uncounted,
+        inventory.known_claims,
     )
     quotas = MemoryQuotas(tuple(inventory.quotas))
     cluster = Cluster(

@@ -12,9 +12,10 @@ from time import time_ns
 import msgspec
 import orjson
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.adoption import may_use_cards
-from adapters.service.decide.ports import BindError
+from adapters.service.decide.ports import BindError, NoObjects
 from adapters.service.decide.service import Service
 from adapters.service.web.app import Answer, Call, Route, pod_named, problem
 from adapters.stores.store import Conflict, Store
@@ -50,6 +51,7 @@ class StaticInventory:
         nodes: the objects, by name.
         pods: bound ones have their cards, the others wait to be scheduled.
         claims: by uid of a pod, uids of the claims that are reserved for it.
+        known_claims: all claims, with their classes and devices.
         uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         quotas: of namespaces; what their pods have is counted by the ledgers.
         problems: what could not be read or is inconsistent, as sentences.
@@ -64,6 +66,7 @@ class StaticInventory:
     quotas: Sequence[Quota] = ()
     problems: Sequence[str] = ()
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
+    known_claims: ClaimCache = NoObjects.claims
 
 
 def with_uid(pod: Pod) -> Pod:
@@ -92,7 +95,9 @@ class LocalCluster:
         claims: Mapping[str, Sequence[str]] | None = None,
         groups: Mapping[GangRef, PodGroupObject] | None = None,
         uncounted: Mapping[str, Sequence[str]] | None = None,
+        known_claims: ClaimCache = NoObjects.claims,
     ) -> None:
+        self.claims = known_claims
         self._nodes = nodes or {}
         self._claims = claims or {}
         self._uncounted = uncounted or {}

@@ -249,6 +249,12 @@ class ResourceClaim(Wire, frozen=True, gc=False):
     status: msgspec.Raw = msgspec.Raw(b"")
 
 
+class ListedClaim(ResourceClaim, frozen=True, gc=False):
+    """A claim whose spec is decoded when it is needed: what a claim has does not depend on it."""
+
+    spec: msgspec.Raw = msgspec.Raw(b"")
+
+
 class RequestedClaim(ResourceClaim, frozen=True, gc=False):
     """A claim with what it requests, as the API server is about to write it."""
 
@@ -260,8 +266,21 @@ class ClaimManifest(Wire, frozen=True, gc=False):
 
     metadata: Metadata = Metadata()
     status: dict[str, Any] | None = None
+    spec: dict[str, Any] | None = None
 
-    def claim(self) -> ResourceClaim:
+    def claim(self) -> ListedClaim:
         """Return the claim as the API server sends it."""
         status = b"" if self.status is None else msgspec.json.encode(self.status)
-        return ResourceClaim(self.metadata, msgspec.Raw(status))
+        spec = msgspec.Raw(msgspec.json.encode(self.spec or {}))
+        return ListedClaim(self.metadata, msgspec.Raw(status), spec)
+
+
+class _ClaimTemplate(Wire, frozen=True, gc=False):
+    spec: dict[str, Any] | None = None
+
+
+class ClaimTemplate(Wire, frozen=True, gc=False):
+    """What claims are made of, one for each pod."""
+
+    metadata: Metadata = Metadata()
+    spec: _ClaimTemplate = _ClaimTemplate()

@@ -97,6 +97,7 @@ class PodClaim(Wire, frozen=True, gc=False):
 
     name: str = ""
     resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class ClaimedResource(Wire, frozen=True, gc=False):

@@ -34,6 +34,7 @@ class FleetFacts:
     Attributes:
         dialects: configured with the settings of the cluster.
         inventory: the ledgers of all nodes whose NodeLedger can be read.
+        claims: all claims, with their classes and devices.
         quotas: while pods are placed one after another.
         revision: never changes while an answer is given.
     """
@@ -43,6 +44,7 @@ class FleetFacts:
     def __init__(self, fleet: Fleet) -> None:
         self.dialects: Sequence[Dialect] = fleet.dialects
         self.quotas = NamespaceQuotas(fleet)
+        self.claims = fleet.known_claims
         self._fleet = fleet
         readable = (each.ledger for each in fleet.nodes.values() if each.unreadable is None)
         self.inventory = Inventory(ledger.with_holds() for ledger in readable)

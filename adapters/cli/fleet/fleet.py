@@ -91,6 +91,7 @@ class Fleet:
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: by uid of claims with devices, why no pod uses them.
         claims: by uid of a pod, uids of the claims that are reserved for it.
+        known_claims: all claims, with their classes and devices.
         uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
         groups: the objects of gangs.
         made: by ``namespace/name`` of a pod that does not exist yet, the workload that makes it.
@@ -105,6 +106,7 @@ class Fleet:
     unused_ledgers: tuple[str, ...] = ()
     unused_claims: Mapping[str, str] = field(default_factory=dict)
     claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    known_claims: ClaimCache = field(default_factory=lambda: ClaimCache(lambda _: None))
     uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
     made: Mapping[str, WorkloadRef] = field(default_factory=dict)
@@ -198,6 +200,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
         claims=reader.claims,
+        known_claims=reader.known,
         uncounted=reader.uncounted,
         groups={ref: group for ref, (group, _) in manifests.groups.items()},
         made=manifests.made,
@@ -236,17 +239,21 @@ class _Reader:
     ) -> None:
         self._manifests = manifests
         self._dialects = dialects
-        self._claims = ClaimCache(lambda _: None)
+        self.known = ClaimCache(lambda _: None)
         for published, _ in manifests.slices.values():
-            self._claims.put_slice(published)
+            self.known.put_slice(published)
         for rule, _ in manifests.rules.values():
-            self._claims.put_rule(rule)
+            self.known.put_rule(rule)
+        for of_devices, _ in manifests.classes.values():
+            self.known.put_class(of_devices)
+        for name, (template, _) in manifests.templates.items():
+            self.known.put_template(name, template)
         for claim, _ in manifests.claims.values():
-            self._claims.put_claim(with_uid(claim, "ResourceClaim "))
-        self.unused_claims = {claim.uid: "no pod uses it" for claim in self._claims.unused()}
+            self.known.put_claim(with_uid(claim, "ResourceClaim "))
+        self.unused_claims = {claim.uid: "no pod uses it" for claim in self.known.unused()}
         self.claims: dict[str, tuple[str, ...]] = {}
         made: set[tuple[str, str]] = set()
-        for held in self._claims.all():
+        for held in self.known.all():
             for consumer in held.pods:
                 self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
                 made.add((consumer.uid, held.name))
@@ -258,7 +265,7 @@ class _Reader:
                 uid, node = pod.metadata.uid, pod.spec.node_name or ""
                 self._bound[uid] = node
                 if uid in self.claims:
-                    self.uncounted[uid] = self._claims.uncounted(uid, node)
+                    self.uncounted[uid] = self.known.uncounted(uid, node)
             if may_use_cards(pod):
                 extended = pod.status.extended_resource_claim_status
                 if extended is not None:
@@ -266,7 +273,7 @@ class _Reader:
                     pod = without_claimed(pod) if (pod.metadata.uid, named) in made else pod
                 self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
 
-        for held in self._claims.all() if self._bound else ():
+        for held in self.known.all() if self._bound else ():
             if held.pods and not any(each.uid in self._bound for each in held.pods):
                 names = ", ".join(each.name for each in held.pods)
                 self.unused_claims[held.uid] = f"is reserved for {names}, and no such pod runs"
@@ -289,12 +296,12 @@ class _Reader:
         except (LedgerRecordError, HardwareRecordError) as error:
             unreadable = str(error)
         device, _ = self._manifests.devices.get(name, (None, None))
-        more = self._claims.described(name)
+        more = self.known.described(name)
         node, problems = read_node(kube, device, self._dialects, agent, more)
         pods = tuple(self._by_node.get(name, ()))
         ledger = NodeLedger.of(node) if stored is None else stored
         holdings = () if agent is None else agent.holdings
-        claims = self._claims.holding(ledger, node)
+        claims = self.known.holding(ledger, node)
         bound = self._bound
         if claims:
             bound = {**bound, **{held.uid: name for held in claims}}

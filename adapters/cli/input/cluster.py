@@ -22,6 +22,7 @@ from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
 from adapters.cluster.api.paths import (
     CONFIG_MAPS,
+    DEVICE_CLASSES,
     DEVICE_TAINT_RULES,
     DEVICES,
     DISRUPTION_BUDGETS,
@@ -44,7 +45,7 @@ from adapters.cluster.api.transport import Timeouts
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
 from adapters.wire.agent_report import LABELS, AgentReports, NodeReport, parse
-from adapters.wire.dra import DeviceTaintRule, ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceClass, DeviceTaintRule, ListedClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, full_name
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
@@ -177,11 +178,12 @@ class _Reader:
         devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
         pods = await self._list(Selection(PODS), Pod)
         slices: list[ResourceSlice] = []
-        claims: list[ResourceClaim] = []
+        claims: list[ListedClaim] = []
         with self._permitted("cards that ResourceClaims have do not count"):
             published = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
-            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ResourceClaim)
+            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ListedClaim)
             slices = published
+        classes = await self._optional(DEVICE_CLASSES, DeviceClass, "{} are not known")
         unknown = "cards that {} close are not known"
         rules = await self._optional(DEVICE_TAINT_RULES, DeviceTaintRule, unknown)
         after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
@@ -208,6 +210,7 @@ class _Reader:
             config_maps=self._placed((_full_name(each.metadata), each) for each in settings),
             ledgers=self._placed((each.metadata.name, each) for each in before),
             claims=self._placed((_full_name(each.metadata), each) for each in claims),
+            classes=self._placed((each.metadata.name, each) for each in classes),
             slices=self._placed((each.metadata.name, each) for each in slices),
             rules=self._placed((each.metadata.name, each) for each in rules),
             problems=tuple(self._problems),

@@ -11,7 +11,14 @@ import msgspec
 from adapters.cli.input.document import Document, documents
 from adapters.cli.input.source import InputError, InputLocation, Source
 from adapters.cli.input.workload import Workload, check_containers
-from adapters.wire.dra import ClaimManifest, DeviceTaintRule, ResourceClaim, ResourceSlice
+from adapters.wire.dra import (
+    ClaimManifest,
+    ClaimTemplate,
+    DeviceClass,
+    DeviceTaintRule,
+    ResourceClaim,
+    ResourceSlice,
+)
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Metadata, Pod, Wire, WorkloadRef
 from adapters.wire.kube_policy import Budget, JobObject, PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.ledger import LedgerObject
@@ -34,6 +41,8 @@ _FORMS = (
     "ConfigMap",
     "NodeLedger",
     "ResourceClaim",
+    "ResourceClaimTemplate",
+    "DeviceClass",
     "ResourceSlice",
     "DeviceTaintRule",
     "ShareQuota",
@@ -49,6 +58,8 @@ _GROUPS = {
     "Device": "scheduling.koordinator.sh",
     "NodeLedger": "dragoman.dev",
     "ResourceClaim": "resource.k8s.io",
+    "ResourceClaimTemplate": "resource.k8s.io",
+    "DeviceClass": "resource.k8s.io",
     "ResourceSlice": "resource.k8s.io",
     "DeviceTaintRule": "resource.k8s.io",
     "ShareQuota": "dragoman.dev",
@@ -79,6 +90,8 @@ class Manifests:
         config_maps: by ``namespace/name``.
         ledgers: by the name of their node.
         claims: by ``namespace/name``.
+        templates: of claims, by ``namespace/name``.
+        classes: of devices, by name.
         slices: by name.
         rules: that taint devices, by name.
         quotas: by namespace.
@@ -99,6 +112,8 @@ class Manifests:
     config_maps: dict[str, tuple[ConfigMap, InputLocation]] = field(default_factory=dict)
     ledgers: dict[str, tuple[LedgerObject, InputLocation]] = field(default_factory=dict)
     claims: dict[str, tuple[ResourceClaim, InputLocation]] = field(default_factory=dict)
+    templates: dict[str, tuple[ClaimTemplate, InputLocation]] = field(default_factory=dict)
+    classes: dict[str, tuple[DeviceClass, InputLocation]] = field(default_factory=dict)
     slices: dict[str, tuple[ResourceSlice, InputLocation]] = field(default_factory=dict)
     rules: dict[str, tuple[DeviceTaintRule, InputLocation]] = field(default_factory=dict)
     quotas: dict[str, tuple[ShareQuotaObject, InputLocation]] = field(default_factory=dict)
@@ -269,6 +284,13 @@ def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts"
             claim = document.read(ClaimManifest).claim()
             name = _named(claim.metadata, document.location)
             _put(found.claims, name, claim, kind, document.location)
+        case "ResourceClaimTemplate":
+            template = document.read(ClaimTemplate)
+            name = _named(template.metadata, document.location)
+            _put(found.templates, name, template, kind, document.location)
+        case "DeviceClass":
+            of_devices = document.read(DeviceClass)
+            _put(found.classes, of_devices.metadata.name, of_devices, kind, document.location)
         case "ResourceSlice":
             published = document.read(ResourceSlice)
             _put(found.slices, published.metadata.name, published, kind, document.location)

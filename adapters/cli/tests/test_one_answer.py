@@ -17,8 +17,19 @@ from adapters.cli.input.source import Source
 from adapters.cli.output.report import PodResult
 from adapters.cli.schedule import Run, RunOptions
 from adapters.cli.serve import static_inventory
-from adapters.cli.tests.builders import Plain, node, pod, stream, volcano, volcano_bound
+from adapters.cli.tests.builders import (
+    Plain,
+    a_claim,
+    a_slice,
+    node,
+    pod,
+    stream,
+    uuid,
+    volcano,
+    volcano_bound,
+)
 from adapters.cli.tests.gangs import APIS, group, member
+from adapters.cli.tests.test_waiting_claims import a_class, unallocated, waiting
 from adapters.cli.view.pending import pending
 from adapters.dialects.dialect import Defaults
 from adapters.service.grpc import dragoman_pb2 as pb
@@ -309,3 +320,34 @@ def test_what_the_scheduler_said_of_a_pod_of_a_gang_is_said_by_all(api: str, car
     assert ("Insufficient" in summary) == (cards == 2)
     said = (service["api"]["summary"], service["page"]["summary"], service["row"]["reason"])
     assert {*said, service["grpc"].summary} == {summary}
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+@pytest.mark.parametrize("expression", ["", " && device.attributes['x'].y == 'z'"])
+def test_all_say_the_same_of_a_pod_with_a_claim(held: int, expression: str) -> None:
+    driver = f'device.driver == "gpu.nvidia.com"{expression}'
+    asks = waiting(NAME) | {"metadata": {"name": NAME, "uid": "uid-waits"}}
+    things = [
+        node(cards=2),
+        node("node-b"),
+        a_slice(uuid(0), uuid(1)),
+        a_class(driver),
+        *(a_claim(f"gpu-{at}", f"c{at}") for at in range(held)),
+        unallocated(),
+        asks,
+    ]
+    found = manifests([Source("things", stream(*things), named=True)])
+    fleet = read_fleet(found, Defaults())
+
+    shown = as_plain(explain(fleet, fleet.pods[f"default/{NAME}"]))
+    (row,) = pending(fleet, None).rows
+    service = asyncio.run(of_service(found))
+
+    api, page, grpc, listed = (service[each] for each in ("api", "page", "grpc", "row"))
+    summaries = {row.fields["reason"], api["summary"], page["summary"], grpc.summary}
+    assert {*summaries, listed["reason"]} == {shown["summary"]}
+    assert shown["best"] == api["best"] == page["best"] == (grpc.best or None)
+    assert (shown["best"] is None) == (held == 2)
+    assert shown["reasons"] == api["nodes"] == dict(grpc.refused)
+    assert (listed["dialect"], listed["devices"]) == ("dra", {"gpu": 1})
+    assert row.fields["request"] == "1 gpu"

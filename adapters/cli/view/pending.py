@@ -6,7 +6,7 @@ from adapters.answer.answer import uncounted_text
 from adapters.answer.device_plugins import devices_text
 from adapters.answer.eviction import cost, evicting, evictions
 from adapters.answer.judge import Judge
-from adapters.answer.words import reason_lines, request_text
+from adapters.answer.words import asked_text, reason_lines
 from adapters.cli.fleet.facts import FleetFacts, requests_cards
 from adapters.cli.fleet.fleet import Fleet
 from adapters.cli.output.rows import Row, columns
@@ -58,7 +58,7 @@ def pending(fleet: Fleet, namespace: str | None, selector: Selector = ()) -> Lis
             if answer.devices is not None:
                 request = devices_text(answer.devices.amounts)
             else:
-                request = "invalid" if answer.request is None else request_text(answer.request)
+                request = asked_text(answer) or "invalid"
             waiting_pod = WaitingPod(
                 ref.namespace, ref.name, answer.dialect, scheduler, request, len(answer.fitting),
                 answer.summary(), gang,

@@ -121,12 +121,36 @@ def _least(
     claim: RequestedClaim, result: DeviceResult, device: SliceDevice
 ) -> dict[str, str] | None:
     """Return what a claim has to consume of a device; None where the request states no part."""
-    if not device.allow_multiple_allocations:
-        return None
+    requested = _requested(claim, result)
+    return _amounts(requested, result, device) if _is_shared(device) and requested else None
+
+
+def _is_shared(device: SliceDevice) -> bool:
+    return bool(device.allow_multiple_allocations)
+
+
+def as_allocated(claim: RequestedClaim, result: DeviceResult, device: SliceDevice) -> DeviceResult:
+    """Return the result as kube-scheduler 1.37.1 would write it: with a share of a shared device.
+
+    Raises:
+        ConsumptionError: as ``consumed``, also where claims cannot share the device.
+    """
+    amounts = _amounts(_requested(claim, result), result, device)
+    if not _is_shared(device):
+        return result
+    share = share_id("/".join((result.driver, result.pool, result.device)))
+    return msgspec.structs.replace(result, share_id=share, consumed_capacity=dict(amounts))
+
+
+def _requested(claim: RequestedClaim, result: DeviceResult) -> Mapping[str, Amount]:
     request = _request(claim, result.request)
-    requested = request and request.capacity and request.capacity.requests
-    if not requested:
-        return None
+    return (request and request.capacity and request.capacity.requests) or {}
+
+
+def _amounts(
+    requested: Mapping[str, Amount], result: DeviceResult, device: SliceDevice
+) -> dict[str, str]:
+    """Return what a request consumes of each capacity of a shared device."""
     capacities = device.capacity or {}
     for name in requested.keys() - capacities.keys():
         raise ConsumptionError(f"device {result.device} has no capacity {name}")

@@ -8,7 +8,7 @@ cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUU
 """
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -127,6 +127,10 @@ class Devices:
                 if device.node:
                     self._nodes.setdefault(device.key[:2], set()).add(device.node)
                 self._of_node.setdefault(device.node, {})[device.key] = device
+
+    def all(self) -> Iterator[PublishedDevice]:
+        """Return the devices of all nodes."""
+        return (device for devices in self._of_node.values() for device in devices.values())
 
     def of_node(self, node: str) -> tuple[PublishedDevice, ...]:
         """Return the devices of a node."""

@@ -148,8 +148,9 @@ class ClusterCache:
             follower.put(pod)
         earlier = self._pods.get(key)
         self._remove_pod(key)
-        self._pods[key] = _trimmed(self.counted(pod))
         node = pod.spec.node_name
+        waits = self._claims_count and not node and _names_claims(pod)
+        self._pods[key] = _trimmed(self.counted(pod), whole=waits)
         if earlier is not None and not may_use_cards(pod):
             self._ended(earlier)
         if node:
@@ -268,13 +269,13 @@ def _names_claims(pod: Pod) -> bool:
     return any(name is not None for name in claims_of(pod))
 
 
-def _trimmed(pod: Pod) -> Pod:
+def _trimmed(pod: Pod, *, whole: bool) -> Pod:
     """Return what the reconciler reads of a pod: no containers where none may request a share.
 
     Of the annotations of a pod with ResourceClaims only the records stay. What only the answer
     about a waiting pod reads stays of a pod that waits.
     """
-    if names_extended_resource(pod) or names_fraction(pod):
+    if whole or names_extended_resource(pod) or names_fraction(pod):
         if pod.spec.node_name or pod.status.phase not in (None, "Pending"):
             # It has its node: what decided about that is not needed any more.
             spec = msgspec.structs.replace(pod.spec, affinity=None, tolerations=None)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import GangCache
 from adapters.accounting.pod_requests import PodRequest
 from adapters.stores.memory import MemoryQuotas
@@ -143,6 +144,10 @@ class ClusterObjects(Protocol):
         """Changes whenever a node's labels, taints, cordon or devices do."""
 
     @property
+    def claims(self) -> ClaimCache:
+        """All ResourceClaims, with their classes and devices."""
+
+    @property
     def has_all_nodes(self) -> bool:
         """Whether a node that is not among ``nodes`` does not exist, although it has a ledger."""
 
@@ -165,6 +170,7 @@ class ClusterObjects(Protocol):
 class NoObjects:
     """Implements ``ClusterObjects`` where only ledgers are known."""
 
+    claims = ClaimCache(lambda _: None)
     revision = 0
     has_all_nodes = False
 

@@ -6,6 +6,7 @@ The credentials of the API server are here too, and the check that it serves wha
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.credentials import KubeCredentials, own_credentials
 from adapters.cluster.api.error import CONFLICT, NOT_FOUND, ClusterError
@@ -135,6 +136,11 @@ class ClusterView:
     def revision(self) -> int:
         """Changes whenever a node's labels, taints, cordon or devices do."""
         return self._cache.node_revision
+
+    @property
+    def claims(self) -> ClaimCache:
+        """All ResourceClaims, with their classes and devices."""
+        return self._cache.claims
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return the nodes in order of their names, in which the API server lists them."""

@@ -49,7 +49,7 @@ from adapters.service.in_cluster.handlers import (
 from adapters.service.observe.decision_log import Logger
 from adapters.wire.agent_report import LABELS, AgentPod
 from adapters.wire.body import PodDecoder
-from adapters.wire.dra import DeviceClass, DeviceTaintRule, ResourceClaim, ResourceSlice
+from adapters.wire.dra import DeviceClass, DeviceTaintRule, ListedClaim, ResourceSlice
 from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, Unreadable
 from adapters.wire.kube_policy import PodGroupObject, ResourceQuotaObject
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware, decode
@@ -207,7 +207,7 @@ class Watches:
                 (DEVICE_CLASSES, DeviceClass, classes),
                 (DEVICE_TAINT_RULES, DeviceTaintRule, rules),
                 (RESOURCE_SLICES, ResourceSlice, slices),
-                (RESOURCE_CLAIMS, ResourceClaim, claims),
+                (RESOURCE_CLAIMS, ListedClaim, claims),
             )
         }
 

@@ -112,7 +112,7 @@ def people(
             "summary": answer.summary(),
             "notes": found.notes,
         }
-        if answer.found is not None:
+        if answer.is_valid:
             shown |= {
                 "best": answer.best,
                 "fits": answer.fitting,

@@ -16,6 +16,7 @@ from adapters.answer.judge import Judge
 from adapters.answer.rows import held_pod, held_shares
 from adapters.answer.words import card_lines, head_lines, node_lines, request_text
 from adapters.dialects.dialect import DialectError
+from adapters.dialects.dra import DRA
 from adapters.dialects.matching import amounts_of
 from adapters.service.decide.advice.explain import yielding
 from adapters.service.decide.service import Service, UnknownPod
@@ -131,11 +132,14 @@ def _waiting(service: Service, pod: Pod) -> WaitingPod | None:
     reason = "was not evaluated yet" if latest is None else latest.summary
     try:
         read = service.pod_requests.read(pod)
-        if read is None:
+        dialect: str | None = DRA if read is None else read.dialect.name
+        if read is not None:
+            amounts = amounts_of(pod, read.request)
+            request = devices_text(amounts) if amounts else request_text(read.request)
+        elif latest is not None and latest.devices:
+            request = devices_text(latest.devices)
+        else:
             return None
-        dialect: str | None = read.dialect.name
-        amounts = amounts_of(pod, read.request)
-        request = devices_text(amounts) if amounts else request_text(read.request)
     except DialectError as error:
         dialect = dialect_name(pod, service.facts.dialects)
         request, reason = "invalid", str(error)

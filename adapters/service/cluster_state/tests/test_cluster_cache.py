@@ -23,6 +23,7 @@ from adapters.wire.kube import (
     NodeSpec,
     NodeStatus,
     Pod,
+    PodClaim,
     PodCondition,
     PodSpec,
     PodStatus,
@@ -253,3 +254,16 @@ def member(name: str) -> Pod:
     pod = a_kube_pod(name)
     texts = {f"{GANG}/name": "g", f"{GANG}/min-available": "2"}
     return structs.replace(pod, metadata=structs.replace(pod.metadata, annotations=texts))
+
+
+def test_a_waiting_pod_with_a_claim_stays_whole_where_claims_count() -> None:
+    pod = waiting(None, "cpu")
+    spec = structs.replace(pod.spec, resource_claims=(PodClaim("c", "w"),))
+    pod = structs.replace(pod, spec=spec)
+    counting, other = ClusterCache(claims_count=True), ClusterCache()
+
+    for cache in (counting, other):
+        cache.put_pod(pod)
+
+    assert counting.unbound() == [pod]
+    assert other.unbound() == []

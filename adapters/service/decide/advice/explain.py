@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NoReturn, TypeVar
 
+from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache, template_of
 from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined, scheduler_message
@@ -12,6 +13,7 @@ from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
 from adapters.answer.judge import Judge
 from adapters.answer.remedies import NONE, Remedies, remedies
 from adapters.dialects.dialect import Dialect
+from adapters.dialects.matching import NO_AMOUNTS
 from adapters.service.decide.advice.feasibility import Feasibility
 from adapters.service.decide.ports import Clock, ClusterObjects, Readiness
 from adapters.wire.kube import KubeNode, Metadata, Pod, full_name
@@ -43,6 +45,11 @@ class ServiceFacts:
         return self._pod_requests.dialects
 
     @property
+    def claims(self) -> ClaimCache:
+        """All ResourceClaims, with their classes and devices."""
+        return self._objects.claims
+
+    @property
     def inventory(self) -> Inventory:
         """By node, committed allocations and this process's reservations."""
         return self._feasibility.ledgers.inventory
@@ -50,7 +57,9 @@ class ServiceFacts:
     @property
     def revision(self) -> Hashable:
         """Changes whenever a ledger, a quota, a gang or what an answer reads of a node does."""
-        return *self._feasibility.revision, self._objects.revision, self._gangs.revision
+        objects = self._objects
+        own = objects.revision, objects.claims.revision, self._gangs.revision
+        return *self._feasibility.revision, *own
 
     def nodes(self) -> Mapping[str, KubeNode]:
         """Return the nodes.
@@ -208,6 +217,7 @@ class WaitingAnswer:
         fitting: how many nodes it fits.
         groups: the nodes that it does not fit, by cause.
         at: when it held, in nanoseconds since 1970.
+        devices: that its ResourceClaims request.
     """
 
     summary: str
@@ -215,6 +225,7 @@ class WaitingAnswer:
     fitting: int
     groups: tuple[NodeGroup, ...]
     at: int
+    devices: Mapping[str, int] = field(default_factory=lambda: NO_AMOUNTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +244,7 @@ class _Known:
     revision: object
     is_plain: bool
     gang: GangAnswer | None
+    claims: Mapping[str, int]
 
     def of(self, uid: str) -> tuple[str, str | None]:
         """Return the text and the best node of one pod: those of a gang go to several nodes."""
@@ -292,7 +304,8 @@ class WaitingAnswers:
             template = template_of(pod)
             # A pod with cards, which count as free for it, is like no other.
             has_cards = self._facts.inventory.nodes_of(pod.metadata.uid)
-            key = template + pod.metadata.uid.encode() if has_cards else template
+            is_alone = has_cards or pod.spec.resource_claims
+            key = template + pod.metadata.uid.encode() if is_alone else template
             known = seen.get(key) or self._alike.get(key)
             self._busy += self._clock.now() - began
             # Devices of plugins change without a revision.
@@ -309,12 +322,18 @@ class WaitingAnswers:
                     revision,
                     answer.devices is not None,
                     answer.gang if answer.gang is not None and answer.gang.decides else None,
+                    NO_AMOUNTS if answer.claims is None else answer.claims.requested,
                 )
             seen[key] = known
             text, best = known.of(pod.metadata.uid)
             message = scheduler_message(pod, judge.node(best)) if known.waits else ""
             self._by_uid[pod.metadata.uid] = WaitingAnswer(
-                joined(text, message), best, known.fitting, known.groups, self._clock.wall()
+                joined(text, message),
+                best,
+                known.fitting,
+                known.groups,
+                self._clock.wall(),
+                known.claims,
             )
             await self._pause()
         self._alike = seen

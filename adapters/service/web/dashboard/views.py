@@ -8,7 +8,8 @@ from itertools import islice
 
 from adapters.answer.remedies import remedy_lines
 from adapters.dialects.dialect import DialectError
-from adapters.dialects.matching import amounts_of
+from adapters.dialects.dra import DRA
+from adapters.dialects.matching import NO_AMOUNTS, amounts_of
 from adapters.service.decide.advice.explain import Explanation, WaitingAnswer
 from adapters.service.decide.service import Service
 from adapters.service.observe.decision_log import StructuredDecisionLog
@@ -321,6 +322,9 @@ async def waiting(
 def requests(service: Service, pod: Pod) -> bool:
     """Return whether a pod requests a share, valid or not."""
     try:
+        latest = service.waiting_answers.get(pod.metadata.uid)
+        if latest is not None and latest.devices:
+            return True
         return service.pod_requests.read(pod) is not None
     except DialectError:
         return True
@@ -347,9 +351,10 @@ def waiting_pod(service: Service, history: StructuredDecisionLog, pod: Pod) -> V
     }
     try:
         read = service.pod_requests.read(pod)
-        if read is None:
+        if read is None and (answer is None or not answer.devices):
             return None
-        devices = amounts_of(pod, read.request)
+        amounts = NO_AMOUNTS if answer is None else answer.devices
+        devices = amounts if read is None else amounts_of(pod, read.request)
     except DialectError as error:
         return view | {
             "dialect": "",
@@ -359,7 +364,7 @@ def waiting_pod(service: Service, history: StructuredDecisionLog, pod: Pod) -> V
             "cause": INVALID,
         }
     return view | {
-        "dialect": read.dialect.name,
+        "dialect": DRA if read is None else read.dialect.name,
         "containers": [
             {
                 "name": container.name,
@@ -369,7 +374,7 @@ def waiting_pod(service: Service, history: StructuredDecisionLog, pod: Pod) -> V
                 "compute": container.compute,
                 "exclusive": container.exclusive,
             }
-            for container in read.request.containers
+            for container in (() if read is None else read.request.containers)
         ],
         "devices": dict(devices),
         "valid": True,

@@ -1,0 +1,214 @@
+"""Waiting pods with ResourceClaims: every command says where devices are free, and why not."""
+
+import json
+
+import pytest
+
+from adapters.cli.tests.builders import Plain, a_claim, a_slice, node, pod, uuid, volcano_bound
+from adapters.cli.tests.command import command
+
+DRIVER = 'device.driver == "gpu.nvidia.com"'
+
+
+def a_class(*expressions: str, **spec: object) -> Plain:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": "gpu"},
+        "spec": {"selectors": [{"cel": {"expression": each}} for each in expressions], **spec},
+    }
+
+
+def a_request(**exactly: object) -> Plain:
+    return {"name": "r", "exactly": {"deviceClassName": "gpu", **exactly}}
+
+
+def unallocated(*requests: Plain, name: str = "w", **devices: object) -> Plain:
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": name},
+        "spec": {"devices": {"requests": requests or (a_request(),), **devices}},
+    }
+
+
+def waiting(name: str = "p", claim: str = "w", **status: object) -> Plain:
+    spec = {"resourceClaims": [{"name": "c", "resourceClaimName": claim}]}
+    return pod(name, spec=spec, status=status)
+
+
+def shared(policy: Plain | None = None) -> Plain:
+    """One device of 10,000 MiB that several claims can have."""
+    published = a_slice(uuid(0))
+    (device,) = published["spec"]["devices"]
+    device["allowMultipleAllocations"] = True
+    if policy is not None:
+        device["capacity"]["memory"]["requestPolicy"] = policy
+    return published
+
+
+def memory(amount: str) -> Plain:
+    return a_request(capacity={"requests": {"memory": amount}})
+
+
+def summary(*things: Plain, name: str = "p") -> str:
+    """The answer of explain; pending says the same."""
+    explained = command("explain", "pod", name, "-o", "json", things=things)
+    found = json.loads(explained.stdout)
+    listed = json.loads(command("pending", "-o", "json", things=things).stdout)
+    reasons = {each["pod"]: each["reason"] for each in listed["items"]}
+    assert reasons[name] == found["summary"]
+    assert explained.exit_code == (found["best"] is None)
+    text: str = found["summary"]
+    return text
+
+
+TWO = (node(cards=2), a_slice(uuid(0), uuid(1)), a_class(DRIVER))
+FULL = (*TWO, a_claim("gpu-0", "a"), a_claim("gpu-1", "b"))
+ONE_POD = volcano_bound("v", 4000)
+UNSURE = (
+    "devices fit on at most 1 of 1 nodes, best node-a: its ResourceClaims may exclude devices by"
+    " expressions or constraints"
+)
+
+
+@pytest.mark.parametrize(
+    ("things", "said"),
+    [
+        ((*TWO, unallocated()), "cards fit on node-a"),
+        (
+            (*FULL, unallocated()),
+            "0 of 1 nodes fit: 1 node: 2 of 2 cards: in use, and asked for exclusively",
+        ),
+        (
+            (*TWO, a_claim("gpu-0"), unallocated(a_request(count=2))),
+            "0 of 1 nodes fit: 1 node: 1 of 2 devices free, 2 requested",
+        ),
+        ((*TWO, unallocated(a_request(count=2))), "cards fit on node-a"),
+        (
+            (*TWO, unallocated(a_request(count=3))),
+            "0 of 1 nodes fit: 1 node: 2 of 2 devices free, 3 requested",
+        ),
+        (
+            (*TWO, a_claim("gpu-0"), ONE_POD, unallocated()),
+            "cards fit on node-a",
+        ),
+        (
+            (*TWO, ONE_POD, unallocated(a_request(allocationMode="All"))),
+            "0 of 1 nodes fit: 1 node: 1 of 2 cards: in use, and asked for exclusively",
+        ),
+        ((*TWO, unallocated(a_request(allocationMode="All"))), "cards fit on node-a"),
+        ((*FULL, unallocated(a_request(adminAccess=True))), "cards fit on node-a"),
+        (
+            (*TWO, unallocated({"name": "r", "exactly": {"deviceClassName": "other"}})),
+            "0 of 1 nodes fit: 1 node: DeviceClass other is not known",
+        ),
+        (TWO, "0 of 1 nodes fit: 1 node: ResourceClaim w is not known"),
+        (
+            (*TWO[:2], a_class(DRIVER, "device.attributes['x'].y == 'z'"), unallocated()),
+            UNSURE,
+        ),
+        ((*TWO, unallocated(constraints=[{"matchAttribute": "x/y"}])), UNSURE),
+        (
+            (*FULL[:2], a_class("device.attributes['x'].y == 'z'"), *FULL[3:], unallocated()),
+            "0 of 1 nodes fit: 1 node: 2 of 2 cards: in use, and asked for exclusively",
+        ),
+    ],
+)
+def test_a_pod_with_a_claim_is_answered_as_any_other(things: tuple[Plain, ...], said: str) -> None:
+    assert summary(*things, waiting()) == said
+
+
+ROUNDED = {"default": "2000Mi", "validRange": {"min": "4000Mi", "step": "1000Mi"}}
+
+
+@pytest.mark.parametrize(
+    ("published", "request_", "said"),
+    [
+        (shared(), memory("6000Mi"), "cards fit on node-a"),
+        (shared(), memory("6001Mi"), "1 of 1 cards: memory 1 MiB short"),
+        (shared(), a_request(), "1 of 1 cards: memory 4000 MiB short"),
+        (shared(ROUNDED), memory("5500Mi"), "cards fit on node-a"),
+        (shared(ROUNDED), memory("6001Mi"), "1 of 1 cards: memory 1000 MiB short"),
+        (shared(ROUNDED), a_request(count=3), "cards fit on node-a"),
+        (shared(ROUNDED), a_request(count=4), "1 of 1 devices free, 4 requested"),
+        (shared(), memory("20Gi"), "a request of 20Gi of memory is more than a claim can have"),
+        (a_slice(uuid(0)), memory("20Gi"), "a request of 20Gi of memory is more than"),
+        (a_slice(uuid(0)), memory("1Gi"), "in use, and asked for exclusively"),
+        (
+            shared(),
+            a_request(capacity={"requests": {"cores": "1"}}),
+            "device gpu-0 has no capacity cores",
+        ),
+    ],
+)
+def test_a_part_of_a_card_is_what_the_arbiter_would_let_it_have(
+    published: Plain, request_: Plain, said: str
+) -> None:
+    things = (node(cards=1), published, a_class(DRIVER), ONE_POD, unallocated(request_))
+
+    assert said in summary(*things, waiting())
+
+
+def test_the_first_of_several_requests_that_fits_counts() -> None:
+    whole = {"name": "whole", "deviceClassName": "gpu", "count": 2}
+    part = {"name": "part", "deviceClassName": "gpu"}
+    either = {"name": "r", "firstAvailable": [whole, part]}
+
+    assert summary(*TWO, ONE_POD, unallocated(either), waiting()) == "cards fit on node-a"
+    assert summary(*FULL, unallocated(either), waiting()).startswith("0 of 1 nodes fit")
+
+
+def test_claims_of_a_template_take_different_devices() -> None:
+    template = unallocated() | {"kind": "ResourceClaimTemplate"}
+    template["spec"] = {"spec": template["spec"]}
+    entries = [{"name": name, "resourceClaimTemplateName": "w"} for name in ("a", "b")]
+    asks = pod("p", spec={"resourceClaims": entries})
+
+    assert summary(*TWO, template, asks) == "cards fit on node-a"
+    short = "0 of 1 nodes fit: 1 node: 1 of 2 devices free, 2 requested"
+    assert summary(*TWO, ONE_POD, template, asks) == short
+    unknown = "0 of 1 nodes fit: 1 node: ResourceClaimTemplate w is not known"
+    assert summary(*TWO, asks) == unknown
+
+
+def test_two_pods_of_one_claim_have_one_answer_and_go_where_it_has_devices() -> None:
+    both = (waiting("p"), waiting("q"))
+    other = node("node-b", cards=1)
+
+    for name in ("p", "q"):
+        assert summary(*TWO, other, unallocated(), *both, name=name) == "cards fit on node-a"
+    held = a_claim("gpu-0", "w")
+    del held["metadata"]["namespace"]
+    names = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["node-a"]}]}
+    held["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [names]}
+    assert summary(*TWO, other, held, waiting()) == "cards fit on node-a"
+    explained = command("explain", "pod", "p", things=(*TWO, other, held, waiting("p")))
+    assert explained.exit_code == 0
+
+
+def test_a_claim_of_other_devices_is_not_ours() -> None:
+    """A guest: a cluster whose claims are of network cards, and one without any slice."""
+    nic = a_class('device.driver == "nic.example.com"')
+
+    for things in ((*TWO[:2], nic, unallocated()), (node(), a_class(DRIVER), unallocated())):
+        found = command("explain", "pod", "p", things=(*things, waiting()))
+        assert "requests no share" in found.stdout
+        assert found.exit_code == 0
+        assert "no pods wait" in command("pending", things=(*things, waiting())).stderr
+
+
+def test_schedule_does_not_allocate_claims_and_says_where_they_fit() -> None:
+    fits = command("schedule", things=(*TWO, unallocated(), waiting()))
+    full = command("schedule", things=(*FULL, unallocated(), waiting()))
+
+    assert (fits.exit_code, full.exit_code) == (0, 1)
+    assert "2 of 2 cards: in use, and asked for exclusively" in full.stdout
+
+
+def test_constraints_of_nodes_count_first() -> None:
+    cordoned = node("node-a", cards=2)
+    cordoned["spec"] = {"unschedulable": True}
+
+    found = summary(cordoned, *TWO[1:], unallocated(), waiting())
+    assert found == "0 of 1 nodes fit: 1 node: unschedulable"
