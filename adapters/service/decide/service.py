@@ -5,6 +5,7 @@ built on what is here.
 """
 
 from asyncio import gather
+from collections import Counter
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -44,11 +45,13 @@ MAX_AGE = 30
 CHANGED_PODS = 2
 """How often a Binding is sent again because the pod was changed after it was read."""
 
+READS = 10
+"""Pods of a scheduler that are read for nothing before their Bindings, after one was refused."""
+
 CONFLICT, NOT_FOUND = 409, 404
 
 HOLD_SECONDS = 30
 """Seconds after which the reservation for a planned pod expires, by default."""
-
 
 NODES_AT_ONCE = 3
 """Nodes whose ledgers can have a pod or a claim that is not placed yet.
@@ -141,6 +144,7 @@ class Service:
         )
         self._mirrored = frozenset(mirrored)
         self._binding: dict[str, tuple[str, Committed]] = {}
+        self._nominating: Counter[str | None] = Counter()
 
     @property
     def mirrored(self) -> list[Dialect]:
@@ -331,13 +335,9 @@ class Service:
     ) -> None:
         """Bind the newest version of a pod to the cards that a commit has allocated to it.
 
-        koord-scheduler changes each pod just before its Binding: the watch shows it meanwhile, or
-        the Binding is refused and the pod read.
-
-        Args:
-            pod_request: as it was committed.
-            committed: its cards.
-            began: nanoseconds of the service's clock before the commit.
+        koord-scheduler nominates the node of each pod just before its Binding: where the watch does
+        not show it yet, the pod is read. Source: k8s.io/kubernetes v1.35.2
+        pkg/scheduler/schedule_one.go, nominatedNodeNameForExpectationEnabled.
 
         Raises:
             PodChangedError: something has changed on which the commit relies, or the pod changes
@@ -353,9 +353,13 @@ class Service:
             held = {place: each.attempt for place, each in self.ledgers.committed(uid)}
             return again if held.get(node) == committed.attempt else None
 
-        latest = pod_request
+        latest, scheduler = pod_request, pod_request.pod.spec.scheduler_name
         with suppress(OSError):  # the API server says whether it has changed
             latest = still(await self.ports.pods.get(ref)) or pod_request
+            nominated = latest.pod.status.nominated_node_name
+            if nominated != node and self._nominating[scheduler] > 0:
+                latest = still(await self.ports.pods.newest(ref)) or latest
+                self._nominating[scheduler] -= latest.pod.status.nominated_node_name != node
         for attempt in range(1 + CHANGED_PODS):
             self.check_age(began)
             result, version = self.result(latest, committed), latest.pod.metadata.resource_version
@@ -366,6 +370,8 @@ class Service:
                 if again is None or attempt == CHANGED_PODS:
                     raise
                 latest = again
+                if latest.pod.status.nominated_node_name == node:
+                    self._nominating[scheduler] = READS
             else:
                 return
 

@@ -7,8 +7,9 @@ import pytest
 
 from adapters.dialects.koordinator.keys import ALLOCATED
 from adapters.repairs.repairs import RELEASED
+from adapters.service.decide.commit.attempt import Committed
 from adapters.service.decide.ports import BindError
-from adapters.service.decide.service import MAX_AGE
+from adapters.service.decide.service import MAX_AGE, READS
 from adapters.service.tests.builders import Bench, Json, a_pod, a_service, read_pod, run
 from adapters.service.tests.world import a_node
 from adapters.wire.kube import Pod
@@ -80,6 +81,39 @@ def test_a_change_that_the_watch_has_shown_by_the_time_of_the_binding_refuses_no
     bench = run(work())
 
     assert (bench.cluster.bindings, bench.store.writes) == (1, 1)
+
+
+def nominated(name: str, *, version: str, node: str | None = "n1") -> Pod:
+    pod = at_version(version, a_pod(name, memory=1000))
+    status = msgspec.structs.replace(pod.status, nominated_node_name=node)
+    return msgspec.structs.replace(pod, status=status)
+
+
+def test_a_pod_is_read_before_its_binding_where_its_scheduler_nominates_just_before() -> None:
+    """koord-scheduler does; kube-scheduler does not, and few of its pods are read."""
+
+    async def work() -> list[tuple[int, int]]:
+        bench, read, found = await a_service(), list[PodRef](), list[tuple[int, int]]()
+        newest = bench.cluster.newest
+
+        async def counted(pod: PodRef) -> Pod | None:
+            read.append(pod)
+            return await newest(pod)
+
+        bench.cluster.newest = counted  # type: ignore[method-assign]
+        for number, node in enumerate(("n1", "n1", *[None] * (READS + 1))):
+            name = f"p{number}"
+            before = bench.cluster.bindings, len(read)
+            bench.cluster.put(nominated(name, version="2" if node else "1", node=node))
+            late = nominated(name, version="1", node=None)
+            bench.cluster.late[f"default/{name}"] = late
+            pod_request = bench.service.pod_requests.read(late)
+            assert pod_request is not None
+            assert isinstance(await bench.service.bind(pod_request, "n1"), Committed)
+            found.append((bench.cluster.bindings - before[0], len(read) - before[1]))
+        return found
+
+    assert run(work()) == [(2, 1), (1, 1), *[(1, 1)] * READS, (1, 0)]
 
 
 @pytest.mark.parametrize(
