@@ -9,7 +9,7 @@ may be excluded: then nodes fit at most.
 import re
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import islice, product
 
 from adapters.accounting.claim_cache import ClaimCache, Published
 from adapters.dialects.dra.claims import Claim
@@ -24,10 +24,17 @@ from core.ledger.usage import first_conflict, shares_of
 from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
 
-STEP = 25
-"""Nodes that are judged before other calls run."""
+STEP = 200
+"""Devices that are tried before other calls run: at most about ten milliseconds."""
 
-TRIES = 1000
+MOST = 32
+"""Devices of a claim, at most.
+Source: k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize."""
+
+WAYS = 64
+"""Combinations of alternatives that are tried; where there are more, nodes fit at most."""
+
+TRIES = 200
 """Devices that are tried on one node; where that is too few, the node fits at most."""
 
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"\\]+)"|'([^'\\]+)')\s*""")
@@ -129,7 +136,7 @@ def claim_fit(
 ) -> Generator[None, None, ClaimFit | None]:
     """Return where a pod's claims may have devices; None where they are of no cards.
 
-    It pauses after every ``STEP`` of the nodes.
+    It pauses after every ``STEP`` of the devices.
     """
     found = known.wanted(pod)
     if found is None:
@@ -138,7 +145,9 @@ def claim_fit(
     ways: list[tuple[_Wanted, ...]] = []
     try:
         options = [_options(claim, known) for claim in claims]
-        ways = [sum(way, ()) for way in product(*options)]
+        ways = _combined(options)
+        if any(len(way) > MOST * len(claims) for way in ways):
+            problem = problem or f"requests more than the {MOST} devices that a claim can have"
     except KeyError as error:
         problem = problem or f"DeviceClass {error.args[0]} is not known"
     wanted = [each for way in ways for each in way]
@@ -153,7 +162,9 @@ def claim_fit(
     fitting: list[str] = []
     reasons: dict[str, Reason] = {}
     is_sure = True
-    for number, name in enumerate(names, start=1):
+    tried = 0
+    for name in names:
+        tried += 1
         reason = None
         if problem:
             reason = _reason(problem)
@@ -173,12 +184,17 @@ def claim_fit(
                         is_sure &= search.is_sure and all(each.is_sure for each in way)
                         break
                 else:
-                    reason = search.reason(_Choice(ledger, taken), ways[0])
+                    if len(ways) > WAYS:
+                        is_sure = False
+                    else:
+                        reason = search.reason(_Choice(ledger, taken), ways[0])
+                tried += TRIES - search.left
         if reason is None:
             fitting.append(name)
         else:
             reasons[name] = reason
-        if number % STEP == 0:
+        if tried >= STEP:
+            tried = 0
             yield
     return ClaimFit(_devices(claims), tuple(fitting), NodeReasons.of(reasons), is_sure)
 
@@ -188,13 +204,14 @@ class _Search:
 
     Attributes:
         is_sure: that no choice was left out.
+        left: how many devices may still be tried.
     """
 
     def __init__(self, known: ClaimCache, published: Sequence[Published]) -> None:
         self.is_sure = True
         self._known = known
         self._published = published
-        self._left = TRIES
+        self.left = TRIES
 
     def fits(self, choice: _Choice, way: Sequence[_Wanted], start: int = 0) -> bool:
         """Return whether all devices of a way can be chosen together."""
@@ -203,6 +220,10 @@ class _Search:
         wanted, rest = way[0], way[1:]
         devices = [*wanted.among(self._published)]
         if wanted.is_all and wanted.is_sure:
+            if self.left < len(devices):
+                self.is_sure = False
+                return True
+            self.left -= len(devices)
             for each in devices:
                 more = choice.plus(wanted, each, self._known)
                 if isinstance(more, Obstacle):
@@ -210,10 +231,10 @@ class _Search:
                 choice = more
             return bool(devices) and self.fits(choice, rest)
         for at in range(start, len(devices)):
-            if not self._left:
+            if not self.left:
                 self.is_sure = False
                 return True
-            self._left -= 1
+            self.left -= 1
             more = choice.plus(wanted, devices[at], self._known)
             # Devices of one request are chosen in their order: a shared one can come again.
             again = at + (not devices[at][0].is_shared) if rest and rest[0] is wanted else 0
@@ -224,7 +245,7 @@ class _Search:
     def reason(self, choice: _Choice, way: Sequence[_Wanted]) -> Reason:
         """Return why a way does not fit, by the first of its requests that has no device."""
         free = total = 0
-        for wanted in {each.name: each for each in way}.values():
+        for wanted in {id(each): each for each in way}.values():
             devices = [*wanted.among(self._published)]
             tried = [choice.plus(wanted, each, self._known) for each in devices]
             obstacles = [each for each in tried if isinstance(each, Obstacle)]
@@ -264,9 +285,15 @@ def _options(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ..
             is_sure = len(drivers) == len(parts) and not devices.constraints
             driver = drivers[0] if drivers else None
             wanted = _Wanted(claim, name, request, driver, is_sure)
-            options.append((wanted,) * (1 if wanted.is_all else request.count or 1))
+            count = 1 if wanted.is_all else min(request.count or 1, MOST + 1)
+            options.append((wanted,) * count)
         found.append(options)
-    return [sum(way, ()) for way in product(*found)]
+    return _combined(found)
+
+
+def _combined(options: Sequence[Sequence[tuple[_Wanted, ...]]]) -> list[tuple[_Wanted, ...]]:
+    """Return combinations of options, one more than ``WAYS`` at most."""
+    return [sum(way, ()) for way in islice(product(*options), WAYS + 1)]
 
 
 def _is_of_no_card(wanted: _Wanted, known: ClaimCache) -> bool:

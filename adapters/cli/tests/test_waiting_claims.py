@@ -212,3 +212,14 @@ def test_constraints_of_nodes_count_first() -> None:
 
     found = summary(cordoned, *TWO[1:], unallocated(), waiting())
     assert found == "0 of 1 nodes fit: 1 node: unschedulable"
+
+
+def test_a_claim_of_countless_combinations_is_answered_at_once() -> None:
+    """An author can write 32 requests of 8 alternatives, and any count."""
+    alternatives = [{"name": f"a{at}", "deviceClassName": "gpu", "count": 3} for at in range(8)]
+    requests = [{"name": f"r{at}", "firstAvailable": alternatives} for at in range(9)]
+    many = a_request(count=1 << 40)
+
+    assert summary(*TWO, unallocated(*requests), waiting()) == UNSURE
+    too_many = "0 of 1 nodes fit: 1 node: requests more than the 32 devices that a claim can have"
+    assert summary(*TWO, unallocated(many), waiting()) == too_many
