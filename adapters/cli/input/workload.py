@@ -200,9 +200,12 @@ class Workload:
 
     @property
     def is_suspended(self) -> bool:
-        """Whether it makes no pods until its suspension ends, as Kueue does with a Job."""
+        """Whether it is one of a cluster that makes no pods until its suspension ends.
+
+        A manifest, without a ``uid``, is a question: what Kueue will start has ``suspend`` in it.
+        """
         policy = self.spec.get("runPolicy")
-        return True in (
+        return bool(self.metadata.uid) and True in (
             self.spec.get("suspend"),
             isinstance(policy, dict) and policy.get("suspend"),
         )

@@ -301,12 +301,16 @@ def test_the_owner_of_a_known_replica_set_counts_not_its_name() -> None:
 
 
 @pytest.mark.parametrize("spec", [{"suspend": True}, {"runPolicy": {"suspend": True}}])
-def test_what_is_suspended_makes_no_pods(spec: Plain) -> None:
-    plain = thing("Job", {**WORKER, **spec}, "batch/v1")
+def test_what_is_suspended_in_a_cluster_makes_no_pods(spec: Plain) -> None:
+    manifest = thing("Job", {**WORKER, **spec}, "batch/v1")
+    waiting = thing("Job", {**WORKER, **spec}, "batch/v1", uid="u-w")
 
-    done = run("-f", "-", stdin=stream(node(), plain, deployment(1)))
+    asked = run("-f", "-", stdin=stream(node(), manifest))
+    done = run("-f", "-", stdin=stream(node(), waiting, deployment(1)))
 
-    assert done.exit_code == 0
+    assert (asked.exit_code, done.exit_code) == (0, 0)
+    assert "1 of 1 pods placed" in asked.stdout
+    assert "suspended" not in asked.stderr
     assert "1 of 1 pods placed" in done.stdout
     assert "note: without pods, because suspended: job ml/w\n" in done.stderr
 
