@@ -101,9 +101,13 @@ def test_a_file_of_which_nothing_is_read_is_an_error(tmp_path: Path) -> None:
 
 CLAIM_KINDS: list[Plain] = [
     {"apiVersion": "resource.k8s.io/v1", "kind": kind, "metadata": {"name": "x"}}
-    for kind in ("DeviceClass", "ResourceClaimTemplate")
+    for kind in ("PodSchedulingContext", "ResourcePoolStatusRequest")
 ] + [
-    {"apiVersion": "resource.k8s.io/v1beta1", "kind": "DeviceClassList", "items": [{}, {}]},
+    {
+        "apiVersion": "resource.k8s.io/v1beta1",
+        "kind": "PodSchedulingContextList",
+        "items": [{}, {}],
+    },
     {"apiVersion": "resource.nvidia.com/v1beta1", "kind": "ComputeDomain", "metadata": {}},
 ]
 
@@ -118,7 +122,7 @@ def test_what_stands_beside_claims_is_skipped_wherever_it_is(words: tuple[str, .
     assert done.exit_code == 0, done.output
     assert done.stderr == (
         "note: skipped: 5 objects of kinds without pods"
-        " (ComputeDomain, DeviceClass, ResourceClaimTemplate)\n"
+        " (ComputeDomain, PodSchedulingContext, ResourcePoolStatusRequest)\n"
     )
 
 
@@ -126,4 +130,4 @@ def test_what_stands_beside_claims_is_nothing_to_answer_from() -> None:
     done = command("top", things=CLAIM_KINDS)
 
     assert done.exit_code == 2
-    assert "unknown kind DeviceClass of resource.k8s.io/v1" in done.stderr
+    assert "unknown kind PodSchedulingContext of resource.k8s.io/v1" in done.stderr
