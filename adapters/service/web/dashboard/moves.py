@@ -78,14 +78,14 @@ class PlanReader:
 
 
 async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, str]) -> View:
-    """Return the plans from ``offset`` on, the newest first.
+    """Return the plans from ``offset`` on, the newest first; with ``pod``, those that are for it.
 
     Raises:
         QueryError: the offset is invalid.
     """
     window = Window(number(query, "offset", 0, 10**MAX_DIGITS), PLANS)
     newest = sorted(
-        recent.plans,
+        (plan for plan in recent.plans if "pod" not in query or _is_for(plan, query["pod"])),
         key=lambda plan: (plan.metadata.creation_timestamp, plan.metadata.name),
         reverse=True,
     )
@@ -94,6 +94,13 @@ async def moves(inventory: Inventory, recent: RecentPlans, query: Mapping[str, s
         rows.append(_plan(plan, inventory))
         await asyncio.sleep(0)
     return {"total": len(newest), "problem": visible(recent.problem), "rows": rows}
+
+
+def _is_for(plan: MovePlanObject, pod: str) -> bool:
+    try:
+        return any(f"{each.namespace}/{each.name}" == pod for each in read_spec(plan).targets)
+    except MovePlanRecordError:
+        return False
 
 
 def plan_picture(inventory: Inventory, recent: RecentPlans, name: str) -> str | None:

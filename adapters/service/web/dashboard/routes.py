@@ -197,6 +197,7 @@ def dashboard(
         plans: of moves; None where none is carried out, and then there is no question about them.
     """
     index, static = FleetIndex(service.ledgers, service.facts), StaticFiles()
+    reader = None if plans is None else PlanReader(plans)
     replica, since = socket.gethostname(), datetime.now(UTC).isoformat(timespec="seconds")
 
     async def summary(_: Call) -> object:
@@ -227,6 +228,9 @@ def dashboard(
         found = await views.pod(index, service, history, unbound(), name)
         if found is None:
             raise NotFoundError(f"pod {name[:200]!r} is not known to this service")
+        if reader is not None and found["pending"]:
+            query = {"pod": name}
+            found |= await move_views.moves(service.ledgers.inventory, await reader.read(), query)
         return {**found, "replica": replica, "since": since}
 
     async def pending(call: Call) -> object:
@@ -276,8 +280,8 @@ def dashboard(
         "explain": (unknown, explain),
     }
     handlers: dict[str, Callable[[Call], Awaitable[Answer]]] = {}
-    if plans is not None:
-        reader, drawing, inventory = PlanReader(plans), asyncio.Lock(), service.ledgers.inventory
+    if reader is not None:
+        drawing, inventory = asyncio.Lock(), service.ledgers.inventory
 
         async def moves(call: Call) -> object:
             return await move_views.moves(inventory, await reader.read(), call.query)

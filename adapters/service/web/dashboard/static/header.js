@@ -1,6 +1,7 @@
 // The head of the page: views, how much there is, language, colors, and how old everything is.
 
 import {h} from "./element.js";
+import {PHONE} from "./parts.js";
 import {address} from "./route.js";
 import {NAMES, clock, number, speaks, t} from "./text.js";
 
@@ -13,7 +14,7 @@ export function header({view, summary, state, at, paused, dark}) {
       h("a", {href: address(name), "data-key": name, "aria-current": views.includes(view) ? "page" : null}, t(name), count(name, summary)))),
     h("div.tools", {"data-key": "tools"},
       h("p.sum", {id: "sum"}, summary ? t("summary", {nodes: number(summary.nodes), cards: number(summary.cards)}) : ""),
-      h("span.live" + (state === "stale" ? ".stale" : paused ? ".paused" : ""), {id: "live"}, when),
+      h("span.live" + (state === "stale" ? ".stale" : paused ? ".paused" : ""), {id: "live", title: when}, PHONE.matches && at && state === "live" && !paused ? clock(at) : when),
       h("button", {type: "button", "data-action": "pause", "aria-pressed": String(paused)}, t(paused ? "resume" : "pause")),
       h("button", {type: "button", "data-action": "theme", "aria-label": t("theme"), title: t("theme"), "aria-pressed": String(dark)}, "◐"),
       h("label", {}, h("span.hidden", {}, t("language")), language()))];

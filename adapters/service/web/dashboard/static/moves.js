@@ -16,7 +16,8 @@ export function list(found, parameters) {
     found.rows.length ? h("div", {"data-key": "rows"}, found.rows.map(plan)) : note(t("noPlans"))];
 }
 
-function plan(each) {
+/** One plan, with its moves and their picture. */
+export function plan(each) {
   const broken = each.problem || each.phase === "Stopped";
   const count = number(each.moves.length);
   return h("article.node" + (broken ? ".sick" : ""), {"data-key": each.name, "data-plan": each.name, "aria-label": each.name},

@@ -3,6 +3,7 @@
 import {swatch} from "./bars.js";
 import {decisionTable, replica} from "./decisions.js";
 import {h} from "./element.js";
+import {plan} from "./moves.js";
 import {holders} from "./nodes.js";
 import {facet, field, filters, heading, held, nodeLink, note, pages, podLink, said, since, table} from "./parts.js";
 import {gib, moment, number, t} from "./text.js";
@@ -83,7 +84,8 @@ function allocation(each, name) {
 /** One pod; `explained` is null until the service has evaluated it. */
 export function one(pod, explained) {
   const {waiting, answer, allocations} = pod;
-  return [heading(pod.pod), waiting ? [h("div.two", {"data-key": "waiting"}, asks(waiting, answer), remedies(explained)), nodes(pod, explained)] : null,
+  return [heading(pod.pod), waiting ? [h("div.two", {"data-key": "waiting"}, asks(waiting, answer), remedies(explained)),
+      pod.rows?.length ? h("div", {"data-key": "plans"}, h("h3", {}, t("moves")), pod.rows.map(plan)) : null, nodes(pod, explained)] : null,
     allocations.length ? [h("h3", {}, t("allocation")), allocations.map(each => allocation(each, pod.pod))] : waiting ? null : h("p.dim", {}, t("noAllocation")),
     h("h3", {}, t("decisions")), h("section.panel", {"data-key": "decisions"}, decisionTable(pod.decisions), replica(pod))];
 }

@@ -6,6 +6,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, expect
 
+from adapters.service.tests.builders import Json
 from adapters.service.tests.process import Running, serving
 from adapters.service.web.dashboard.tests.browser import chromium, executable, visiting
 from adapters.service.web.dashboard.tests.plans import (
@@ -76,6 +77,24 @@ def test_plans_are_shown_with_their_moves_and_a_picture_until_the_api_server_ref
 
         expect(page.get_by_role("alert").last).to_contain_text("The plans are not known")
         expect(page.locator("body")).to_have_attribute("data-state", "live")
+
+
+def test_the_page_of_a_waiting_pod_has_the_plans_that_make_room_for_it(
+    browser: Browser, service: Running, server: ApiServer
+) -> None:
+    limits = {"volcano.sh/vgpu-number": 1, "volcano.sh/vgpu-memory": 900_000}
+    container = {"name": "main", "resources": {"limits": limits}}
+    metadata = {"name": "next", "namespace": "web", "uid": "next"}
+    service.get("/local/pods", {"metadata": metadata, "spec": {"containers": [container]}})
+    target: Json = {"kind": "Pod", "namespace": "web", "name": "next", "uid": "next"}
+    target |= {"afterStep": 1, "place": FROM}
+    room = a_plan("room", [a_move("a-1", FROM, TO)], [target], at=3)
+    server.plans = [*PLANS, room]
+    with visiting(browser, service) as visit:
+        page = visit.open("#/pod/web/next")
+
+        expect(page.locator("[data-plan]")).to_have_count(1, timeout=30_000)
+        expect(page.locator('[data-plan="room"]')).to_contain_text("web/a-1")
 
 
 def test_axe_finds_no_serious_barrier_and_a_phone_shows_it_in_chinese_too(
