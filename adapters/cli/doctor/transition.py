@@ -11,9 +11,10 @@ import msgspec
 
 from adapters.accounting.published_resources import written
 from adapters.cli.audit.audit import two_allocators
+from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor import cluster
 from adapters.cli.doctor.finding import FindingLevel
-from adapters.cli.doctor.observed import Observed, settings_of
+from adapters.cli.doctor.observed import Observed, scheduler_pods, settings_of
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.fleet.replicas import VOLCANO
 from adapters.cli.output.report import MAX_NODE_NAMES, named
@@ -28,6 +29,15 @@ from adapters.wire.kube import ConfigMap, full_name, labels
 from core.requests.grant import KUBELET
 
 PLUGIN, DIALECT, CLAIMS, NOTHING = "plugin", "dialect", "claims", "nothing"
+
+_NAMES = {
+    Scheduler.KUBE: "default-scheduler",
+    Scheduler.KOORD: "koord-scheduler",
+    Scheduler.VOLCANO: VOLCANO,
+}
+"""What pods call the schedulers, unless their configuration says otherwise."""
+
+_GATE_OFF = "DynamicResourceAllocation=false"
 
 _SLICES = "ResourceSlices of "
 
@@ -234,14 +244,20 @@ def _everywhere(
         yield from (Blocker(text) for key, text in _SWITCHES.items() if not switches.get(key))
     texts = {text for each in config_maps for text in (each.data or {}).values()}
     volcanos = [text for text in texts if "tiers:" in text]
-    waiting = tuple(
-        full_name(pod)
-        for pod in fleet.pending()
-        if pod.spec.resource_claims and pod.spec.scheduler_name == VOLCANO
-    )
-    if waiting and volcanos and not any(map(cluster.VOLCANO_ALLOCATES.search, volcanos)):
-        text = "pods wait with claims, and vc-scheduler does not allocate these without"
-        yield Blocker(f"{text} predicate.DynamicResourceAllocationEnable: true", waiting)
+    blind: dict[str, str] = {}
+    if volcanos and not any(map(cluster.VOLCANO_ALLOCATES.search, volcanos)):
+        blind[VOLCANO] = "without predicate.DynamicResourceAllocationEnable: true"
+    for found in scheduler_pods(seen.pods if seen else ()):
+        if any(_GATE_OFF in word for each in found.pod.spec.containers for word in each.words):
+            blind[_NAMES[found.scheduler]] = f"with {_GATE_OFF}"
+    waiting: dict[str, list[str]] = {}
+    for pod in fleet.pending():
+        if pod.spec.resource_claims:
+            scheduler = pod.spec.scheduler_name or _NAMES[Scheduler.KUBE]
+            waiting.setdefault(scheduler, []).append(full_name(pod))
+    for scheduler in sorted(waiting.keys() & blind.keys()):
+        text = f"pods wait with claims for {scheduler}, which allocates none {blind[scheduler]}"
+        yield Blocker(text, tuple(waiting[scheduler]))
     if seen is not None:
         for check in (cluster.check_claims, cluster.check_claim_schedulers):
             for each in check(seen):

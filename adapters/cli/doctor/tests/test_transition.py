@@ -288,6 +288,23 @@ def seen_of(cluster: SoundCluster) -> Observed:
     return asyncio.run(main())
 
 
+def test_a_gate_that_is_off_is_in_the_way_of_the_pods_that_wait_for_its_scheduler() -> None:
+    cluster = with_dra(claims=True, arbiter=True, shadows=True)
+    scheduler = cluster.find("pods", "koord-scheduler")["spec"]["containers"][0]
+    scheduler["args"].append("--feature-gates=A=true,DynamicResourceAllocation=false")
+    claims = [{"name": "c", "resourceClaimName": "c"}]
+    of_koord = pod("a", spec={"schedulerName": "koord-scheduler", "resourceClaims": claims})
+    of_kube = pod("b", spec={"resourceClaims": claims})
+    fleet = read_fleet(manifests([Source("-", stream(of_koord, of_kube), named=True)]), Defaults())
+
+    (found,) = transition(fleet, (), seen_of(cluster)).everywhere
+
+    assert found.line() == (
+        "pods wait with claims for koord-scheduler, which allocates none with"
+        " DynamicResourceAllocation=false: default/a"
+    )
+
+
 def test_rights_and_settings_of_a_live_cluster_are_in_the_way_too() -> None:
     cluster = with_dra(claims=True)
     cluster.version = "v1.37.1"
