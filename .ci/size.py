@@ -22,7 +22,8 @@ The review of 28 November counted commit 4f516619 with other scripts. There this
 and walks through 52, 66 and 125 files. It finds 215 modules with one importer, the review 225.
 
 The targets for lines and words are those of the review, and what features since then may add: of
-2,800 lines 770 answer people by the service, 660 read workloads, and 430 are the page's overview.
+2,800 lines 770 answer people by the service, 660 read workloads, and 430 are the page's overview;
+900 words are the guide that takes nodes from device plugins to claims and back.
 """
 
 import ast
@@ -46,7 +47,7 @@ TARGETS = {
     "shipped modules": 400,
     "private functions called once, percent": 45,
     "caches on the filter path": 15,
-    "words of pages": 75_000 + 1_000,
+    "words of pages": 75_000 + 1_000 + 900,
     "files entered by an extender filter": 35,
     "files entered by a Binding review": 45,
     "files entered by dragoman schedule -f": 85,

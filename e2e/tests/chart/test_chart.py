@@ -396,12 +396,12 @@ def _agent_port(rendered: list[Object]) -> int | None:
     return port
 
 
-def test_the_upgrade_pages_switches_of_claims_are_the_charts() -> None:
+def test_the_guides_switches_of_claims_are_the_charts() -> None:
     """Each command adds to the values of those before; at the end everything is off again."""
     commands = [
         line
-        for heading in ("Turn it on", "Turn it off")
-        for block in blocks("docs/guides/upgrade.md", heading)
+        for heading in ("Turn claims on", "Turn claims off")
+        for block in blocks("docs/guides/transition.md", heading)
         for line in block.replace("\\\n", " ").splitlines()
         if line.startswith("helm upgrade")
     ]

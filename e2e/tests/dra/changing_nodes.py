@@ -1,0 +1,248 @@
+"""Nodes whose components a label each chooses: NVIDIA's plugin, the node agent, a driver of claims.
+
+Kubernetes' example driver is real, under NVIDIA's name. kwok's nodes have no kubelet: here one
+assigns devices of the plugin, any that no other pod of the plugin has, and writes what an agent
+would read of it.
+"""
+
+import threading
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from random import Random
+
+import msgspec
+
+from adapters.wire.records.hardware import DeviceHolding, NodeHardware, encode
+from core.hardware.card import Card
+from core.hardware.quantity import MIB
+from e2e.harness.cluster.api import ApiError, Object
+from e2e.harness.cluster.control_plane import ControlPlane
+from e2e.harness.cluster.node_ledgers import ledger
+from e2e.harness.cluster.ready_cluster import PODS
+from e2e.harness.names import LEDGERS
+from e2e.harness.oracles.shared_cards import FINISHED
+from e2e.harness.processes.process import Process
+from e2e.harness.processes.waiting import within
+from e2e.harness.workloads.claims import RESOURCES
+from e2e.harness.workloads.inventory import Gpu
+from e2e.testbed import cache
+
+DRIVER, GPU = "gpu.nvidia.com", "nvidia.com/gpu"
+SLICES = f"{RESOURCES}/resourceslices"
+PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
+AGENT = "gpu"
+CLAIMS_DRIVER = "nvidia.com/dra-kubelet-plugin"
+ON = {PLUGIN: "true", AGENT: "on", CLAIMS_DRIVER: "true"}
+"""Labels, and the value with which the component runs on a node."""
+
+CARDS = 2
+MEMORY = 80 << 10
+"""MiB of each card, as the example driver says."""
+
+PAUSE = 0.2
+
+
+@dataclass(slots=True)
+class ChangingNodes:
+    """The nodes, and the component that each has now.
+
+    Attributes:
+        plane: the cluster.
+        shared: nodes on which several claims can have one device.
+        cards: uuids by node.
+        assigned: the card of each pod of the plugin, by uid.
+        refused: pods that the kubelet could not start.
+    """
+
+    plane: ControlPlane
+    shared: Sequence[str]
+    cards: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    assigned: dict[str, str] = field(default_factory=dict[str, str])
+    refused: list[str] = field(default_factory=list[str])
+    errors: list[str] = field(default_factory=list[str])
+    _drivers: dict[str, Process] = field(default_factory=dict[str, Process])
+    _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
+    _random: Random = field(default_factory=lambda: Random(46))  # noqa: S311
+
+    def learn_cards(self, node: str) -> None:
+        """Run the driver once: only it knows the uuids of its devices."""
+        self.start_driver(node)
+        devices = sorted(self.slice_of(node)["spec"]["devices"], key=lambda each: each["name"])
+        self.cards[node] = tuple(each["attributes"]["uuid"]["string"] for each in devices)
+        self.stop_driver(node)
+
+    def slice_of(self, node: str) -> Object:
+        """What the driver publishes on a node; empty where it does not run."""
+        rows = self.plane.api.get(SLICES)["items"]
+        return next((row for row in rows if row["spec"].get("nodeName") == node), {})
+
+    def start_driver(self, node: str) -> None:
+        """Start the driver; its devices are there."""
+        folder = self.plane.run.folder / node
+        words = {
+            "node-name": node,
+            "driver-name": DRIVER,
+            "num-devices": str(CARDS),
+            "gpu-allow-multiple-allocations": str(node in self.shared).lower(),
+            "cdi-root": str(folder / "cdi"),
+            "kubelet-registrar-directory-path": str(folder / "registry"),
+            "kubelet-plugins-directory-path": str(folder / "plugins"),
+            "kubeconfig": str(self.plane.kubeconfig("claims-driver", "system:masters")),
+        }
+        for each in ("cdi", "registry", "plugins"):
+            (folder / each).mkdir(parents=True, exist_ok=True)
+        self._drivers[node] = self.plane.run.start(
+            f"driver-{node}",
+            [
+                cache.binary("dra-example", "dra-example-kubeletplugin"),
+                *(f"--{key}={text}" for key, text in words.items()),
+            ],
+            ready=lambda: bool(self.slice_of(node)),
+        )
+
+    def stop_driver(self, node: str) -> None:
+        """Stop the driver; the kubelet deletes its slices then."""
+        process = self._drivers.pop(node)
+        process.stop()
+        self.plane.run.processes.remove(process)
+        self.plane.api.delete(f"{SLICES}/{self.slice_of(node)['metadata']['name']}")
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Let the components follow the labels, and the kubelet start pods, for a block."""
+        ended = threading.Event()
+
+        def work() -> None:
+            while not ended.wait(PAUSE):
+                try:
+                    self._turn()
+                except ApiError as error:
+                    self.errors.append(str(error))
+
+        thread = threading.Thread(target=work)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join(30)
+            for node in list(self._drivers):
+                self.stop_driver(node)
+
+    def settle(self, node: str) -> None:
+        """Wait until the components of a node are those of its labels."""
+
+        def is_so() -> bool:
+            row = self.plane.api.get(f"/api/v1/nodes/{node}")
+            wanted = {
+                key for key, value in ON.items() if row["metadata"]["labels"].get(key) == value
+            }
+            stated = int(row["status"]["allocatable"].get(GPU, "0"))
+            return (
+                bool(stated) == (PLUGIN in wanted)
+                and (node in self._drivers) == (CLAIMS_DRIVER in wanted)
+                and (node in self._stated) == (AGENT in wanted)
+            )
+
+        within(30, is_so)
+
+    def _turn(self) -> None:
+        api = self.plane.api
+        rows = [
+            row
+            for row in api.get("/api/v1/nodes")["items"]
+            if row["metadata"]["name"] in self.cards
+        ]
+        pods = [pod for pod in api.get(PODS)["items"] if pod["status"].get("phase") not in FINISHED]
+        existing = {pod["metadata"]["uid"] for pod in pods}
+        for row in rows:
+            node, labels = row["metadata"]["name"], row["metadata"]["labels"]
+            has = {key for key, value in ON.items() if labels.get(key) == value}
+            self._plug(row, runs=PLUGIN in has)
+            own = [pod for pod in pods if pod["spec"].get("nodeName") == node and _is_plain(pod)]
+            self._admit(node, own, runs=PLUGIN in has)
+            self._report(node, own, existing, runs=AGENT in has)
+            if CLAIMS_DRIVER in has and node not in self._drivers:
+                self.start_driver(node)
+            elif CLAIMS_DRIVER not in has and node in self._drivers:
+                self.stop_driver(node)
+
+    def _plug(self, row: Object, *, runs: bool) -> None:
+        stated = row["status"]["allocatable"].get(GPU)
+        if stated != (wanted := str(CARDS) if runs else "0") and (runs or stated):
+            status = {name: {GPU: wanted} for name in ("capacity", "allocatable")}
+            self.plane.api.merge(
+                f"/api/v1/nodes/{row['metadata']['name']}/status", {"status": status}
+            )
+
+    def _admit(self, node: str, pods: Sequence[Object], *, runs: bool) -> None:
+        """Assign any device that no pod of the plugin has; a pod without one cannot start."""
+        for pod in pods:
+            name, uid = pod["metadata"]["name"], pod["metadata"]["uid"]
+            if uid in self.assigned:
+                continue
+            there = {each["metadata"]["uid"] for each in pods}
+            used = {card for each, card in self.assigned.items() if each in there}
+            free = [card for card in self.cards[node] if card not in used]
+            if runs and free:
+                self.assigned[uid] = self._random.choice(free)
+            else:
+                self.refused.append(name)
+                with suppress(ApiError):
+                    self.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def _report(
+        self, node: str, pods: Sequence[Object], existing: Collection[str], *, runs: bool
+    ) -> None:
+        """Write the status of the ledger as the agent does, which finds the cards."""
+        if not runs:
+            self._stated.pop(node, None)
+            return
+        cards = tuple(
+            Card(
+                uuid,
+                node,
+                index,
+                "nvidia",
+                "A100",
+                MEMORY * MIB,
+                10,
+                dialects=frozenset({"volcano"}),
+            )
+            for index, uuid in enumerate(self.cards[node])
+        )
+        holdings = tuple(
+            DeviceHolding(uid, "main", GPU, 1, (card,))
+            for pod in pods
+            for uid in (pod["metadata"]["uid"],)
+            if (card := self.assigned.get(uid))
+        )
+        kept = ledger(self.plane, node).get("allocations", ())
+        stopped = tuple(
+            row["uid"]
+            for row in kept
+            if "releaseBy" in row and row["dialect"] != "dra" and row["uid"] not in existing
+        )
+        status = encode(NodeHardware(cards, "hami-core", holdings=holdings, stopped=stopped))
+        if self._stated.get(node) == status:
+            return
+        api, about = self.plane.api, {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}
+        with suppress(ApiError):  # the service made it
+            api.create(LEDGERS, about | {"metadata": {"name": node}, "spec": {"node": node}})
+        api.merge(f"{LEDGERS}/{node}/status", {"status": msgspec.json.decode(status)})
+        self._stated[node] = status
+
+
+def gpus_of(cards: dict[str, tuple[str, ...]]) -> list[Gpu]:
+    """All cards."""
+    return [Gpu(uuid, MEMORY) for uuids in cards.values() for uuid in uuids]
+
+
+def _is_plain(pod: Object) -> bool:
+    """Whether the kubelet asks the plugin for a device: no claim has been made of the request."""
+    (container,) = pod["spec"]["containers"]
+    return (
+        GPU in (container["resources"].get("limits") or {})
+        and "extendedResourceClaimStatus" not in pod["status"]
+    )
