@@ -54,6 +54,7 @@ def measure(nodes: int, way: str) -> dict[str, str]:
             try:
                 found |= {row: f"{seconds:.3g}" for row, seconds in zip(rows, test(), strict=True)}
             except (TimeoutError, tests.WrongError) as wrong:
+                found |= dict.fromkeys(rows, "no")
                 print(f"{way}: {rows[0]}: {wrong}", file=sys.stderr)
             print(way, {row: found.get(row) for row in rows}, file=sys.stderr, flush=True)
     return found
@@ -71,7 +72,7 @@ def main() -> None:
     print("| seconds |", " | ".join([*columns, "KAI 0.17, 500 nodes", "aim, 500 nodes"]), "|")
     print("|---|", "---|" * (len(columns) + 2), sep="")
     for row in tests.ROWS:
-        cells = [found.get(row, "no") for found in columns.values()]
+        cells = [found.get(row, "") for found in columns.values()]
         print("|", " | ".join([row, *cells, PEER.get(row, ""), AIMS.get(row, "")]), "|")
 
 
