@@ -3,8 +3,10 @@
 import sys
 import time
 from collections.abc import Callable
+from contextlib import redirect_stderr
 from dataclasses import dataclass, replace
 from enum import Enum
+from io import StringIO
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -376,18 +378,19 @@ def _watch(
     key = shown.sort
     with Screen() as screen:
         while True:
-            listing, pressed = read(), "s"
-            while pressed == "s":
+            with redirect_stderr(StringIO()) as said:
+                listing = read()
+            below = [*said.getvalue().splitlines(), *(f"note: {each}" for each in notes(listing))]
+            until = time.monotonic() + shown.interval
+            while (left := until - time.monotonic()) > 0:
                 words = f"s: sort by the next field ({key or 'none'}), q: quit"
-                screen.show(
-                    write(listing, key), [*(f"note: {each}" for each in notes(listing)), words]
-                )
-                pressed = screen.key(shown.interval)
+                screen.show(write(listing, key), [*below, words])
+                pressed = screen.key(left)
+                if pressed == "q":
+                    return
                 if pressed == "s":
-                    keys = (None, *listing.sort_keys)
-                    key = keys[(keys.index(key) + 1) % len(keys)]
-            if pressed == "q":
-                return
+                    keys = listing.sort_keys
+                    key = next(iter(keys[keys.index(key) + 1 :] if key in keys else keys), None)
 
 
 def whatif(

@@ -145,7 +145,7 @@ def transition(
     read = [_node(name, state, fleet.dialects) for name, state in fleet.nodes.items()]
     nodes = tuple(each for each in read if each is not None)
     found = [*config_maps, *(seen.config_maps.values() if seen else ())]
-    everywhere = tuple(_everywhere(fleet, found, seen))
+    everywhere = tuple(dict.fromkeys(_everywhere(fleet, found, seen)))
     return Transition(nodes, len(read) - len(nodes), everywhere)
 
 
@@ -235,11 +235,11 @@ def _blockers(
 def _everywhere(
     fleet: Fleet, config_maps: Sequence[ConfigMap], seen: Observed | None
 ) -> Iterator[Blocker]:
-    services = [each for each in config_maps if "sidecar.yaml" in (each.data or {})]
+    services = list(filter(None, (settings_of(each, "sidecar.yaml") for each in config_maps)))
     if not services:
-        yield Blocker("no settings of the service are in the input: dra.enabled is not known")
-    for config in services:
-        section = settings_of(config, "sidecar.yaml").get("dra")
+        yield Blocker("no settings of the service can be read: dra.enabled is not known")
+    for settings in services:
+        section = settings.get("dra")
         switches = section if isinstance(section, dict) else {}
         yield from (Blocker(text) for key, text in _SWITCHES.items() if not switches.get(key))
     texts = {text for each in config_maps for text in (each.data or {}).values()}

@@ -2,6 +2,7 @@
 
 import os
 import select
+import shutil
 import sys
 import termios
 import tty
@@ -36,8 +37,9 @@ class Screen:
         termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
 
     def show(self, text: str, footer: list[str]) -> None:
-        """Replace what is shown, cut to the terminal; the footer is always seen."""
-        width, height = os.get_terminal_size(sys.stdout.fileno())
+        """Replace what is shown, cut to the terminal; the end of the footer is always seen."""
+        width, height = shutil.get_terminal_size()
+        footer = footer[-max(height // 2, 1) :]
         lines, room = text.splitlines(), max(height - len(footer) - 1, 1)
         if len(lines) > room:
             footer = [*footer[:-1], f"{len(lines) - room} more lines; {footer[-1]}"]

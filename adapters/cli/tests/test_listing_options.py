@@ -115,6 +115,10 @@ def test_no_list_can_watch_standard_input(words: str) -> None:
         ("jsonpath={end}", "'{end}': must be after {range ...}"),
         ("custom-columns=NODE", "'NODE': must be HEADER:.FIELD"),
         ("custom-columns=NODE:.a..b", "'.a..b': '..b': must be .FIELD"),
+        ("jsonpath={'a' 'b'}", "must be .FIELD"),
+        ("jsonpath={'a'.b}", "must be .FIELD"),
+        (f"jsonpath={{[{'9' * 5000}]}}", "must be .FIELD"),
+        ("jsonpath=" + "{range .a}" * 3000, "must be in fewer ranges"),
     ],
 )
 def test_an_output_that_is_not_valid_is_named_with_what_is(output: str, problem: str) -> None:
@@ -138,9 +142,9 @@ def test_templates_have_further_rows_too() -> None:
 
 def test_text_of_others_is_visible_in_templates() -> None:
     hostile = node(more={"metadata": {**node()["metadata"], "labels": {}}})
-    hostile["metadata"]["name"] = "node-\x1b[2J"
-
-    for output in ("jsonpath={.items[*].node}", "custom-columns=N:.node"):
-        found = command("top", "-o", output, things=[hostile]).stdout
-        assert "node-" in found
-        assert "\x1b" not in found
+    for character in ("\x1b", "\x9b"):
+        hostile["metadata"]["name"] = f"node-{character}[2J"
+        for output in ("jsonpath={.items[*].node}", "jsonpath={.}", "custom-columns=N:.node"):
+            found = command("top", "-o", output, things=[hostile]).stdout
+            assert "node-" in found
+            assert character not in found

@@ -37,9 +37,9 @@ class Terminal:
 
 
 @contextmanager
-def on_terminal(*words: str) -> Iterator[Terminal]:
+def on_terminal(*words: str, height: int = 8) -> Iterator[Terminal]:
     leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 8, 80, 0, 0))
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", height, 10 * height, 0, 0))
     before = termios.tcgetattr(follower)
     with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", CODE, *words], stdin=follower, stdout=follower, stderr=follower,
@@ -85,6 +85,49 @@ def test_a_watched_list_is_read_again(dump: Path) -> None:
         dump.write_text(stream(node()))
         while "no pods wait" not in terminal.until("q: quit"):
             pass
+        terminal.press(b"q")
+        terminal.until(END)
+
+
+def test_only_the_interval_reads_a_list_again(dump: Path) -> None:
+    with on_terminal("top", "-w", "--interval", "60", "-f", str(dump)) as terminal:
+        terminal.until("q: quit")
+        dump.unlink()
+        terminal.press(b"\x1b[As")
+        terminal.until("(node), q: quit")
+        terminal.press(b"q")
+        terminal.until(END)
+
+
+def test_what_is_said_while_a_list_is_read_stands_below_it(dump: Path) -> None:
+    bare = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "bare"}}
+    dump.write_text(stream(bare))
+    with on_terminal("top", "-w", "--interval", "60", "-f", str(dump), height=20) as terminal:
+        terminal.until(BEGIN)
+        assert "\nwarning: " in terminal.until("q: quit").replace("\x1b[K\r", "")
+        terminal.press(b"q")
+        terminal.until(END)
+
+
+def test_a_terminal_without_a_size_shows_the_list(dump: Path) -> None:
+    with on_terminal("top", "-w", "--interval", "60", "-f", str(dump), height=0) as terminal:
+        assert "n8" in terminal.until("q: quit")
+        terminal.press(b"q")
+        terminal.until(END)
+
+
+def test_the_sort_stays_where_no_row_has_its_field_any_more(dump: Path) -> None:
+    plugin = {"metadata": {"name": "t4"}, "status": {"allocatable": {"nvidia.com/gpu": "4"}}}
+    both = stream(node(), {"apiVersion": "v1", "kind": "Node", **plugin})
+    dump.write_text(both)
+    words = ("top", "-w", "--interval", "0.2", "--sort", "resource", "-f", str(dump))
+    with on_terminal(*words, height=20) as terminal:
+        assert "nvidia.com/gpu" in terminal.until("(resource), q: quit")
+        dump.write_text(stream(node()))
+        while "nvidia.com/gpu" in terminal.until("(resource), q: quit"):
+            pass
+        terminal.press(b"s")
+        terminal.until("(node), q: quit")
         terminal.press(b"q")
         terminal.until(END)
 

@@ -5,13 +5,13 @@ that a list does not have is no value; kubectl fails there.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import orjson
 
 from adapters.cli.input.source import InputError
 from adapters.cli.output.rows import Column, Row, table
-from adapters.wire.visible import visible
+from adapters.wire.visible import escaped, visible
 
 Path = Callable[[object], list[object]]
 """Returns what a value has at a path."""
@@ -21,9 +21,13 @@ Part = str | Path | tuple[Path, "list[Part]"]
 
 _PART = re.compile(r"""\{((?:[^{}"']|"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')*)\}|([^{]+)|.""")
 _STEP = re.compile(
-    r"""\.((?:[^\s.\[\](){}'"*\\]|\\.)+)|(\.\*|\[\*\])|\['([^']+)'\]|\[(-?\d+|-?\d*:-?\d*)\]"""
+    r"""\.((?:[^\s.\[\](){}'"*\\]|\\.)+)|(\.\*|\[\*\])|\['([^']+)'\]|\[(-?\d{1,9}|-?\d{0,9}:-?\d{0,9})\]"""
 )
+_QUOTED = re.compile(r"""(["'])((?:(?!\1)[^\\]|\\.)*)\1""", re.DOTALL)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_RANGES = 20
+"""Ranges in each other, at most."""
+
 _CONTROL = {"n": "\n", "t": "\t", "r": "\r"}
 
 
@@ -49,7 +53,7 @@ def column_table(
     """Return a row for each item; several values of a cell stand between commas."""
 
     def cell(values: Sequence[object]) -> str:
-        return ",".join("<nil>" if each is None else _text(each) for each in values) or "<none>"
+        return ",".join(map(_printed, values)) or "<none>"
 
     rows = [Row("", tuple(cell(path(each)) for _, path in columns), {}) for each in items]
     return table([Column(header) for header, _ in columns], rows, headers=headers)
@@ -63,7 +67,29 @@ def template(text: str) -> list[Part]:
     """
     if not text:
         raise InputError("-o jsonpath", "is empty; must be such as {.items[*].name}")
-    return _parts(_PART.finditer(text), is_range=False)
+    found: list[Part] = []
+    ranges = [found]
+    for token in _PART.finditer(text):
+        expression = (token[1] or "").strip()
+        right = "{...}" if token[0] == "{" else "in fewer ranges" if len(ranges) > _RANGES else ""
+        if expression == "end" and len(ranges) == 1:
+            right = "after {range ...}"
+        if right:
+            raise InputError("-o jsonpath", f"{text[token.start() :]!r}: must be {right}")
+        if expression == "end":
+            ranges.pop()
+        elif token[1] is None:
+            ranges[-1].append(token[0])
+        elif quoted := _QUOTED.fullmatch(expression):
+            plain = _ESCAPE.sub(lambda one: _CONTROL.get(one[1], one[1]), quoted[2])
+            ranges[-1].append(plain)
+        elif expression.startswith("range "):
+            inner: list[Part] = []
+            ranges[-1].append((_path(expression[6:].strip()), inner))
+            ranges.append(inner)
+        else:
+            ranges[-1].append(_path(expression))
+    return found
 
 
 def written(parts: Sequence[Part], value: object) -> str:
@@ -79,29 +105,9 @@ def written(parts: Sequence[Part], value: object) -> str:
     return "".join(texts)
 
 
-def _parts(tokens: Iterator[re.Match[str]], *, is_range: bool) -> list[Part]:
-    found: list[Part] = []
-    for token in tokens:
-        expression = (token[1] or "").strip()
-        if token[0] == "{" or (expression == "end" and not is_range):
-            right = "{...}" if token[0] == "{" else "after {range ...}"
-            raise InputError("-o jsonpath", f"{token.string[token.start() :]!r}: must be {right}")
-        if expression == "end":
-            break
-        if token[1] is None:
-            found.append(token[0])
-        elif expression[:1] in ("'", '"'):
-            found.append(_ESCAPE.sub(lambda one: _CONTROL.get(one[1], one[1]), expression[1:-1]))
-        elif expression.startswith("range "):
-            found.append((_path(expression[6:].strip()), _parts(tokens, is_range=True)))
-        else:
-            found.append(_path(expression))
-    return found
-
-
 def _path(text: str) -> Path:
     steps: list[str | slice] = []
-    at = int(text[:1] in ("@", "$"))
+    at = int(text[:1] in ("@", "$") or text == ".")
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None:
@@ -136,4 +142,13 @@ def _below(value: object, step: str | slice) -> Sequence[object]:
 def _text(value: object) -> str:
     if isinstance(value, str):
         return visible(value)
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
+    return escaped(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode())
+
+
+def _printed(value: object) -> str:
+    """Return a value as ``fmt`` of Go prints it."""
+    if isinstance(value, Mapping):
+        return f"map[{' '.join(f'{_text(k)}:{_printed(v)}' for k, v in sorted(value.items()))}]"
+    if isinstance(value, list | tuple):
+        return f"[{' '.join(map(_printed, value))}]"
+    return "<nil>" if value is None else _text(value)

@@ -71,7 +71,7 @@ def sort(listing: Listing, key: str | None) -> Listing:
     if key is None:
         return listing
     further = listing.further
-    if key not in listing.sort_keys:
+    if key not in listing.sort_keys and (further is None or key not in further.keys):
         raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(listing.sort_keys)}")
     if further is not None and key in further.keys:
         further = replace(further, rows=tuple(sorted(further.rows, key=_order(key))))

@@ -28,6 +28,9 @@ TEMPLATES = (
     "{.items[x]}",
     "{items}",
     "{end}",
+    "{range .items[*]}{.index}",
+    "{.items[99999999999999999999999]}",
+    "{.items[0].dialects}",
 )
 COLUMNS = (
     "NODE:.node",
@@ -35,6 +38,8 @@ COLUMNS = (
     "NODE:node,STATE:{.state}",
     "NODE",
     "NODE:.node[",
+    "A LIST:.dialects",
+    "EACH:.dialects[*]",
 )
 
 

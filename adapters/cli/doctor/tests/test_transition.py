@@ -34,7 +34,7 @@ from adapters.cluster.tests.server import client, serving
 from adapters.dialects.dialect import Defaults
 
 EXAMPLES = Path(__file__).parents[4] / "configs" / "examples"
-UNKNOWN = "no settings of the service are in the input: dra.enabled is not known"
+UNKNOWN = "no settings of the service can be read: dra.enabled is not known"
 NO_SLICE = "no ResourceSlice describes its cards"
 GPU = "nvidia.com/gpu"
 
@@ -237,6 +237,11 @@ def test_switches_that_are_off_and_settings_that_are_missing_are_in_the_way_of_a
     assert [each["text"].split()[0] for each in some["everywhere"]] == ["dra.shadows.enabled"]
     assert len(none["everywhere"]) == 3
     assert report(plugin())["everywhere"] == [{"text": UNKNOWN, "names": []}]
+
+    second, broken = settings(), settings()
+    second["metadata"]["name"], broken["data"] = "other", {"sidecar.yaml": "a: ["}
+    assert report(plugin(), settings(), second) == none
+    assert report(plugin(), broken) == report(plugin())
 
 
 @pytest.mark.parametrize(("arguments", "is_named"), [("", True), ("true", False), ("false", True)])
