@@ -10,7 +10,13 @@ import msgspec
 from adapters.dialects.dialect import NodeDescription
 from adapters.dialects.dra.claims import SHADOW, Claim, allocated, unread_claim
 from adapters.dialects.dra.consumption import PoolName
-from adapters.dialects.dra.devices import Devices, PublishedDevice, described
+from adapters.dialects.dra.devices import (
+    DeviceKey,
+    Devices,
+    PublishedDevice,
+    described,
+    keeping_away,
+)
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import NODE, ShadowDevice, shadows
 from adapters.wire.decode.decoder import Decoder, UnreadableError
@@ -45,24 +51,11 @@ NodesChanged = Callable[[Collection[str] | None], None]
 """Called with the names of nodes whose ledger may need a repair; None for all nodes."""
 
 
-class Wanted(NamedTuple):
-    """What the claims of a waiting pod request.
-
-    Attributes:
-        claims: without devices yet.
-        nodes: where those with devices have them; None for anywhere.
-        problem: why it is not known what some request; empty where it is.
-    """
-
-    claims: tuple[RequestedClaim, ...]
-    nodes: frozenset[str] | None
-    problem: str
-
-
 class ClaimCache:
     """The newest reported state of each allocated claim and of each slice.
 
     Attributes:
+        classes: of devices, by name.
         shadows: claims that stand for what others have.
         revision: changes with what claims request, their classes and devices.
     """
@@ -77,7 +70,7 @@ class ClaimCache:
         self._of_node: dict[str | None, dict[str, Claim]] = {}
         self._devices = Devices(())
         self._is_devices_stale = False
-        self._classes: dict[str, DeviceClass] = {}
+        self.classes: dict[str, DeviceClass] = {}
         self._rules: dict[str, DeviceTaintRule] = {}
         self._waiting: dict[str, tuple[Metadata, bytes]] = {}
         self._templates: dict[str, tuple[Metadata, bytes]] = {}
@@ -92,8 +85,9 @@ class ClaimCache:
         new = allocated(claim)
         self._put(name, new)
         if isinstance(claim, ListedClaim) and new is None:
-            self._waiting[name] = claim.metadata, bytes(claim.spec)
-            self.revision += 1
+            known, spec = self._waiting.get(name), bytes(claim.spec)
+            self._waiting[name] = claim.metadata, spec
+            self.revision += known is None or known[1] != spec
 
     def put_template(self, name: str, template: ClaimTemplate) -> None:
         """Add what claims of some pods are made of, by ``namespace/name``."""
@@ -181,44 +175,34 @@ class ClaimCache:
         )
         return [flaw for flaw in flaws if flaw]
 
-    def wanted(self, pod: Pod) -> "Wanted | None":
-        """Return what the claims of a waiting pod request; None where nothing is known of any."""
-        if not pod.spec.resource_claims or not self._slices:
-            return None
+    def wanted(self, pod: Pod) -> Iterator[Claim | RequestedClaim | str]:
+        """Return the claims of a waiting pod, each once, or why it is not known what one requests.
+
+        One that is not made yet has what its template states.
+        """
         namespace = pod.metadata.namespace or "default"
         made = {each.name: each for each in pod.status.resource_claim_statuses or ()}
-        claims: list[RequestedClaim] = []
-        nodes: frozenset[str] | None = None
-        problem = ""
-        for each in pod.spec.resource_claims:
-            name = each.resource_claim_name
-            if name is None and each.name in made:
-                name = made[each.name].resource_claim_name
-                if name is None:
-                    continue  # its template asks for nothing
-            held = self._by_name.get(f"{namespace}/{name}")
-            if held is not None:
-                if held.nodes is not None:
-                    nodes = held.nodes if nodes is None else nodes & held.nodes
-                continue
-            template = each.resource_claim_template_name
-            found = self._waiting.get(f"{namespace}/{name}")
-            if name is None:
-                found = self._templates.get(f"{namespace}/{template}")
+        seen: set[str] = set()
+        for each in pod.spec.resource_claims or ():
+            named = made.get(each.name, each) if each.resource_claim_name is None else each
+            name, template = named.resource_claim_name, each.resource_claim_template_name
+            if name in seen or (name is None and each.name in made):
+                continue  # its template asks for nothing
+            key = f"{namespace}/{template if name is None else name}"
+            found = (self._templates if name is None else self._waiting).get(key)
             what = f"ResourceClaimTemplate {template}" if name is None else f"ResourceClaim {name}"
+            if name is not None:
+                seen.add(name)
+                if key in self._by_name:
+                    yield self._by_name[key]
+                    continue
             if found is None:
-                problem = problem or f"{what} is not known"
+                yield f"{what} is not known"
                 continue
             try:
-                spec = _SPEC.decode(found[1])
+                yield RequestedClaim(found[0], spec=_SPEC.decode(found[1]))
             except UnreadableError as error:
-                problem = problem or f"{what} cannot be read: {error}"
-                continue
-            meta = found[0]
-            if name is None:  # one claim for each entry
-                meta = msgspec.structs.replace(meta, name=f"{template}-{each.name}")
-            claims.append(RequestedClaim(meta, spec=spec))
-        return Wanted(tuple(claims), nodes, problem)
+                yield f"{what} cannot be read: {error}"
 
     def published(self, node: str) -> "list[Published]":
         """Return the devices of a node, each with what its slice states."""
@@ -233,29 +217,32 @@ class ClaimCache:
 
     def put_class(self, item: DeviceClass) -> None:
         """Add or replace a class."""
-        self._classes[item.metadata.name] = item
+        self.classes[item.metadata.name] = item
         self.revision += 1
 
     def drop_class(self, name: str) -> None:
         """Remove a class."""
-        self._classes.pop(name, None)
+        self.classes.pop(name, None)
         self.revision += 1
-
-    def device_class(self, name: str) -> DeviceClass | None:
-        """Return a class; None where there is none."""
-        return self._classes.get(name)
 
     def put_rule(self, item: DeviceTaintRule) -> None:
         """Add or replace a rule that taints devices; their cards may be anywhere."""
         earlier = self._rules.get(item.metadata.name)
         self._rules[item.metadata.name] = item
         if earlier is None or earlier.spec != item.spec:
+            self.revision += 1
             self._changed(None)
 
     def drop_rule(self, name: str) -> None:
         """Remove a rule."""
         if self._rules.pop(name, None) is not None:
+            self.revision += 1
             self._changed(None)
+
+    def rule_on(self, key: DeviceKey) -> str:
+        """Return the taint that a rule gives a device; empty for none."""
+        found = (rule for rule in self._rules.values() if rule.selects(*key))
+        return next(filter(None, (keeping_away(rule.spec.taint) for rule in found)), "")
 
     @property
     def rules(self) -> Collection[DeviceTaintRule]:

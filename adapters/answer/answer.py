@@ -9,7 +9,6 @@ from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import Gang
 from adapters.accounting.gang_members import GangMembers, together
 from adapters.accounting.pod_requests import PodRequest
-from adapters.answer.claims import ClaimFit
 from adapters.answer.device_plugins import DeviceFit, devices_text
 from adapters.dialects.adoption import FINISHED, may_use_cards
 from adapters.dialects.dialect import Dialect, DialectError
@@ -125,6 +124,23 @@ class NodeGroup:
     text: str
     nodes: int
     examples: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimFit:
+    """Where devices for a pod's claims are free.
+
+    Attributes:
+        requested: devices, by class and capacity.
+        fitting: names of nodes.
+        reasons: why others do not fit.
+        is_sure: nothing else may exclude a device.
+    """
+
+    requested: Mapping[str, int]
+    fitting: tuple[str, ...]
+    reasons: NodeReasons
+    is_sure: bool
 
 
 @dataclass(frozen=True, slots=True)

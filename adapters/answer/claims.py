@@ -1,194 +1,200 @@
 """Where the devices are free that the ResourceClaims of a waiting pod request.
 
 A choice of devices is judged by what decides about a scheduler's choice: the share that a request
-means (``consumption``), the cards that it holds (``holders``), and the ledger. Of an expression
-only the name of the driver is read. Where it says more, or a claim has constraints, a free device
-may be excluded: then nodes fit at most.
+means (``consumption``), the cards that it holds (``holders``), the ledger and the quota. Where more
+may exclude a device, nodes fit at most: expressions that do not name the driver, constraints,
+tolerations, devices that are no cards.
 """
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, product
+from functools import reduce
+from itertools import islice
 
 from adapters.accounting.claim_cache import ClaimCache, Published
+from adapters.answer.answer import ClaimFit, ClusterFacts
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import ConsumptionError, as_allocated
-from adapters.dialects.dra.devices import DeviceKey, means_cards
 from adapters.dialects.dra.holders import holding
 from adapters.wire.dra import DeviceResult, ExactRequest, RequestedClaim
 from adapters.wire.kube import Pod
-from core.feasibility.inventory import Inventory
-from core.ledger.node_ledger import LedgerError, NodeLedger
+from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import first_conflict, shares_of
+from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.decision import NodeReasons
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
+from core.requests.request import PodRef
 
 STEP = 200
 """Devices that are tried before other calls run: at most about ten milliseconds."""
 
 MOST = 32
-"""Devices of a claim, at most.
+"""Devices of a claim, at most; and claims of a pod that are read.
 Source: k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize."""
 
-WAYS = 64
-"""Combinations of alternatives that are tried; where there are more, nodes fit at most."""
+LONGEST = 500
+"""Characters of an expression that is read."""
 
 TRIES = 200
 """Devices that are tried on one node; where that is too few, the node fits at most."""
 
 _DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"\\]+)"|'([^'\\]+)')\s*""")
 
-_NO_CLAIM = Cause.NO_DEVICES
-
-
-@dataclass(frozen=True, slots=True)
-class ClaimFit:
-    """Where devices for a pod's claims are free.
-
-    Attributes:
-        requested: devices, by class and capacity.
-        fitting: names of nodes.
-        reasons: why others do not fit.
-        is_sure: no expression and no constraint may exclude a device.
-    """
-
-    requested: Mapping[str, int]
-    fitting: tuple[str, ...]
-    reasons: NodeReasons
-    is_sure: bool
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||[?()\[\]{}]""")
 
 
 @dataclass(frozen=True, slots=True)
 class _Wanted:
-    """One device of a claim, or all that its request means.
+    """Devices of a claim: all that its request means where ``count`` is None.
 
-    ``driver`` is None where the class names none; ``is_sure`` as of ``ClaimFit``.
+    Attributes:
+        driver: None where nothing names one.
+        is_counted: it may mean cards, and none that is of no certain node.
+        is_sure: as of ``ClaimFit``.
     """
 
     claim: RequestedClaim
     name: str
     request: ExactRequest
+    count: int | None
     driver: str | None
+    is_counted: bool
     is_sure: bool
-
-    @property
-    def is_all(self) -> bool:
-        return self.request.allocation_mode == "All"
-
-    def among(self, published: Sequence[Published]) -> Iterator[Published]:
-        return (each for each in published if self.driver in (None, each[0].driver))
 
 
 @dataclass(frozen=True, slots=True)
-class _Choice:
-    """The devices of a node that were chosen so far, and its ledger with them.
+class Requested:
+    """What the claims of a waiting pod request.
 
-    ``used`` are devices that are no cards of the ledger and that no other claim can have.
+    Attributes:
+        requests: of all claims without devices, each with its alternatives.
+        nodes: where claims with devices have them; None for anywhere.
+        problem: why it is not known what some request; empty where it is.
+        is_whole: no claim was left out.
     """
 
-    ledger: NodeLedger
-    used: frozenset[DeviceKey]
-    results: tuple[tuple[RequestedClaim, DeviceResult], ...] = ()
+    requests: tuple[tuple[_Wanted, ...], ...]
+    nodes: frozenset[str] | None
+    problem: str
+    is_whole: bool
 
-    def plus(
-        self, wanted: _Wanted, published: Published, known: ClaimCache
-    ) -> "_Choice | Obstacle":
-        """Return the choice with one more device, or why it cannot be had."""
-        device, stated = published
-        request, meta, node = wanted.request, wanted.claim.metadata, self.ledger.node
-        if device.taint and not request.tolerations:
-            return Obstacle(Cause.UNHEALTHY, detail=f"taint {device.taint}")
-        result = DeviceResult(wanted.name, *device.key, request.admin_access)
-        if request.admin_access:
-            return self
-        try:
-            result = as_allocated(wanted.claim, result, stated)
-        except ConsumptionError as error:
-            return Obstacle(_NO_CLAIM, detail=str(error))
-        results = (*self.results, (wanted.claim, result))
-        own = tuple(each for claim, each in results if claim is wanted.claim)
-        name = f"{meta.namespace or 'default'}/{meta.name}"
-        claim = Claim(meta.uid or name, name, own, frozenset({node.name}))
-        asked = holding(claim, node, known.devices)
-        if asked is None:
-            if device.key in self.used:
-                return Obstacle(Cause.HELD_EXCLUSIVELY)
-            used = self.used if device.is_shared else self.used | {device.key}
-            return _Choice(self.ledger, used, results)
-        if asked.unread is not None:
-            return Obstacle(Cause.BLOCKED, detail=asked.unread)
-        try:
-            return _Choice(self.ledger.allocate(asked), self.used, results)
-        except LedgerError as error:
-            free, shares = self.ledger.release(asked.uid), shares_of(asked)
-            found = (
-                first_conflict(card, use, shares[card.uuid])
-                for card, use in zip(node.cards, free.usages, strict=True)
-                if card.uuid in shares
-            )
-            other = Obstacle(Cause.HELD_EXCLUSIVELY, detail=str(error))
-            return next((each for each in found if each is not None), other)
+    @property
+    def devices(self) -> Mapping[str, int]:
+        """How many devices, by class and capacity."""
+        found: dict[str, int] = {}
+        for wanted, *others in self.requests:
+            one = wanted.request
+            amounts = (one.capacity and one.capacity.requests) or {}
+            each = ", ".join(f"{amount} of {name}" for name, amount in amounts.items())
+            is_all = one.allocation_mode == "All"
+            name = f"{one.device_class_name}{each and f': {each}'}{' (all)' if is_all else ''}"
+            name += ", or another" if others else ""
+            found[name] = found.get(name, 0) + (wanted.count or 1)
+        return found
+
+
+def requested(pod: Pod, known: ClaimCache) -> Requested | None:
+    """Return what a pod's claims request; None where they are of no cards."""
+    entries, devices = pod.spec.resource_claims or (), known.devices
+    if not (entries and devices.of_cards and known.classes):
+        return None
+    requests: list[tuple[_Wanted, ...]] = []
+    nodes: frozenset[str] | None = None
+    problem, is_ours = "", False
+    for each in islice(known.wanted(pod), MOST):
+        if isinstance(each, Claim):
+            is_ours |= each.unread is not None
+            is_ours |= any(devices.may_be_cards(one.driver) for one in each.results)
+            if each.nodes is not None:
+                nodes = each.nodes if nodes is None else nodes & each.nodes
+            continue
+        of_claim = each if isinstance(each, str) else _requests(each, known)
+        if isinstance(of_claim, str):
+            problem = problem or of_claim
+        else:
+            requests += of_claim
+    is_ours |= any(devices.may_be_cards(one.driver) for options in requests for one in options)
+    is_whole = len(entries) <= MOST
+    return Requested(tuple(requests), nodes, problem, is_whole) if is_ours or problem else None
+
+
+def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ...]] | str:
+    """Return the requests of a claim, each with its alternatives, or why they cannot be met."""
+    spec, devices = claim.spec.devices, known.devices
+    found: list[tuple[_Wanted, ...]] = []
+    for each in spec.requests or ():
+        alternatives = [(f"{each.name}/{one.name}", one) for one in each.first_available or ()]
+        options: list[_Wanted] = []
+        for name, one in alternatives if each.exactly is None else [(each.name, each.exactly)]:
+            stated = known.classes.get(one.device_class_name)
+            if stated is None:
+                return f"DeviceClass {one.device_class_name} is not known"
+            selectors = (*(stated.spec.selectors or ()), *(one.selectors or ()))
+            parts = [
+                part
+                for selector in selectors
+                for part in _conjuncts("" if selector.cel is None else selector.cel.expression)
+            ]
+            drivers = [match[1] or match[2] for part in parts if (match := _DRIVER.fullmatch(part))]
+            is_sure = len(drivers) == len(parts) and len({*drivers}) < 2
+            is_sure &= not spec.constraints and not one.tolerations
+            driver = drivers[0] if drivers else None
+            # All, where an expression may exclude some, may be one.
+            is_all = one.allocation_mode == "All" and is_sure
+            count = None if is_all else max(1, one.count or 1)
+            is_counted = devices.may_be_cards(driver) and not devices.are_anywhere(driver)
+            options.append(_Wanted(claim, name, one, count, driver, is_counted, is_sure))
+        if options:
+            found.append(tuple(options))
+    if sum(min(one.count or 1 for one in options) for options in found) > MOST:
+        return f"requests more than the {MOST} devices that a claim can have"
+    return found
+
+
+def _conjuncts(text: str) -> list[str]:
+    """Return the parts of an expression that hold together; all of it where that is not sure."""
+    if len(text) > LONGEST or '"""' in text or "'''" in text:
+        return [""]
+    parts, depth, begin = list[str](), 0, 0
+    for token in _TOKEN.finditer(text):
+        depth += (token[0] in "([{") - (token[0] in ")]}")
+        if depth == 0 and token[0] in {"||", "?"}:
+            return [text]
+        if depth == 0 and token[0] == "&&":
+            parts.append(text[begin : token.start()])
+            begin = token.end()
+    return [*parts, text[begin:]]
 
 
 def claim_fit(
-    pod: Pod, known: ClaimCache, inventory: Inventory, names: Sequence[str]
-) -> Generator[None, None, ClaimFit | None]:
-    """Return where a pod's claims may have devices; None where they are of no cards.
-
-    It pauses after every ``STEP`` of the devices.
-    """
-    found = known.wanted(pod)
-    if found is None:
-        return None
-    claims, nodes, problem = found
-    ways: list[tuple[_Wanted, ...]] = []
-    try:
-        options = [_options(claim, known) for claim in claims]
-        ways = _combined(options)
-        if any(len(way) > MOST * len(claims) for way in ways):
-            problem = problem or f"requests more than the {MOST} devices that a claim can have"
-    except KeyError as error:
-        problem = problem or f"DeviceClass {error.args[0]} is not known"
-    wanted = [each for way in ways for each in way]
-    if not problem and all(_is_of_no_card(each, known) for each in wanted) and not nodes:
-        return None
-    taken = frozenset(
-        (each.driver, each.pool, each.device)
-        for held in known.all()
-        for each in held.results
-        if each.share_id is None
-    )
+    pod: Pod, asked: Requested, facts: ClusterFacts, names: Sequence[str]
+) -> Generator[None, None, ClaimFit]:
+    """Return where a pod's claims may have devices; it pauses after every ``STEP`` of them."""
+    holder = PodRef(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid)
     fitting: list[str] = []
     reasons: dict[str, Reason] = {}
-    is_sure = True
-    tried = 0
+    is_sure, tried = asked.is_whole, 0
     for name in names:
         tried += 1
         reason = None
-        if problem:
-            reason = _reason(problem)
-        elif nodes is not None and name not in nodes:
-            reason = Reason(
-                "", 0, cause=Cause.SELECTOR, detail="its ResourceClaim has devices elsewhere"
-            )
-        elif ways:
-            ledger = inventory.get(name)
-            published = known.published(name)
-            if ledger is None or not published:
-                reason = Reason("", 0, cause=Cause.NO_CARDS)
+        ledger, published = facts.inventory.get(name), facts.claims.published(name)
+        if asked.problem:
+            reason = _reason(asked.problem)
+        elif asked.nodes is not None and name not in asked.nodes:
+            reason = _reason("its ResourceClaim has devices elsewhere", Cause.SELECTOR)
+        elif ledger is None or not published:
+            reason = Reason("", 0, cause=Cause.NO_CARDS)
+        else:
+            search = _Search(facts.claims, published)
+            found = search.chosen(ledger, asked.requests)
+            tried += TRIES - search.left
+            if found is None:
+                reason = search.reason(ledger, asked.requests)
+            elif short := facts.over_quota(holder, _added(ledger, found)):
+                reason = _reason(short, Cause.QUOTA)
             else:
-                search = _Search(known, published)
-                for way in ways:
-                    if search.fits(_Choice(ledger, taken), way):
-                        is_sure &= search.is_sure and all(each.is_sure for each in way)
-                        break
-                else:
-                    if len(ways) > WAYS:
-                        is_sure = False
-                    else:
-                        reason = search.reason(_Choice(ledger, taken), ways[0])
-                tried += TRIES - search.left
+                is_sure &= search.is_sure
         if reason is None:
             fitting.append(name)
         else:
@@ -196,129 +202,127 @@ def claim_fit(
         if tried >= STEP:
             tried = 0
             yield
-    return ClaimFit(_devices(claims), tuple(fitting), NodeReasons.of(reasons), is_sure)
+    return ClaimFit(asked.devices, tuple(fitting), NodeReasons.of(reasons), is_sure)
 
 
 class _Search:
     """Tries the devices of one node.
 
     Attributes:
-        is_sure: that no choice was left out.
+        is_sure: as of ``ClaimFit``.
         left: how many devices may still be tried.
     """
 
     def __init__(self, known: ClaimCache, published: Sequence[Published]) -> None:
         self.is_sure = True
+        self.left = TRIES
         self._known = known
         self._published = published
-        self.left = TRIES
 
-    def fits(self, choice: _Choice, way: Sequence[_Wanted], start: int = 0) -> bool:
-        """Return whether all devices of a way can be chosen together."""
-        if not way:
-            return True
-        wanted, rest = way[0], way[1:]
-        devices = [*wanted.among(self._published)]
-        if wanted.is_all and wanted.is_sure:
-            if self.left < len(devices):
-                self.is_sure = False
-                return True
-            self.left -= len(devices)
-            for each in devices:
-                more = choice.plus(wanted, each, self._known)
-                if isinstance(more, Obstacle):
-                    return False
-                choice = more
-            return bool(devices) and self.fits(choice, rest)
-        for at in range(start, len(devices)):
+    def chosen(
+        self, ledger: NodeLedger, requests: Sequence[tuple[_Wanted, ...]]
+    ) -> NodeLedger | None:
+        """Return the ledger with devices for all requests; None where they are not free."""
+        if not requests:
+            return ledger
+        for wanted in requests[0]:
+            devices = self._among(wanted)
+            count = len(devices) if wanted.count is None else wanted.count
+            found = self._with(ledger, wanted, devices, count, requests[1:]) if count else None
+            if found is not None:
+                return found
+        return None
+
+    def _with(
+        self,
+        ledger: NodeLedger,
+        wanted: _Wanted,
+        devices: Sequence[Published],
+        count: int,
+        rest: Sequence[tuple[_Wanted, ...]],
+    ) -> NodeLedger | None:
+        """Return the ledger with some of the devices for one request, and with the rest."""
+        if not count:
+            return self.chosen(ledger, rest)
+        if not self.left:
+            self.is_sure = False
+            return ledger
+        if not wanted.is_counted:
+            self.left, self.is_sure = self.left - 1, False
+            return self.chosen(ledger, rest)
+        self.is_sure &= wanted.is_sure
+        for at, each in enumerate(devices):
+            if wanted.count is None and len(devices) - at < count:
+                break
             if not self.left:
                 self.is_sure = False
-                return True
+                return ledger
             self.left -= 1
-            more = choice.plus(wanted, devices[at], self._known)
+            more = self._plus(ledger, wanted, each)
             # Devices of one request are chosen in their order: a shared one can come again.
-            again = at + (not devices[at][0].is_shared) if rest and rest[0] is wanted else 0
-            if isinstance(more, _Choice) and self.fits(more, rest, again):
-                return True
-        return False
+            again = at + (wanted.count is None or not each[0].is_shared)
+            if isinstance(more, NodeLedger):
+                found = self._with(more, wanted, devices[again:], count - 1, rest)
+                if found is not None:
+                    return found
+        return None
 
-    def reason(self, choice: _Choice, way: Sequence[_Wanted]) -> Reason:
-        """Return why a way does not fit, by the first of its requests that has no device."""
+    def _among(self, wanted: _Wanted) -> list[Published]:
+        return [each for each in self._published if wanted.driver in (None, each[0].driver)]
+
+    def _plus(
+        self, ledger: NodeLedger, wanted: _Wanted, published: Published
+    ) -> NodeLedger | Obstacle:
+        """Return the ledger with one more device, or why it cannot be had."""
+        device, stated = published
+        request, node = wanted.request, ledger.node
+        taint = device.taint or self._known.rule_on(device.key)
+        if taint and not request.tolerations:
+            return Obstacle(Cause.UNHEALTHY, detail=f"taint {taint}")
+        if request.admin_access:
+            return ledger
+        try:
+            result = as_allocated(wanted.claim, DeviceResult(wanted.name, *device.key), stated)
+        except ConsumptionError as error:
+            return Obstacle(Cause.NO_DEVICES, detail=str(error))
+        uid = f"{wanted.claim.metadata.uid}/{len(ledger.allocations)}"
+        claim = Claim(uid, "", (result,), frozenset({node.name}))
+        asked = holding(claim, node, self._known.devices)
+        if asked is None:
+            self.is_sure = False
+            return ledger
+        if asked.unread is not None:
+            return Obstacle(Cause.BLOCKED, detail=asked.unread)
+        shares = shares_of(asked)
+        for card, use in zip(node.cards, ledger.usages, strict=True):
+            obstacle = first_conflict(card, use, shares[card.uuid]) if card.uuid in shares else None
+            if obstacle is not None:
+                return obstacle
+        return ledger.allocate(asked)
+
+    def reason(self, ledger: NodeLedger, requests: Sequence[tuple[_Wanted, ...]]) -> Reason:
+        """Return why requests do not fit, by the first that has no device."""
         free = total = 0
-        for wanted in {id(each): each for each in way}.values():
-            devices = [*wanted.among(self._published)]
-            tried = [choice.plus(wanted, each, self._known) for each in devices]
+        asked = sum(options[0].count or len(self._among(options[0])) for options in requests)
+        for wanted in (options[0] for options in requests[:MOST]):
+            devices = self._among(wanted)
+            tried = [self._plus(ledger, wanted, each) for each in devices[:TRIES]]
             obstacles = [each for each in tried if isinstance(each, Obstacle)]
             free, total = len(devices) - len(obstacles), len(devices)
             if not devices:
                 return _reason(f"no device of {wanted.request.device_class_name}")
-            if not free or wanted.is_all:
-                return Reason("", total, len(way), counts=count_causes(obstacles))
-        short = f"{free} of {total} devices free, {len(way)} requested"
-        return Reason("", total, len(way), cause=Cause.TOO_FEW_FIT, detail=short)
+            if not free or (wanted.count is None and obstacles):
+                return Reason("", total, asked, counts=count_causes(obstacles))
+        short = f"{free} of {total} devices free, {asked} requested"
+        return _reason(short, Cause.TOO_FEW_FIT)
 
 
-def _options(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, ...]]:
-    """Return the ways to meet a claim, the first one first.
-
-    Raises:
-        KeyError: a class is not known.
-    """
-    devices = claim.spec.devices
-    found: list[list[tuple[_Wanted, ...]]] = []
-    for each in devices.requests or ():
-        alternatives = [(f"{each.name}/{one.name}", one) for one in each.first_available or ()]
-        requests = alternatives if each.exactly is None else [(each.name, each.exactly)]
-        options: list[tuple[_Wanted, ...]] = []
-        for name, request in requests:
-            stated = known.device_class(request.device_class_name)
-            if stated is None:
-                raise KeyError(request.device_class_name)
-            selectors = (*(stated.spec.selectors or ()), *(request.selectors or ()))
-            texts = ["" if one.cel is None else one.cel.expression for one in selectors]
-            parts = [
-                part
-                for text in texts
-                for part in (text.split("&&") if "||" not in text and "?" not in text else (text,))
-            ]
-            drivers = [match[1] or match[2] for part in parts if (match := _DRIVER.fullmatch(part))]
-            is_sure = len(drivers) == len(parts) and not devices.constraints
-            driver = drivers[0] if drivers else None
-            wanted = _Wanted(claim, name, request, driver, is_sure)
-            count = 1 if wanted.is_all else min(request.count or 1, MOST + 1)
-            options.append((wanted,) * count)
-        found.append(options)
-    return _combined(found)
+def _added(ledger: NodeLedger, found: NodeLedger) -> QuotaAmounts:
+    """Return what chosen devices count against a quota."""
+    held = found.allocations.items()
+    added = [amounts_of(one, ledger.node) for uid, one in held if uid not in ledger.allocations]
+    return reduce(QuotaAmounts.plus, added, NOTHING)
 
 
-def _combined(options: Sequence[Sequence[tuple[_Wanted, ...]]]) -> list[tuple[_Wanted, ...]]:
-    """Return combinations of options, one more than ``WAYS`` at most."""
-    return [sum(way, ()) for way in islice(product(*options), WAYS + 1)]
-
-
-def _is_of_no_card(wanted: _Wanted, known: ClaimCache) -> bool:
-    """Whether no device that a request may mean is a card, or a part of one."""
-    if wanted.driver is not None and means_cards(wanted.driver):
-        return False
-    return not any(
-        device.card and wanted.driver in (None, device.driver) for device in known.devices.all()
-    )
-
-
-def _reason(text: str) -> Reason:
-    return Reason("", 0, cause=_NO_CLAIM, detail=text)
-
-
-def _devices(claims: Sequence[RequestedClaim]) -> dict[str, int]:
-    """Return how many devices claims request, by class and capacity."""
-    found: dict[str, int] = {}
-    for claim in claims:
-        for request in claim.spec.devices.requests or ():
-            one = request.exactly or next(iter(request.first_available or ()), ExactRequest())
-            is_all = one.allocation_mode == "All"
-            amounts = (one.capacity and one.capacity.requests) or {}
-            each = ", ".join(f"{amount} of {name}" for name, amount in amounts.items())
-            name = f"{one.device_class_name}{each and f': {each}'}{' (all)' if is_all else ''}"
-            name += "" if request.exactly else ", or another"
-            found[name] = found.get(name, 0) + (1 if is_all else one.count or 1)
-    return found
+def _reason(text: str, cause: Cause = Cause.NO_DEVICES) -> Reason:
+    return Reason("", 0, cause=cause, detail=text)

@@ -30,7 +30,7 @@ from adapters.answer.answer import (
     standing,
     uncounted_text,
 )
-from adapters.answer.claims import ClaimFit, claim_fit
+from adapters.answer.claims import claim_fit, requested
 from adapters.answer.device_plugins import DeviceFit, PluginDevices
 from adapters.answer.node_rules import STEP, NodeChoice, NodeChooser, NodeLabels, label_advice
 from adapters.dialects.containers import resource_names
@@ -131,34 +131,35 @@ class Judge:
         except DialectError as error:
             name = dialect_name(pod, self.facts.dialects)
             return PodAnswer(pod, standing(self.facts, pod, ""), name, str(error), notes=hints)
-        if found is None and pod.spec.resource_claims and not pod.spec.node_name:
+        asked = None if pod.spec.node_name else requested(pod, self.facts.claims)
+        claims = None
+        if asked is not None:
             choice = yield from self._chooser.steps(pod)
-            claims = yield from self._claims(pod, choice.selection)
-            if claims is not None:
+            claims = yield from claim_fit(pod, asked, self.facts, choice.selection.names)
+            reasons = claims.reasons.followed_by(choice.excluded)
+            if found is None:
+                best = next(iter(claims.fitting), None)
                 return PodAnswer(
                     pod,
                     standing(self.facts, pod, ""),
                     DRA,
-                    best=next(iter(claims.fitting), None),
+                    best=best,
                     fitting=claims.fitting,
-                    rejected=claims.reasons.followed_by(choice.excluded),
+                    rejected=reasons,
                     excluded=choice.excluded,
                     claims=claims,
                     notes=hints,
-                    message=scheduler_message(pod, self.node(next(iter(claims.fitting), None))),
+                    message=scheduler_message(pod, self.node(best)),
                 )
-        if found is None:
+            claims = replace(claims, is_sure=False)  # its share and devices may be of one card
+            choice = NodeChoice(NodeNames(claims.fitting), reasons)
+        elif found is None:
             others = uncounted(resource_names(pod), self.facts.dialects)
             own = standing(self.facts, pod, uncounted_text(others) if others else "")
             return PodAnswer(pod, own, uncounted=others, notes=hints)
+        else:
+            choice = yield from self._chooser.steps(pod)
         request = found.request
-        choice = yield from self._chooser.steps(pod)
-        claims = None
-        if pod.spec.resource_claims and not pod.spec.node_name:
-            claims = yield from self._claims(pod, choice.selection)
-        if claims is not None:
-            excluded = claims.reasons.followed_by(choice.excluded)
-            choice = NodeChoice(NodeNames(claims.fitting), excluded)
         if amounts:
             yield from self._read_devices()
         devices = self.devices.fit(request, amounts, choice.selection.names)
@@ -207,9 +208,6 @@ class Judge:
             (*request.notes, *hints),
             scheduler_message(pod, self.node(best)),
         )
-
-    def _claims(self, pod: Pod, names: NodeNames) -> Generator[None, None, ClaimFit | None]:
-        return (yield from claim_fit(pod, self.facts.claims, self.facts.inventory, names.names))
 
     def _describer(self, request: Request) -> Callable[[str], str]:
         """Return what says why a node's description gives no card; empty without a description."""

@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 
+import msgspec
+
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.dialects.dra.tests.builders import (
     NVIDIA,
@@ -13,6 +15,7 @@ from adapters.dialects.dra.tests.builders import (
 )
 from adapters.wire.dra import (
     DeviceTaintRule,
+    ListedClaim,
     Pool,
     ResourceSlice,
     TaintRuleSpec,
@@ -140,3 +143,14 @@ def test_a_slice_is_in_the_pool_that_it_names_last_and_in_none_after_it_was_dele
     cache.drop_slice("a")
 
     assert cache.pool(NVIDIA, "m") == []
+
+
+def test_answers_change_with_what_a_claim_requests_not_with_its_annotations() -> None:
+    cache = ClaimCache(lambda _: None)
+
+    def put(count: int, **annotations: str) -> int:
+        metadata = Metadata(name="w", namespace="team", uid="u-w", annotations=annotations)
+        cache.put_claim(ListedClaim(metadata, spec=msgspec.Raw(b'{"count":%d}' % count)))
+        return cache.revision
+
+    assert put(1) == put(1, at="now") < put(2)

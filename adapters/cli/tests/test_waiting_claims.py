@@ -4,7 +4,16 @@ import json
 
 import pytest
 
-from adapters.cli.tests.builders import Plain, a_claim, a_slice, node, pod, uuid, volcano_bound
+from adapters.cli.tests.builders import (
+    Plain,
+    a_claim,
+    a_slice,
+    node,
+    pod,
+    uuid,
+    volcano,
+    volcano_bound,
+)
 from adapters.cli.tests.command import command
 
 DRIVER = 'device.driver == "gpu.nvidia.com"'
@@ -216,10 +225,137 @@ def test_constraints_of_nodes_count_first() -> None:
 
 def test_a_claim_of_countless_combinations_is_answered_at_once() -> None:
     """An author can write 32 requests of 8 alternatives, and any count."""
-    alternatives = [{"name": f"a{at}", "deviceClassName": "gpu", "count": 3} for at in range(8)]
+    alternatives = [{"name": f"a{at}", "deviceClassName": "gpu"} for at in range(8)]
     requests = [{"name": f"r{at}", "firstAvailable": alternatives} for at in range(9)]
     many = a_request(count=1 << 40)
 
     assert summary(*TWO, unallocated(*requests), waiting()) == UNSURE
     too_many = "0 of 1 nodes fit: 1 node: requests more than the 32 devices that a claim can have"
     assert summary(*TWO, unallocated(many), waiting()) == too_many
+
+
+def a_rule(effect: str = "NoSchedule") -> Plain:
+    taint = {"key": "repair", "effect": effect}
+    selector = {"driver": "gpu.nvidia.com", "device": "gpu-0"}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceTaintRule",
+        "metadata": {"name": "rule"},
+        "spec": {"deviceSelector": selector, "taint": taint},
+    }
+
+
+def network(**spec: object) -> tuple[Plain, Plain]:
+    """A network card, on the node or as ``spec`` says, and its class."""
+    published = a_slice("")
+    published["metadata"]["name"] = "nics"
+    published["spec"] |= {"driver": "nic.example.com", "devices": [{"name": "nic-0"}], **spec}
+    of_nics = a_class('device.driver == "nic.example.com"') | {"metadata": {"name": "nic"}}
+    return published, of_nics
+
+
+def held(name: str, on: str = "node-a", **result: object) -> Plain:
+    claim = a_claim("gpu-0", name, **result)
+    claim["metadata"]["namespace"] = "default"
+    field = {"key": "metadata.name", "operator": "In", "values": [on]}
+    terms = [{"matchFields": [field]}]
+    claim["status"]["allocation"]["nodeSelector"] = {"nodeSelectorTerms": terms}
+    return claim
+
+
+def a_nic(name: str = "n") -> Plain:
+    return {"name": name, "exactly": {"deviceClassName": "nic"}}
+
+
+ONE = (node(cards=1), a_slice(uuid(0)), a_class(DRIVER))
+OTHER = a_class(DRIVER, 'device.driver == "b"')
+IN_BRACKETS = a_class('!(device.attributes["x"].y == 1 && device.driver == "b" && 1 == 1)')
+IN_GROUPS = a_class('device.driver == "nic" && (device.attributes["x"].y || "&&" == "(")')
+TOO_MANY = {
+    "name": "r",
+    "firstAvailable": [
+        {"name": "many", "deviceClassName": "gpu", "count": 40},
+        {"name": "one", "deviceClassName": "gpu"},
+    ],
+}
+QUOTA = {
+    "apiVersion": "dragoman.dev/v1alpha1",
+    "kind": "ShareQuota",
+    "metadata": {"name": "quota", "namespace": "default"},
+    "spec": {"limits": {"cards": 1}},
+}
+
+
+@pytest.mark.parametrize(
+    ("things", "said"),
+    [
+        ((*ONE, a_rule(), unallocated()), "1 of 1 cards: taint repair:NoSchedule"),
+        ((*ONE, a_rule("None"), unallocated()), "cards fit on node-a"),
+        ((*ONE, a_rule(), unallocated(a_request(tolerations=[{"key": "other"}]))), UNSURE),
+        ((*ONE[:2], OTHER, unallocated()), UNSURE),
+        ((*ONE[:2], IN_BRACKETS, unallocated()), UNSURE),
+        ((*ONE, unallocated(TOO_MANY)), "cards fit on node-a"),
+        ((*TWO, QUOTA, unallocated(a_request(count=2))), "counts 2 cards, and the limit is 1"),
+        ((*TWO, QUOTA, unallocated()), "cards fit on node-a"),
+        ((*ONE, *network(), unallocated(a_request(), a_nic(), a_nic("m"))), UNSURE),
+        (
+            (*ONE, *network(nodeName=None, allNodes=True), unallocated(a_request(), a_nic())),
+            UNSURE,
+        ),
+    ],
+)
+def test_what_else_decides_about_devices_counts(things: tuple[Plain, ...], said: str) -> None:
+    assert said in summary(*things, waiting())
+
+
+@pytest.mark.parametrize(
+    "things",
+    [
+        (*ONE, *network(), unallocated(a_nic())),
+        (*ONE[:2], IN_GROUPS, unallocated()),
+        (*ONE, *network(), held("w", driver="nic.example.com")),
+        (*ONE[:2], unallocated()),
+    ],
+    ids=["waits", "an expression with groups", "is allocated", "no class is read"],
+)
+def test_a_pod_with_network_cards_is_not_ours_in_a_cluster_with_cards(
+    things: tuple[Plain, ...],
+) -> None:
+    explained = command("explain", "pod", "p", things=(*things, waiting()))
+
+    assert "requests no share" in explained.stdout
+    assert "no pods wait" in command("pending", things=(*things, waiting())).stderr
+
+
+def test_claims_with_devices_on_different_nodes_fit_none() -> None:
+    entries = [{"name": name, "resourceClaimName": name} for name in ("a", "b")]
+    asks = pod("p", spec={"resourceClaims": entries})
+    things = (*TWO, node("node-b", cards=1), held("a"), held("b", "node-b"))
+
+    found = "0 of 2 nodes fit: 2 nodes: its ResourceClaim has devices elsewhere"
+    assert summary(*things, asks) == found
+
+
+def test_a_claim_that_a_pod_names_twice_counts_once() -> None:
+    entries = [{"name": name, "resourceClaimName": "w"} for name in ("a", "b")]
+
+    assert summary(*ONE, unallocated(), pod("p", spec={"resourceClaims": entries})) == (
+        "cards fit on node-a"
+    )
+
+
+def test_a_share_and_a_claim_of_one_pod_fit_at_most() -> None:
+    entries = [{"name": "c", "resourceClaimName": "w"}]
+    asks = pod("p", volcano(5000), spec={"resourceClaims": entries})
+
+    assert summary(*ONE, unallocated(), asks) == UNSURE
+
+
+def test_a_pod_of_very_many_claims_is_answered_at_once() -> None:
+    alternatives = [{"name": f"a{at}", "deviceClassName": "gpu"} for at in range(8)]
+    requests = [{"name": f"r{at}", "firstAvailable": alternatives} for at in range(32)]
+    template = unallocated(*requests) | {"kind": "ResourceClaimTemplate"}
+    template["spec"] = {"spec": template["spec"]}
+    entries = [{"name": f"c{at}", "resourceClaimTemplateName": "w"} for at in range(500)]
+
+    assert summary(*TWO, template, pod("p", spec={"resourceClaims": entries})) == UNSURE

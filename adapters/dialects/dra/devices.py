@@ -8,7 +8,7 @@ cmd/gpu-kubelet-plugin/deviceinfo.go): ``uuid``, and for a MIG device ``parentUU
 """
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -102,6 +102,9 @@ class Devices:
 
     Each node has pools of its own, whatever their names. Where a pool has several generations
     there, the newest counts.
+
+    Attributes:
+        of_cards: drivers that publish a card, or a part of one.
     """
 
     def __init__(self, slices: Iterable[ResourceSlice], earlier: "Devices | None" = None) -> None:
@@ -116,6 +119,8 @@ class Devices:
         self._of_node: dict[str, dict[DeviceKey, PublishedDevice]] = {}
         # By id of the slice, with the slice: so no other object gets its id.
         self._read: dict[int, tuple[ResourceSlice, tuple[PublishedDevice, ...]]] = {}
+        self.of_cards: set[str] = set()
+        self._anywhere: set[str] = set()
         known = {} if earlier is None else earlier._read
         for each in sorted(slices, key=lambda one: one.spec.pool.generation):
             read = known.get(id(each)) or (
@@ -124,13 +129,25 @@ class Devices:
             )
             self._read[id(each)] = read
             for device in read[1]:
+                if device.card:
+                    self.of_cards.add(device.driver)
                 if device.node:
                     self._nodes.setdefault(device.key[:2], set()).add(device.node)
+                else:
+                    self._anywhere.add(device.driver)
                 self._of_node.setdefault(device.node, {})[device.key] = device
 
-    def all(self) -> Iterator[PublishedDevice]:
-        """Return the devices of all nodes."""
-        return (device for devices in self._of_node.values() for device in devices.values())
+    def may_be_cards(self, driver: str | None) -> bool:
+        """Return whether devices of a driver, None for any, may be cards."""
+        return (
+            bool(self.of_cards)
+            if driver is None
+            else driver in self.of_cards or means_cards(driver)
+        )
+
+    def are_anywhere(self, driver: str | None) -> bool:
+        """Return whether a driver, None for any, publishes devices of no certain node."""
+        return bool(self._anywhere) if driver is None else driver in self._anywhere
 
     def of_node(self, node: str) -> tuple[PublishedDevice, ...]:
         """Return the devices of a node."""
@@ -213,7 +230,7 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
     for consumption in device.consumes_counters or ():
         parts += consumption.counters or {}
     slices = [int(match[1]) for part in parts if (match := _MEMORY_SLICE.fullmatch(part))]
-    taints = filter(None, map(_keeping_away, device.taints or ()))
+    taints = filter(None, map(keeping_away, device.taints or ()))
     profile = texts.get("profile", "")
     return PublishedDevice(
         driver,
@@ -233,8 +250,8 @@ def _read_device(spec: SliceSpec, named: SliceDevice) -> PublishedDevice:
     )
 
 
-def _keeping_away(taint: Mapping[str, Any]) -> str:
-    """Return a taint as ``key=value:effect``; empty where it keeps nothing away."""
+def keeping_away(taint: Mapping[str, Any]) -> str:
+    """Return a device's taint as ``key=value:effect``; empty where it keeps nothing away."""
     if str(taint.get("effect")) not in _KEEPS_AWAY:
         return ""
     value = taint.get("value") or ""
@@ -312,7 +329,7 @@ def described(
         ) + tuple(
             (each.card, f"DeviceTaintRule {rule.metadata.name} taints it: {taint}")
             for rule in rules
-            for taint in (_keeping_away(rule.spec.taint),)
+            for taint in (keeping_away(rule.spec.taint),)
             for each in published
             if taint and each.card and rule.selects(*each.key)
         )

@@ -8,7 +8,7 @@ becomes the pod's Event. A rejection has status 403: schedulers repeat a write w
 What is decided: ``decide.commit.claim_review``.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Protocol
 
@@ -47,8 +47,9 @@ class DeviceCatalog(Protocol):
     ) -> Sequence[ResourceSlice]:
         """Return the slices of the newest generation of a pool, on these nodes; None for all."""
 
-    def device_class(self, name: str) -> DeviceClass | None:
-        """Return a class; None where there is none."""
+    @property
+    def classes(self) -> Mapping[str, DeviceClass]:
+        """All classes, by name."""
 
     @property
     def rules(self) -> Collection[DeviceTaintRule]:
@@ -125,7 +126,7 @@ class ClaimAdmission:
         pools = {(each.driver, each.pool) for each in claim.all_results}
         requests = requested.spec.devices.requests or ()
         names = {each.exactly.device_class_name for each in requests if each.exactly is not None}
-        classes = {name: self._catalog.device_class(name) for name in names}
+        classes = {name: self._catalog.classes.get(name) for name in names}
         return ClaimFacts(
             review.uid,
             claim,

@@ -9,6 +9,7 @@ from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import Gang, GangCache
 from adapters.accounting.pod_requests import PodRequest, PodRequestCache, template_of
 from adapters.answer.answer import GangAnswer, NodeGroup, PodAnswer, joined, scheduler_message
+from adapters.answer.claims import requested
 from adapters.answer.eviction import NodeEviction, cost, evicting, evictions
 from adapters.answer.judge import Judge
 from adapters.answer.remedies import NONE, Remedies, remedies
@@ -302,10 +303,11 @@ class WaitingAnswers:
         for pod in waiting:
             began = self._clock.now()
             template = template_of(pod)
-            # A pod with cards, which count as free for it, is like no other.
-            has_cards = self._facts.inventory.nodes_of(pod.metadata.uid)
-            is_alone = has_cards or pod.spec.resource_claims
-            key = template + pod.metadata.uid.encode() if is_alone else template
+            # A pod with cards, which count as free for it, or with claims is like no other.
+            uid = pod.metadata.uid
+            own = self._facts.inventory.nodes_of(uid) or requested(pod, self._facts.claims)
+            made = pod.status.resource_claim_statuses
+            key = template + f"{uid}{made}".encode() if own else template
             known = seen.get(key) or self._alike.get(key)
             self._busy += self._clock.now() - began
             # Devices of plugins change without a revision.
