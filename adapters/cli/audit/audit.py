@@ -1,6 +1,6 @@
 """Look for what is wrong with the cards of a cluster by all rules, and print the findings."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -11,9 +11,10 @@ from adapters.cli.fleet.facts import counted, plugin_devices, requests_cards
 from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.input.manifests import Manifests
 from adapters.cli.output.rows import Row, columns, table
+from adapters.cli.output.terminal import first_names
 from adapters.dialects import registry
 from adapters.dialects.adoption import NVIDIA, disagreements, may_use_cards
-from adapters.dialects.device_plugins import read_plugin_node
+from adapters.dialects.device_plugins import PluginResource, read_plugin_node
 from adapters.dialects.dialect import Dialect
 from adapters.dialects.dra import DRA
 from adapters.dialects.formats.gpu_fractions import RESERVES, UNKNOWN_PART
@@ -41,9 +42,6 @@ from core.requests.grant import KUBELET
 from core.requests.reason import Cause
 
 KOORDINATOR = "koordinator"
-
-NAMED = 5
-"""Pods that a finding names, at most."""
 
 _COLUMNS = (
     *columns("LEVEL", "RULE", "NODE"),
@@ -177,10 +175,9 @@ def _gang_findings(fleet: Fleet) -> Iterator[Finding]:
             continue
         bound = len(gang.pods) - len(waiting)
         names = sorted(map(full_name, waiting))
-        more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         text = (
             f"{named(gang)}: {bound} {'pod is' if bound == 1 else 'pods are'} bound;"
-            f" {', '.join(names[:NAMED])}{more} {'wait' if len(names) > 1 else 'waits'}"
+            f" {first_names(names)} {'wait' if len(names) > 1 else 'waits'}"
         )
         namespaces = frozenset(part.ref.namespace for part in gang.parts)
         yield Finding(RULES["gang-bound-in-part"], text, pod=names[0], namespaces=namespaces)
@@ -302,7 +299,7 @@ def two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> 
             shared.setdefault(tuple(f"{each} ({found[each][1]})" for each in owners), []).append(
                 card.uuid
             )
-    others = _others(advertised, expected, state, found)
+    others = _others(advertised.keys(), expected, state, found)
     known = [f"{owner} ({resource})" for owner, (_, resource) in found.items()]
     if others and len(known) + len(others) > 1:
         held = frozenset[str]().union(*(cards for cards, _ in found.values()))
@@ -315,37 +312,41 @@ def two_allocators(name: str, state: NodeState, dialects: Sequence[Dialect]) -> 
 
 
 def _others(
-    advertised: Mapping[str, int],
-    expected: Mapping[str, int],
-    state: NodeState,
-    owners: Collection[str],
+    advertised: Set[str], expected: Mapping[str, int], state: NodeState, owners: Collection[str]
 ) -> list[str]:
     """Return who advertises NVIDIA's cards of a node and is no dialect.
 
-    The amounts are what the node states, and what the components of the owners, dialects, state.
+    The owners are dialects, whose components state the expected amounts.
     """
     vendors = {card.vendor for card in state.node.cards}
     if vendors and vendors.isdisjoint({NVIDIA, ""}):
         return []
     sharers = dict[str, str]()
-    for resource in sorted(advertised.keys() - expected.keys()):
+    for resource in sorted(advertised - expected.keys()):
         if resource.startswith(SHARERS):
             system = "Volcano's former plugin" if resource.startswith("volcano.sh/") else resource
             sharers.setdefault(system.partition("/")[0], resource)
     found = [f"{system} ({resource})" for system, resource in sharers.items()]
-    stated = read_plugin_node(state.kube)
-    if stated is None:
-        return found
-    for name, each in stated.resources.items():
+    for each in of_device_plugins(state, expected):
         # koord-scheduler allocates whole cards by the plugin's resource too
-        is_koordinator = name == GPU and KOORDINATOR in owners
-        if name not in advertised or not name.startswith("nvidia.com/") or is_koordinator:
-            continue
-        # HAMi's plugin has the same resource, of another amount: the sum of its sharers
-        cards = None if stated.cards is None else stated.cards * each.replicas
-        if name not in expected or advertised[name] == cards != expected[name]:
-            return [*found, f"NVIDIA's device plugin ({name})"]
+        is_koordinator = each.name == GPU and KOORDINATOR in owners
+        if each.allocatable and each.name.startswith("nvidia.com/") and not is_koordinator:
+            return [*found, f"NVIDIA's device plugin ({each.name})"]
     return found
+
+
+def of_device_plugins(state: NodeState, expected: Mapping[str, int]) -> Iterator[PluginResource]:
+    """Yield what device plugins state of a node beside the service and the dialects' components.
+
+    These state the expected amounts. HAMi's plugin has NVIDIA's resource too, of another amount:
+    the sum of its sharers.
+    """
+    stated, ours = read_plugin_node(state.kube), written(state.kube)
+    for name, each in stated.resources.items() if stated else ():
+        cards = None if stated is None or stated.cards is None else stated.cards * each.replicas
+        is_other = name not in expected or each.allocatable == cards != expected[name]
+        if name not in ours and is_other:
+            yield each
 
 
 def _container_findings(state: NodeState, report: NodeReport) -> Iterator[Finding]:

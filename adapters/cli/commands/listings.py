@@ -170,19 +170,10 @@ def top(
         _origin(filename, kubeconfig, context),
         listing,
         _Shown(
-            output,
-            sort,
-            watch,
-            interval,
-            no_headers,
-            namespace,
-            all_namespaces,
-            service,
-            "pods",
-            used=used or output == "wide",
-            labels=labels,
+            output, sort, watch, interval, no_headers, namespace, all_namespaces, service, "pods",
+            used=used or output == "wide", labels=labels,
         ),
-    )
+    )  # fmt: skip
 
 
 def who(
@@ -224,19 +215,10 @@ def who(
         _origin(filename, kubeconfig, context),
         rows,
         _Shown(
-            output,
-            sort,
-            watch,
-            interval,
-            no_headers,
-            namespace,
-            everywhere,
-            service,
-            "shares",
-            place,
-            labels=labels,
+            output, sort, watch, interval, no_headers, namespace, everywhere, service, "shares",
+            place, labels=labels,
         ),
-    )
+    )  # fmt: skip
 
 
 def pending(
@@ -271,18 +253,10 @@ def pending(
         _origin(filename, kubeconfig, context),
         lambda fleet, chosen: rows(fleet, chosen, parse_selector(labels) if labels else ()),
         _Shown(
-            output,
-            sort,
-            watch,
-            interval,
-            no_headers,
-            namespace,
-            all_namespaces,
-            service,
-            "pending",
-            labels=labels,
+            output, sort, watch, interval, no_headers, namespace, all_namespaces, service,
+            "pending", labels=labels,
         ),
-    )
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

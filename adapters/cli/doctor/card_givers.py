@@ -4,7 +4,7 @@ Checked is whether each node with cards has an agent, NRI, and who serves cards 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -16,15 +16,13 @@ from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramContainer, ProgramController, ProgramPod
 from adapters.cli.doctor.observed import AGENT, Observed, kube_node, nodes_with_cards
 from adapters.cli.output.report import named
+from adapters.cli.output.terminal import first_names
 from adapters.dialects import registry
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.device_plugins import plugin_share, read_plugin_node
 from adapters.dialects.dialect import Defaults, DialectError
 from adapters.dialects.matching import plain_amounts
 from adapters.wire.kube import Container, Pod, PodSpec, PodStatus, full_name
-
-NAMED = 5
-"""Pods that are named, at most."""
 
 _REMEDY = (
     "label the nodes nvidia.com/gpu.deploy.device-plugin=false where NVIDIA's operator runs the"
@@ -146,13 +144,8 @@ def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
         if nodes:
             text = f"NVIDIA's device plugin and {other} give the same cards to containers on"
             users = [full_name(pod) for pod in pods if pod.spec.node_name in nodes]
-            there = f"; pods of the plugin there: {_first(users)}" if users else ""
+            there = f"; pods of the plugin there: {first_names(users)}" if users else ""
             yield warning("device-plugins", f"{text} {named(nodes)}{there}", _REMEDY)
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"{', '.join(names[:NAMED])}{more}"
 
 
 def _plain_pods(pods: Iterable[ProgramPod]) -> list[Pod]:
@@ -229,7 +222,7 @@ def _without_cards(seen: Observed) -> Iterator[CheckResult]:
         spaces = ",".join(sorted({*exempt, *(name.partition("/")[0] for name in pods)}))
         yield warning(
             "injectors",
-            f"the agent hides the cards from {_first(pods)}: components that need"
+            f"the agent hides the cards from {first_names(pods)}: components that need"
             " every card and request none",
             f"helm upgrade with --set 'node.exempt={{{spaces}}}'; tenants must not be able to"
             " create pods there",

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from adapters.accounting.published_resources import written
-from adapters.cli.audit.audit import two_allocators
+from adapters.cli.audit.audit import of_device_plugins, two_allocators
 from adapters.cli.configure.options import Scheduler
 from adapters.cli.doctor import cluster
 from adapters.cli.doctor.finding import FindingLevel
@@ -19,8 +18,9 @@ from adapters.cli.fleet.fleet import Fleet, NodeState
 from adapters.cli.fleet.replicas import VOLCANO
 from adapters.cli.output.report import MAX_NODE_NAMES, named
 from adapters.cli.output.rows import Row, columns, table
+from adapters.cli.output.terminal import first_names
 from adapters.dialects import registry
-from adapters.dialects.device_plugins import PluginResource, plugin_amounts, read_plugin_node
+from adapters.dialects.device_plugins import plugin_amounts
 from adapters.dialects.dialect import Dialect, DialectError
 from adapters.dialects.dra import DRA
 from adapters.dialects.formats.nvidia_words import GPU
@@ -89,12 +89,7 @@ class Blocker:
 
     def line(self) -> str:
         """Return it with the first names."""
-        if not self.names:
-            return self.text
-        more = len(self.names) - MAX_NODE_NAMES
-        return f"{self.text}: {', '.join(self.names[:MAX_NODE_NAMES])}" + (
-            f" and {more} more" if more > 0 else ""
-        )
+        return ": ".join(filter(None, (self.text, first_names(self.names, MAX_NODE_NAMES))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,38 +155,22 @@ def _node(name: str, state: NodeState, dialects: Sequence[Dialect]) -> NodeTrans
 
 def _advertisers(state: NodeState, dialects: Sequence[Dialect]) -> Iterator[Advertiser]:
     cards = state.node.cards
-    by_name = {each: [c for c in cards if each in c.dialects] for each in registry.names()}
-    describing = [each for each in dialects if by_name[each.name]]
-    yield from (
-        Advertiser(PLUGIN, each.name, each.allocatable, each.capacity)
-        for each in _of_plugins(state, describing)
-    )
-    own = {name: tuple(card.uuid for card in found) for name, found in by_name.items() if found}
+    by_name = {
+        each: tuple(c.uuid for c in cards if each in c.dialects) for each in registry.names()
+    }
+    own = {name: uuids for name, uuids in by_name.items() if uuids}
+    expected: dict[str, int] = {}
+    for dialect in dialects:
+        if dialect.name in own and dialect.name != AGENTS_CARDS:
+            info = registry.named(dialect.name)
+            expected |= dict.fromkeys((info.pod_resources if info else frozenset()) - {GPU}, 0)
+            expected |= dialect.resources(cards)
+    for each in of_device_plugins(state, expected):
+        yield Advertiser(PLUGIN, each.name, each.allocatable, each.capacity)
     drivers = {key.removeprefix(_SLICES): tuple(sorted(v)) for key, v in state.sliced.items()}
     for kind, found in ((DIALECT, own), (CLAIMS, drivers)):
         for by, uuids in found.items():
             yield Advertiser(kind, by, len(uuids), max(len(cards), len(uuids)), uuids)
-
-
-def _of_plugins(state: NodeState, describing: Sequence[Dialect]) -> Iterator[PluginResource]:
-    """Return the resources that no dialect's own component states, and the service did not write.
-
-    HAMi's plugin has NVIDIA's resource, of another amount: the sum of its sharers.
-    """
-    stated, ours = read_plugin_node(state.kube), written(state.kube)
-    if stated is None:
-        return
-    expected: dict[str, int] = {}
-    for dialect in describing:
-        if dialect.name != AGENTS_CARDS:
-            info = registry.named(dialect.name)
-            expected |= dict.fromkeys((info.pod_resources if info else frozenset()) - {GPU}, 0)
-            expected |= dialect.resources(state.node.cards)
-    for name, each in stated.resources.items():
-        cards = None if stated.cards is None else stated.cards * each.replicas
-        is_plugins = name == GPU and each.allocatable == cards != expected.get(GPU)
-        if name not in ours and (name not in expected or is_plugins):
-            yield each
 
 
 def _blockers(

@@ -17,6 +17,7 @@ from typing import TypeVar
 from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
+from adapters.cli.output.terminal import first_names
 from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
@@ -328,10 +329,9 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
             found[node] = answer
     unread: list[str] = []
     for problem, nodes in problems.items():
-        named = ", ".join(sorted(nodes)[:_NAMED])
-        more = f" and {len(nodes) - _NAMED} more" if len(nodes) > _NAMED else ""
+        names = first_names(sorted(nodes), _NAMED)
         plural = "s" if len(nodes) > 1 else ""
-        unread.append(f"cannot read the agent{plural} of node{plural} {named}{more}: {problem}")
+        unread.append(f"cannot read the agent{plural} of node{plural} {names}: {problem}")
     return AgentReports(found, tuple(unread))
 
 

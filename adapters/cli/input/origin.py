@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.cli.input.manifests import Manifests, Progress, manifests
 from adapters.cli.input.source import sources
-from adapters.cli.output.terminal import delayed, may_be_terminal, message
+from adapters.cli.output.terminal import delayed, first_names, may_be_terminal, message
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.visible import visible
 
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 STEP = 100
 """Objects between two changes of the bar."""
-
-NAMED = 5
-"""Suspended workloads that a note names, at most."""
 
 NAMES = 30
 """Columns of the files' names: the number of objects has room on 80."""
@@ -138,8 +135,7 @@ def read_files(names: Sequence[str], *, jobs: bool = False, workloads: bool = Fa
         message("note", f"skipped: {count:,} {objects} of kinds without pods ({kinds})")
     suspended = [str(each.ref) for each in found.workloads if workloads and each.is_suspended]
     if suspended:
-        more = f" and {len(suspended) - NAMED} more" if len(suspended) > NAMED else ""
-        message("note", f"without pods, because suspended: {', '.join(suspended[:NAMED])}{more}")
+        message("note", f"without pods, because suspended: {first_names(suspended)}")
     return found
 
 

@@ -38,6 +38,12 @@ def message(kind: str, text: object) -> None:
     typer.echo(f"{kind}: {visible(str(text))}", err=True)
 
 
+def first_names(names: Sequence[str], most: int = 5) -> str:
+    """Return the first of some names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
 def write_file(text: str) -> None:
     """Write a changed file of the user: byte by byte to a program, visible on a terminal."""
     typer.echo(visible_lines(text) if sys.stdout.isatty() else text, nl=False)

@@ -61,6 +61,12 @@ class Listing:
         more = further.keys if further is not None and further.rows else ()
         return tuple(dict.fromkeys((*self.keys, *more)))
 
+    def with_rows(self, change: Callable[[tuple[Row, ...]], tuple[Row, ...]]) -> "Listing":
+        """Return the list with other rows, and other further rows."""
+        more = self.further
+        further = None if more is None else replace(more, rows=change(more.rows))
+        return replace(self, rows=change(self.rows), further=further)
+
 
 def sort(listing: Listing, key: str | None) -> Listing:
     """Return the rows by a field: numbers descending, texts ascending; unsorted for None.
@@ -73,10 +79,7 @@ def sort(listing: Listing, key: str | None) -> Listing:
     further = listing.further
     if key not in listing.sort_keys and (further is None or key not in further.keys):
         raise InputError("--sort", f"{key!r} is no field; fields: {', '.join(listing.sort_keys)}")
-    if further is not None and key in further.keys:
-        further = replace(further, rows=tuple(sorted(further.rows, key=_order(key))))
-    rows = tuple(sorted(listing.rows, key=_order(key))) if key in listing.keys else listing.rows
-    return replace(listing, rows=rows, further=further)
+    return listing.with_rows(lambda rows: tuple(sorted(rows, key=_order(key))))
 
 
 def writer(output: str | None, *, headers: bool = True) -> Callable[[Listing], str]:
@@ -151,16 +154,12 @@ def in_namespaces(rows: Sequence[Row], namespace: str | None) -> tuple[Row, ...]
 
 def of_namespace(listing: Listing, namespace: str | None) -> Listing:
     """Return the list with the rows of one namespace only; with all for None."""
-    further = listing.further
-    if further is not None:
-        further = replace(further, rows=in_namespaces(further.rows, namespace))
-    rows = in_namespaces(listing.rows, namespace)
-    return replace(listing, rows=rows, further=further)
+    return listing.with_rows(lambda rows: in_namespaces(rows, namespace))
 
 
 def _order(key: str) -> Callable[[Row], tuple[int, int, str]]:
     def order(row: Row) -> tuple[int, int, str]:
-        value = row.fields[key]
+        value = row.fields.get(key)
         if isinstance(value, int):
             return 0, -value, ""
         return 1, 0, str(value or "")

@@ -62,9 +62,7 @@ def selected(listing: Listing, selector: Selector, fleet: Fleet) -> Listing:
     def kept(rows: tuple[Row, ...]) -> tuple[Row, ...]:
         return tuple(row for row in rows if selects(selector, _labels(row, fleet)))
 
-    further = listing.further
-    further = None if further is None else replace(further, rows=kept(further.rows))
-    return replace(listing, rows=kept(listing.rows), further=further)
+    return listing.with_rows(kept)
 
 
 def _labels(row: Row, fleet: Fleet) -> Mapping[str, str]:
