@@ -15,6 +15,8 @@ from e2e.harness.workloads.inventory import SLOTS, Gpu
 
 FULL = 100
 FINISHED = {"Succeeded", "Failed"}
+ASSIGNED = "test.dragoman.dev/assigned"
+"""Annotation: uuid of the whole card that a kubelet of a test assigned to a pod."""
 
 
 @dataclass(slots=True)
@@ -25,7 +27,7 @@ class SharedCards:
     looked at in its order when all changes are known.
 
     Attributes:
-        cards: of the only node, in Koordinator's order.
+        cards: of the nodes; of only one, in Koordinator's order, where it has such shares.
         devices: of claims, and whose cards they are.
     """
 
@@ -79,6 +81,9 @@ class SharedCards:
             return shares_of_claim(item, self.devices)
         if "nodeName" not in item["spec"] or item.get("status", {}).get("phase") in FINISHED:
             return []
+        if uuid := (item["metadata"].get("annotations") or {}).get(ASSIGNED):
+            (card,) = (each for each in self.cards if each.uuid == uuid)
+            return [Share(uuid, card.memory, FULL)]
         return shares_of_pod(item, minors)
 
     def _over(self, shares: Sequence[Share]) -> Iterator[str]:

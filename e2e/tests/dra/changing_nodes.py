@@ -1,12 +1,12 @@
 """Nodes whose components a label each chooses: NVIDIA's plugin, the node agent, a driver of claims.
 
 Kubernetes' example driver is real, under NVIDIA's name. kwok's nodes have no kubelet: here one
-assigns devices of the plugin, any that no other pod of the plugin has, and writes what an agent
-would read of it.
+assigns devices of the plugin, any that no other pod of the plugin has, writes what an agent would
+read of it, and the last phase of a pod before it is gone.
 """
 
 import threading
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from random import Random
@@ -18,10 +18,9 @@ from core.hardware.card import Card
 from core.hardware.quantity import MIB
 from e2e.harness.cluster.api import ApiError, Object
 from e2e.harness.cluster.control_plane import ControlPlane
-from e2e.harness.cluster.node_ledgers import ledger
 from e2e.harness.cluster.ready_cluster import PODS
 from e2e.harness.names import LEDGERS
-from e2e.harness.oracles.shared_cards import FINISHED
+from e2e.harness.oracles.shared_cards import ASSIGNED, FINISHED
 from e2e.harness.processes.process import Process
 from e2e.harness.processes.waiting import within
 from e2e.harness.workloads.claims import RESOURCES
@@ -41,6 +40,8 @@ MEMORY = 80 << 10
 """MiB of each card, as the example driver says."""
 
 PAUSE = 0.2
+KUBELET = "test.dragoman.dev/kubelet"
+"""Finalizer: kwok deletes a pod without a last phase."""
 
 
 @dataclass(slots=True)
@@ -52,14 +53,13 @@ class ChangingNodes:
         shared: nodes on which several claims can have one device.
         cards: uuids by node.
         assigned: the card of each pod of the plugin, by uid.
-        refused: pods that the kubelet could not start.
+        errors: what the API server refused of the components.
     """
 
     plane: ControlPlane
     shared: Sequence[str]
     cards: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     assigned: dict[str, str] = field(default_factory=dict[str, str])
-    refused: list[str] = field(default_factory=list[str])
     errors: list[str] = field(default_factory=list[str])
     _drivers: dict[str, Process] = field(default_factory=dict[str, Process])
     _stated: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -154,19 +154,28 @@ class ChangingNodes:
             for row in api.get("/api/v1/nodes")["items"]
             if row["metadata"]["name"] in self.cards
         ]
-        pods = [pod for pod in api.get(PODS)["items"] if pod["status"].get("phase") not in FINISHED]
-        existing = {pod["metadata"]["uid"] for pod in pods}
+        pods = [pod for pod in api.get(PODS)["items"] if not self._has_ended(pod)]
         for row in rows:
             node, labels = row["metadata"]["name"], row["metadata"]["labels"]
             has = {key for key, value in ON.items() if labels.get(key) == value}
             self._plug(row, runs=PLUGIN in has)
             own = [pod for pod in pods if pod["spec"].get("nodeName") == node and _is_plain(pod)]
             self._admit(node, own, runs=PLUGIN in has)
-            self._report(node, own, existing, runs=AGENT in has)
+            self._report(node, own, runs=AGENT in has)
             if CLAIMS_DRIVER in has and node not in self._drivers:
                 self.start_driver(node)
             elif CLAIMS_DRIVER not in has and node in self._drivers:
                 self.stop_driver(node)
+
+    def _has_ended(self, pod: Object) -> bool:
+        """Whether a pod has no containers; those of a deleted one end now, and it goes."""
+        about = pod["metadata"]
+        if "deletionTimestamp" in about and KUBELET in about.get("finalizers", ()):
+            path = f"{PODS}/{about['name']}"
+            self.plane.api.merge(f"{path}/status", {"status": {"phase": "Succeeded"}})
+            self.plane.api.merge(path, {"metadata": {"finalizers": None}})
+            return True
+        return pod["status"].get("phase") in FINISHED
 
     def _plug(self, row: Object, *, runs: bool) -> None:
         stated = row["status"]["allocatable"].get(GPU)
@@ -186,15 +195,15 @@ class ChangingNodes:
             used = {card for each, card in self.assigned.items() if each in there}
             free = [card for card in self.cards[node] if card not in used]
             if runs and free:
-                self.assigned[uid] = self._random.choice(free)
+                card = self._random.choice(free)
+                about = {"uid": uid, "annotations": {ASSIGNED: card}}
+                self.plane.api.merge(f"{PODS}/{name}", {"metadata": about})
+                self.assigned[uid] = card
             else:
-                self.refused.append(name)
                 with suppress(ApiError):
                     self.plane.api.delete(f"{PODS}/{name}?gracePeriodSeconds=0")
 
-    def _report(
-        self, node: str, pods: Sequence[Object], existing: Collection[str], *, runs: bool
-    ) -> None:
+    def _report(self, node: str, pods: Sequence[Object], *, runs: bool) -> None:
         """Write the status of the ledger as the agent does, which finds the cards."""
         if not runs:
             self._stated.pop(node, None)
@@ -218,13 +227,7 @@ class ChangingNodes:
             for uid in (pod["metadata"]["uid"],)
             if (card := self.assigned.get(uid))
         )
-        kept = ledger(self.plane, node).get("allocations", ())
-        stopped = tuple(
-            row["uid"]
-            for row in kept
-            if "releaseBy" in row and row["dialect"] != "dra" and row["uid"] not in existing
-        )
-        status = encode(NodeHardware(cards, "hami-core", holdings=holdings, stopped=stopped))
+        status = encode(NodeHardware(cards, "hami-core", holdings=holdings))
         if self._stated.get(node) == status:
             return
         api, about = self.plane.api, {"apiVersion": "dragoman.dev/v1alpha1", "kind": "NodeLedger"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from e2e.harness.oracles.shared_cards import SharedCards
+from e2e.harness.oracles.shared_cards import ASSIGNED, SharedCards
 from e2e.harness.workloads.inventory import Gpu
 
 CARD = Gpu("GPU-0", 1000)
@@ -64,6 +64,16 @@ def test_a_result_without_a_share_is_the_whole_card() -> None:
     pod, claim = a_pod("p", 1, 1), a_claim("c", 2, None, shared=False)
 
     assert len(problems(("ADDED", pod), ("ADDED", claim))) == 1
+
+
+def test_a_card_that_a_kubelet_assigned_is_a_whole_card_from_then_on() -> None:
+    share, bound = a_pod("s", 1, 1), a_pod("p", 2, 0)
+    bound["metadata"]["annotations"] = {}
+    assigned = a_pod("p", 3, 0)
+    assigned["metadata"]["annotations"] = {ASSIGNED: CARD.uuid}
+
+    assert problems(("ADDED", share), ("ADDED", bound)) == []
+    assert len(problems(("ADDED", share), ("ADDED", bound), ("MODIFIED", assigned))) == 1
 
 
 def test_containers_that_share_a_card_are_counted() -> None:
