@@ -68,6 +68,7 @@ class ClaimCache:
         self._pools: dict[PoolName, dict[str, ResourceSlice]] = {}
         self._by_name: dict[str, Claim] = {}
         self._of_node: dict[str | None, dict[str, Claim]] = {}
+        self._of_pod: dict[str, dict[str, Claim]] = {}
         self._devices = Devices(())
         self._is_devices_stale = False
         self.classes: dict[str, DeviceClass] = {}
@@ -116,6 +117,8 @@ class ClaimCache:
                 self._numbers.pop(forgotten, None)
             for node in _places(new):
                 self._of_node.setdefault(node, {})[name] = new
+            for pod in new.pods:
+                self._of_pod.setdefault(pod.uid, {})[name] = new
             self._changed(new.nodes)
 
     def drop_claim(self, name: str) -> None:
@@ -127,6 +130,10 @@ class ClaimCache:
             return
         for node in _places(earlier):
             self._of_node[node].pop(name)
+        for uid in {pod.uid for pod in earlier.pods}:
+            del self._of_pod[uid][name]
+            if not self._of_pod[uid]:
+                del self._of_pod[uid]
         self._changed(earlier.nodes)
 
     def put_slice(self, item: ResourceSlice) -> None:
@@ -165,12 +172,15 @@ class ClaimCache:
         """Return the claims with devices."""
         return iter(self._by_name.values())
 
-    def uncounted(self, uid: str, node: str) -> list[str]:
-        """Return why no ledger counts devices of cards that a pod has by claims on its node."""
+    def of_pod(self, uid: str) -> Collection[Claim]:
+        """Return the claims with devices that are reserved for a pod."""
+        return self._of_pod.get(uid, {}).values()
+
+    def uncounted(self, pod: Pod) -> list[str]:
+        """Return why no ledger counts devices of cards that a bound pod has by claims."""
         flaws = (
-            self.devices.flaw(node, (result.driver, result.pool, result.device))
-            for claim in self._by_name.values()
-            if any(consumer.uid == uid for consumer in claim.pods)
+            self.devices.flaw(pod.spec.node_name or "", (result.driver, result.pool, result.device))
+            for claim in self.of_pod(pod.metadata.uid)
             for result in claim.results
         )
         return [flaw for flaw in flaws if flaw]

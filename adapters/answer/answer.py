@@ -365,12 +365,6 @@ class ClusterFacts(Protocol):
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that are bound to a node and may use cards."""
 
-    def claims_of(self, uid: str) -> Iterable[str]:
-        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
-
-    def uncounted(self, pod: Pod) -> Iterable[str]:
-        """Why no ledger counts devices of cards that a bound pod has by claims, as sentences."""
-
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.
 
@@ -406,13 +400,14 @@ def standing(facts: ClusterFacts, pod: Pod, uncounted: str) -> str:
         return f"{bound} and has its cards" if unread is None else _unknown(bound, "it has", unread)
     if node in unreadable:
         return _unknown(bound, "it has", unreadable[node])
-    claims = [held for uid in facts.claims_of(pod.metadata.uid) for held in committed(facts, uid)]
+    named = facts.claims.of_pod(pod.metadata.uid)
+    claims = [held for claim in named for held in committed(facts, claim.uid)]
     if claims:
         unread = next((each.unread for each in claims if each.unread), None)
         if unread is not None:
             return _unknown(bound, "its claims have", unread)
         return f"{bound} and has the cards of its claims"
-    flaws = [*facts.uncounted(pod)]
+    flaws = facts.claims.uncounted(pod)
     if flaws:
         return f"{bound} and has devices by claims: {'; '.join(flaws)}"
     is_known, devices = node in facts.nodes(), held_devices(facts, pod)

@@ -90,10 +90,10 @@ def explain(fleet: Fleet, pod: Pod) -> PodExplanation:
         state,
         allocation,
         claims=tuple(
-            (state, state.ledger.allocations[claim])
-            for claim in fleet.claims.get(uid, ())
+            (state, state.ledger.allocations[claim.uid])
+            for claim in fleet.claims.of_pod(uid)
             for state in fleet.nodes.values()
-            if claim in state.ledger.allocations
+            if claim.uid in state.ledger.allocations
         ),
         devices=held_devices(facts, pod) if allocation is None else NO_AMOUNTS,
         remedies=finished(remedies(judge, answer, ledger_of)),

@@ -167,9 +167,9 @@ class Run:
                 amounts = plain_amounts(pod, self.fleet.dialects)
             except DialectError:
                 amounts = NO_AMOUNTS
-            uid = pod.metadata.uid
-            own = not state.ledger.allocations.keys().isdisjoint(self._facts.claims_of(uid))
-            flaws = "; ".join(self.fleet.uncounted.get(uid, ()))
+            claims = self.fleet.claims.of_pod(pod.metadata.uid)
+            own = any(each.uid in state.ledger.allocations for each in claims)
+            flaws = "; ".join(self.fleet.claims.uncounted(pod))
             if own or flaws:
                 has = "the cards of its claims" if own else f"devices by claims: {flaws}"
             elif amounts:

@@ -66,13 +66,11 @@ def static_inventory(found: Manifests) -> StaticInventory:
         tuple(state.ledger for state in fleet.nodes.values()),
         {name: state.kube for name, state in fleet.nodes.items()},
         tuple(fleet.pods.values()),
-        fleet.claims,
-        fleet.uncounted,
         tuple(
             Quota(each.namespace, each.limits, host_limits=each.host_limits)
             for each in fleet.quotas.values()
         ),
         (*fleet.warnings(), *elsewhere),
         fleet.groups,
-        fleet.known_claims,
+        fleet.claims,
     )

@@ -127,10 +127,8 @@ async def without_cluster(
     table = standalone.LocalCluster(
         inventory.pods,
         inventory.nodes,
-        inventory.claims,
         inventory.groups,
-        inventory.uncounted,
-        inventory.known_claims,
+        inventory.claims,
     )
     quotas = MemoryQuotas(tuple(inventory.quotas))
     cluster = Cluster(

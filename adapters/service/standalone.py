@@ -50,9 +50,7 @@ class StaticInventory:
         ledgers: of all nodes, with everything that is allocated.
         nodes: the objects, by name.
         pods: bound ones have their cards, the others wait to be scheduled.
-        claims: by uid of a pod, uids of the claims that are reserved for it.
-        known_claims: all claims, with their classes and devices.
-        uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
+        claims: all claims, with their classes and devices.
         quotas: of namespaces; what their pods have is counted by the ledgers.
         problems: what could not be read or is inconsistent, as sentences.
         groups: the objects of gangs.
@@ -61,12 +59,10 @@ class StaticInventory:
     ledgers: Sequence[NodeLedger] = ()
     nodes: Mapping[str, KubeNode] = field(default_factory=dict)
     pods: Sequence[Pod] = ()
-    claims: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
     quotas: Sequence[Quota] = ()
     problems: Sequence[str] = ()
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
-    known_claims: ClaimCache = NoObjects.claims
+    claims: ClaimCache = NoObjects.claims
 
 
 def with_uid(pod: Pod) -> Pod:
@@ -92,15 +88,11 @@ class LocalCluster:
         self,
         pods: Iterable[Pod] = (),
         nodes: Mapping[str, KubeNode] | None = None,
-        claims: Mapping[str, Sequence[str]] | None = None,
         groups: Mapping[GangRef, PodGroupObject] | None = None,
-        uncounted: Mapping[str, Sequence[str]] | None = None,
-        known_claims: ClaimCache = NoObjects.claims,
+        claims: ClaimCache = NoObjects.claims,
     ) -> None:
-        self.claims = known_claims
+        self.claims = claims
         self._nodes = nodes or {}
-        self._claims = claims or {}
-        self._uncounted = uncounted or {}
         self._pods: dict[str, Pod] = {}
         self.gangs = GangCache()
         for ref, group in (groups or {}).items():
@@ -117,14 +109,6 @@ class LocalCluster:
         """Return the pods that are bound to a node and may use cards."""
         pods = self._pods.values()
         return [pod for pod in pods if pod.spec.node_name == node and may_use_cards(pod)]
-
-    def claims_of(self, uid: str) -> Sequence[str]:
-        """Return the claims of the inventory that are reserved for a pod."""
-        return self._claims.get(uid, ())
-
-    def uncounted(self, pod: Pod) -> Sequence[str]:
-        """Return why no ledger counts devices of cards that a bound pod has by claims."""
-        return self._uncounted.get(pod.metadata.uid, ())
 
     def counted(self, pod: Pod) -> Pod:
         """Return the pod: the inventory was read without what its claims have."""

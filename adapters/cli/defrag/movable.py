@@ -162,7 +162,7 @@ class _Sorter:
         gang = self._gangs.any_gang(pod)
         if gang is not None and gang.minimum > 1:
             return IN_GANG
-        if self._fleet.claims.get(pod.metadata.uid):
+        if self._fleet.claims.of_pod(pod.metadata.uid):
             return "a ResourceClaim has the cards"
         # Of a pod that several budgets select, the eviction ends with status 500.
         # Source: kubernetes pkg/registry/core/pod/storage/eviction.go, Create.

@@ -44,7 +44,7 @@ class FleetFacts:
     def __init__(self, fleet: Fleet) -> None:
         self.dialects: Sequence[Dialect] = fleet.dialects
         self.quotas = NamespaceQuotas(fleet)
-        self.claims = fleet.known_claims
+        self.claims = fleet.claims
         self._fleet = fleet
         readable = (each.ledger for each in fleet.nodes.values() if each.unreadable is None)
         self.inventory = Inventory(ledger.with_holds() for ledger in readable)
@@ -68,14 +68,6 @@ class FleetFacts:
     def pods_on(self, node: str) -> Iterable[Pod]:
         """Return the pods that are bound to a node and may use cards."""
         return self._fleet.nodes[node].pods
-
-    def claims_of(self, uid: str) -> Iterable[str]:
-        """Return the uids of the claims that are reserved for a pod."""
-        return self._fleet.claims.get(uid, ())
-
-    def uncounted(self, pod: Pod) -> Iterable[str]:
-        """Return why no ledger counts devices of cards that a bound pod has by claims."""
-        return self._fleet.uncounted.get(pod.metadata.uid, ())
 
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests; None where it requests no share.

@@ -90,9 +90,7 @@ class Fleet:
         agents: what the node agents report; nothing where they were not asked.
         unused_ledgers: the names of NodeLedgers without a node.
         unused_claims: by uid of claims with devices, why no pod uses them.
-        claims: by uid of a pod, uids of the claims that are reserved for it.
-        known_claims: all claims, with their classes and devices.
-        uncounted: by uid of a pod, why no ledger counts devices of cards that its claims have.
+        claims: all claims, with their classes and devices.
         groups: the objects of gangs.
         made: by ``namespace/name`` of a pod that does not exist yet, the workload that makes it.
     """
@@ -105,9 +103,7 @@ class Fleet:
     agents: AgentReports = NO_REPORTS
     unused_ledgers: tuple[str, ...] = ()
     unused_claims: Mapping[str, str] = field(default_factory=dict)
-    claims: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    known_claims: ClaimCache = field(default_factory=lambda: ClaimCache(lambda _: None))
-    uncounted: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    claims: ClaimCache = field(default_factory=lambda: ClaimCache(lambda _: None))
     groups: Mapping[GangRef, PodGroupObject] = field(default_factory=dict)
     made: Mapping[str, WorkloadRef] = field(default_factory=dict)
 
@@ -199,9 +195,7 @@ def read_fleet(manifests: Manifests, defaults: Defaults) -> Fleet:
         quotas,
         unused_ledgers=tuple(sorted(manifests.ledgers.keys() - nodes.keys())),
         unused_claims=reader.unused_claims,
-        claims=reader.claims,
-        known_claims=reader.known,
-        uncounted=reader.uncounted,
+        claims=reader.known,
         groups={ref: group for ref, (group, _) in manifests.groups.items()},
         made=manifests.made,
     )
@@ -251,26 +245,17 @@ class _Reader:
         for claim, _ in manifests.claims.values():
             self.known.put_claim(with_uid(claim, "ResourceClaim "))
         self.unused_claims = {claim.uid: "no pod uses it" for claim in self.known.unused()}
-        self.claims: dict[str, tuple[str, ...]] = {}
-        made: set[tuple[str, str]] = set()
-        for held in self.known.all():
-            for consumer in held.pods:
-                self.claims[consumer.uid] = (*self.claims.get(consumer.uid, ()), held.uid)
-                made.add((consumer.uid, held.name))
-        self.uncounted: dict[str, Sequence[str]] = {}
         self._bound: dict[str, str] = {}
         self._by_node: dict[str, list[Pod]] = {}
         for pod in pods:
             if pod.status.phase not in FINISHED:
-                uid, node = pod.metadata.uid, pod.spec.node_name or ""
-                self._bound[uid] = node
-                if uid in self.claims:
-                    self.uncounted[uid] = self.known.uncounted(uid, node)
+                self._bound[pod.metadata.uid] = pod.spec.node_name or ""
             if may_use_cards(pod):
                 extended = pod.status.extended_resource_claim_status
                 if extended is not None:
                     named = f"{pod.metadata.namespace or 'default'}/{extended.resource_claim_name}"
-                    pod = without_claimed(pod) if (pod.metadata.uid, named) in made else pod
+                    is_made = any(one.name == named for one in self.known.of_pod(pod.metadata.uid))
+                    pod = without_claimed(pod) if is_made else pod
                 self._by_node.setdefault(pod.spec.node_name or "", []).append(pod)
 
         for held in self.known.all() if self._bound else ():

@@ -157,12 +157,6 @@ class ClusterObjects(Protocol):
     def pods_on(self, node: str) -> Sequence[Pod]:
         """Return the pods that are bound to a node and may use cards."""
 
-    def claims_of(self, uid: str) -> Sequence[str]:
-        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
-
-    def uncounted(self, pod: Pod) -> Sequence[str]:
-        """Return why no ledger counts devices of cards that a bound pod has by claims."""
-
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
 
@@ -180,14 +174,6 @@ class NoObjects:
 
     def pods_on(self, node: str) -> Sequence[Pod]:  # noqa: ARG002
         """Return no pod."""
-        return ()
-
-    def claims_of(self, uid: str) -> Sequence[str]:  # noqa: ARG002
-        """Return no claim."""
-        return ()
-
-    def uncounted(self, pod: Pod) -> Sequence[str]:  # noqa: ARG002
-        """Return no device."""
         return ()
 
     def counted(self, pod: Pod) -> Pod:

@@ -150,18 +150,6 @@ class ClusterView:
         """Return the pods that are bound to a node, or may be, and may hold cards of it."""
         return self._cache.holding(node)
 
-    def claims_of(self, uid: str) -> Sequence[str]:
-        """Return the uids of the allocated claims that are reserved for a pod."""
-        return [
-            claim.uid
-            for claim in self._cache.claims.all()
-            if any(consumer.uid == uid for consumer in claim.pods)
-        ]
-
-    def uncounted(self, pod: Pod) -> Sequence[str]:
-        """Return why no ledger counts devices of cards that a bound pod has by claims."""
-        return self._cache.claims.uncounted(pod.metadata.uid, pod.spec.node_name or "")
-
     def counted(self, pod: Pod) -> Pod:
         """Return a pod without the requests that the ledger counts as those of its claims."""
         return self._cache.counted(pod)

@@ -119,7 +119,7 @@ async def check_move(service: Service, move: PlannedMove) -> Request | Gone:
     gang, why = service.ports.gangs.gang(pod), hindrance(pod)
     if not why and gang is not None and gang.minimum > 1:
         why = IN_GANG
-    if not why and service.ports.objects.claims_of(pod.metadata.uid):
+    if not why and service.ports.objects.claims.of_pod(pod.metadata.uid):
         why = "a ResourceClaim has the cards"
     if why:
         raise PlanError(f"{name} stays: {why}")

@@ -83,14 +83,6 @@ class ServiceFacts:
         """Return the pods that are bound to a node and may use cards."""
         return self._objects.pods_on(node)
 
-    def claims_of(self, uid: str) -> Iterable[str]:
-        """Return the uids of the allocated ResourceClaims that are reserved for a pod."""
-        return self._objects.claims_of(uid)
-
-    def uncounted(self, pod: Pod) -> Iterable[str]:
-        """Return why no ledger counts devices of cards that a bound pod has by claims."""
-        return self._objects.uncounted(pod)
-
     def read(self, pod: Pod) -> PodRequest | None:
         """Return what a pod requests, from the cache.
 

@@ -28,7 +28,7 @@ def test_pods_of_a_node_are_those_that_may_use_its_cards() -> None:
     view = ClusterView(cache)
 
     assert [pod.metadata.name for pod in view.pods_on("n1")] == ["a"]
-    assert view.claims_of("a") == []
+    assert [*view.claims.of_pod("a")] == []
 
 
 def test_a_described_node_without_a_ledger_is_known_until_it_has_one_or_loses_its_cards() -> None:
