@@ -17,6 +17,7 @@ from adapters.answer.answer import ClaimFit, ClusterFacts
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import ConsumptionError, as_allocated
 from adapters.dialects.dra.holders import holding
+from adapters.dialects.dra.shadows import RESULTS
 from adapters.wire.dra import DeviceResult, ExactRequest, RequestedClaim
 from adapters.wire.kube import Pod
 from core.ledger.node_ledger import NodeLedger
@@ -29,9 +30,8 @@ from core.requests.request import PodRef
 STEP = 200
 """Devices that are tried before other calls run: at most about ten milliseconds."""
 
-MOST = 32
-"""Devices of a claim, at most; and claims of a pod that are read.
-Source: k8s.io/api v0.37.1 resource/v1/types.go, AllocationResultsMaxSize."""
+CLAIMS = 32
+"""Claims of a pod that are read."""
 
 LONGEST = 500
 """Characters of an expression that is read."""
@@ -102,7 +102,7 @@ def requested(pod: Pod, known: ClaimCache) -> Requested | None:
     requests: list[tuple[_Wanted, ...]] = []
     nodes: frozenset[str] | None = None
     problem, is_ours = "", False
-    for each in islice(known.wanted(pod), MOST):
+    for each in islice(known.wanted(pod), CLAIMS):
         if isinstance(each, Claim):
             is_ours |= each.unread is not None
             is_ours |= any(devices.may_be_cards(one.driver) for one in each.results)
@@ -115,7 +115,7 @@ def requested(pod: Pod, known: ClaimCache) -> Requested | None:
         else:
             requests += of_claim
     is_ours |= any(devices.may_be_cards(one.driver) for options in requests for one in options)
-    is_whole = len(entries) <= MOST
+    is_whole = len(entries) <= CLAIMS
     return Requested(tuple(requests), nodes, problem, is_whole) if is_ours or problem else None
 
 
@@ -147,8 +147,8 @@ def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, .
             options.append(_Wanted(claim, name, one, count, driver, is_counted, is_sure))
         if options:
             found.append(tuple(options))
-    if sum(min(one.count or 1 for one in options) for options in found) > MOST:
-        return f"requests more than the {MOST} devices that a claim can have"
+    if sum(min(one.count or 1 for one in options) for options in found) > RESULTS:
+        return f"requests more than the {RESULTS} devices that a claim can have"
     return found
 
 
@@ -202,7 +202,8 @@ def claim_fit(
         if tried >= STEP:
             tried = 0
             yield
-    return ClaimFit(asked.devices, tuple(fitting), NodeReasons.of(reasons), is_sure)
+    devices = asked.devices or {"ResourceClaim": len(pod.spec.resource_claims or ())}
+    return ClaimFit(devices, tuple(fitting), NodeReasons.of(reasons), is_sure)
 
 
 class _Search:
@@ -304,7 +305,7 @@ class _Search:
         """Return why requests do not fit, by the first that has no device."""
         free = total = 0
         asked = sum(options[0].count or len(self._among(options[0])) for options in requests)
-        for wanted in (options[0] for options in requests[:MOST]):
+        for wanted in (options[0] for options in requests[:CLAIMS]):
             devices = self._among(wanted)
             tried = [self._plus(ledger, wanted, each) for each in devices[:TRIES]]
             obstacles = [each for each in tried if isinstance(each, Obstacle)]

@@ -65,8 +65,9 @@ def summary(*things: Plain, name: str = "p") -> str:
     explained = command("explain", "pod", name, "-o", "json", things=things)
     found = json.loads(explained.stdout)
     listed = json.loads(command("pending", "-o", "json", things=things).stdout)
-    reasons = {each["pod"]: each["reason"] for each in listed["items"]}
-    assert reasons[name] == found["summary"]
+    (row,) = (each for each in listed["items"] if each["pod"] == name)
+    assert row["reason"] == found["summary"]
+    assert row["request"] != "invalid"
     assert explained.exit_code == (found["best"] is None)
     text: str = found["summary"]
     return text

@@ -83,12 +83,11 @@ def shadows(
         card, use = usages[uuid]
         members = list(group)
         if is_counted:
-            others = _without(use, known | _with_any(has, {each.key for each in members}))
+            others = use.minus(*known, *_with_any(has, {each.key for each in members}))
             found += _of_counters(card, others, members) if others.shares else ()
             continue
         for each in members:
-            own = _with_any(has, {each.key})
-            others = _without(use, known | own)
+            others = use.minus(*known, *_with_any(has, {each.key}))
             if not others.shares:
                 continue
             if not each.profile:
@@ -103,12 +102,6 @@ def _with_any(
 ) -> frozenset[str]:
     """Return the claims that have one of these devices."""
     return frozenset(uid for uid, devices in has.items() if not set(devices).isdisjoint(keys))
-
-
-def _without(use: CardUsage, uids: Iterable[str]) -> CardUsage:
-    for uid in uids:
-        use = use.minus(uid)
-    return use
 
 
 def _of_whole(card: Card, others: CardUsage, device: PublishedDevice) -> ShadowDevice:
@@ -157,13 +150,16 @@ def _of_counters(
         found = exact or [each for each in parts if _is_overlapped(card, others, each)]
         taken |= {each.key for each in found}
         is_in_parts = is_in_parts and bool(found)
-    if any(share.exclusive or share.blocked or share.unreadable_slices for share in others.shares):
-        is_in_parts = False
+    is_in_parts = is_in_parts and not _may_be_all(others)
     if not is_in_parts and not wholes:
         taken = {each.key for each in parts}
     yield from map(ShadowDevice, sorted(taken))
     if not is_in_parts:
         yield from (_of_whole(card, others, each) for each in wholes)
+
+
+def _may_be_all(others: CardUsage) -> bool:
+    return any(each.exclusive or each.blocked or each.unreadable_slices for each in others.shares)
 
 
 def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bool:
@@ -177,9 +173,7 @@ def _is_overlapped(card: Card, others: CardUsage, device: PublishedDevice) -> bo
         ),
         None,
     )
-    if size is None or device.start is None:
-        return True
-    if any(share.exclusive or share.blocked or share.unreadable_slices for share in others.shares):
+    if size is None or device.start is None or _may_be_all(others):
         return True
     return any(
         held.start < device.start + size and device.start < held.start + held.size
