@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
+from msgspec import to_builtins
+
 from adapters.accounting.gang_cache import Gang
 from adapters.answer.answer import PodAnswer, held_devices
 from adapters.answer.judge import Judge, finished
@@ -11,7 +13,7 @@ from adapters.answer.remedies import NONE, Remedies, reduced, remedies, remedy_l
 from adapters.answer.words import asked_text, card_lines, head_lines, node_lines
 from adapters.cli.fleet.facts import FleetFacts
 from adapters.cli.fleet.fleet import Fleet, NodeState
-from adapters.cli.output.report import GangLine, gang_fields
+from adapters.cli.output.report import GangLine
 from adapters.dialects.adoption import FINISHED
 from adapters.dialects.matching import NO_AMOUNTS
 from adapters.wire.kube import Pod, full_name
@@ -109,7 +111,7 @@ def as_plain(found: PodExplanation) -> dict[str, object]:
         "kind": "PodExplanation",
         "pod": full_name(found.pod),
         "dialect": answer.dialect or (allocation.dialect if allocation else None),
-        "gang": gang_fields(GangLine.of(found.gang)),
+        "gang": to_builtins(GangLine.of(found.gang)),
         "node": found.pod.spec.node_name,
         "request": asked_text(answer),
         "summary": answer.summary(),

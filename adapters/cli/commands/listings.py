@@ -27,7 +27,6 @@ from adapters.cli.commands.options import (
 
 if TYPE_CHECKING:
     from adapters.cli.fleet.fleet import Fleet
-    from adapters.cli.input.origin import Origin
     from adapters.cli.view.listing import Listing
 
 
@@ -167,7 +166,7 @@ def top(
                 return of_namespace(pod_rows.top_namespaces(fleet), namespace)
 
     _show(
-        _origin(filename, kubeconfig, context),
+        (filename, kubeconfig, context),
         listing,
         _Shown(
             output, sort, watch, interval, no_headers, namespace, all_namespaces, service, "pods",
@@ -212,7 +211,7 @@ def who(
         return replace(found, notes=(*found.notes, *more))
 
     _show(
-        _origin(filename, kubeconfig, context),
+        (filename, kubeconfig, context),
         rows,
         _Shown(
             output, sort, watch, interval, no_headers, namespace, everywhere, service, "shares",
@@ -250,7 +249,7 @@ def pending(
     check_service(service, filename, all_namespaces=all_namespaces)
 
     _show(
-        _origin(filename, kubeconfig, context),
+        (filename, kubeconfig, context),
         lambda fleet, chosen: rows(fleet, chosen, parse_selector(labels) if labels else ()),
         _Shown(
             output, sort, watch, interval, no_headers, namespace, all_namespaces, service,
@@ -287,20 +286,20 @@ class _Shown:
     labels: str | None = None
 
 
-def _origin(filename: Files, kubeconfig: Kubeconfig, context: Context) -> "Origin":
-    from adapters.cli.input.origin import Origin
-
-    return Origin(filename or (), kubeconfig, context)
-
-
-def _show(origin: "Origin", rows: "Callable[[Fleet, str | None], Listing]", shown: _Shown) -> None:
+def _show(
+    place: tuple[Files, Kubeconfig, Context],
+    rows: "Callable[[Fleet, str | None], Listing]",
+    shown: _Shown,
+) -> None:
     from adapters.cli.fleet.fleet import read_fleet
+    from adapters.cli.input.origin import Origin
     from adapters.cli.input.source import STDIN
     from adapters.cli.output.terminal import message
     from adapters.cli.view.listing import sort, writer
     from adapters.cli.view.pod_meta import parse_selector, selected, with_ages
     from adapters.dialects.dialect import Defaults
 
+    origin = Origin(place[0] or (), *place[1:])
     if shown.labels is not None and shown.service is not None:
         raise typer.BadParameter("does not go with --service", param_hint="-l")
     if shown.watch and STDIN in origin.files:

@@ -69,10 +69,8 @@ class Advertiser:
     def text(self) -> str:
         """Return it in a few words."""
         what = "device" if self.kind == PLUGIN else "card"
-        number = (
-            f"{self.devices}" if self.devices == self.total else f"{self.devices} of {self.total}"
-        )
-        return f"{self.by}: {number} {what}{'' if self.total == 1 else 's'}"
+        of = "" if self.devices == self.total else f" of {self.total}"
+        return f"{self.by}: {self.devices}{of} {what}{'' if self.total == 1 else 's'}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from adapters.cli.input.manifests import Manifests, Progress, manifests
 from adapters.cli.input.source import sources
-from adapters.cli.output.terminal import delayed, first_names, may_be_terminal, message
+from adapters.cli.output.terminal import delayed, first_names, message, standard_error
 from adapters.wire.agent_report import NO_REPORTS, AgentReports
 from adapters.wire.visible import visible
 
@@ -142,18 +142,14 @@ def read_files(names: Sequence[str], *, jobs: bool = False, workloads: bool = Fa
 @contextmanager
 def _reading(files: Sequence[str]) -> Iterator[Progress | None]:
     """Show on a terminal how many objects were read, where it takes long."""
-    if not may_be_terminal(sys.stderr):
+    console = standard_error()
+    if console is None:
         yield None
         return
-    from rich.console import Console
     from rich.markup import escape
     from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
     from rich.progress import Progress as Bar
 
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        yield None
-        return
     columns = (MofNCompleteColumn(), BarColumn(20), TextColumn("{task.description}"))
     bar = Bar(*columns, console=console, transient=True)
     names = ", ".join(Path(each).name or each for each in files)

@@ -5,6 +5,8 @@ from collections.abc import ItemsView, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
+from msgspec import to_builtins
+
 from adapters.accounting.gang_cache import Gang
 from adapters.answer.answer import NodeGroup
 from adapters.cli.output.rows import Row
@@ -257,7 +259,7 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         "name": pod.pod.name,
         "uid": pod.pod.uid,
         "dialect": pod.dialect,
-        "gang": gang_fields(pod.gang),
+        "gang": to_builtins(pod.gang),
         "placed": pod.node is not None,
         "phase": "admission" if pod.result is PodResult.INVALID else "schedule",
         "node": pod.node,
@@ -268,13 +270,6 @@ def pod_fields(pod: PodLine, nodes: dict[str, str]) -> dict[str, object]:
         "labels": dict(pod.labels),
         "explanation": {"summary": pod.summary, "nodes": nodes},
     }
-
-
-def gang_fields(gang: GangLine | None) -> dict[str, object] | None:
-    """Return the fields of a gang; None where the pod is bound alone."""
-    if gang is None:
-        return None
-    return {"name": gang.name, "api": gang.api, "minimum": gang.minimum}
 
 
 def card_fields(line: CardLine) -> dict[str, object]:

@@ -6,7 +6,6 @@ import shutil
 import sys
 import termios
 import tty
-from types import TracebackType
 from typing import Self
 
 from adapters.wire.visible import visible
@@ -26,12 +25,7 @@ class Screen:
         self._write(BEGIN)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End, also after an error."""
         self._write(END)
         termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)

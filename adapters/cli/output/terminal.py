@@ -66,6 +66,16 @@ def standard_output() -> tuple[TextPage, bool]:
     return TextPage(sys.stdout.write, ascii_only=not encoding.startswith("utf")), False
 
 
+def standard_error() -> "Console | None":
+    """Return standard error where it is a terminal."""
+    if not may_be_terminal(sys.stderr):
+        return None
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    return console if console.is_terminal else None
+
+
 def terminal_page(console: "Console") -> TextPage:
     """Return a page of the width and the colors of a console."""
     from rich.text import Text
@@ -118,14 +128,10 @@ def delayed(display: "Progress | Status") -> Iterator[None]:
 
 def progress(pods: Sequence[T], least: int = LONG, verb: str = "Placing") -> Iterable[T]:
     """Iterate over pods, or groups of them; a terminal shows a bar where there are many."""
-    if len(pods) < least or not may_be_terminal(sys.stderr):
+    console = None if len(pods) < least else standard_error()
+    if console is None:
         return pods
-    from rich.console import Console
     from rich.progress import Progress
-
-    console = Console(stderr=True)
-    if not console.is_terminal:
-        return pods
 
     def tracked() -> Iterator[T]:
         bar = Progress(console=console, transient=True)
@@ -143,11 +149,10 @@ class StepDisplay:
 
     def __init__(self) -> None:
         """Show nothing yet."""
-        from rich.console import Console
         from rich.status import Status
 
-        console = Console(stderr=True)
-        self._status = Status("", console=console) if console.is_terminal else None
+        console = standard_error()
+        self._status = None if console is None else Status("", console=console)
 
     def __enter__(self) -> Self:
         if self._status is not None:

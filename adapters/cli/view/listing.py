@@ -121,16 +121,14 @@ def formatted_listing(listing: Listing, output: RowFormat | None, *, headers: bo
     With ``headers`` tables have titles, and tables and CSV lines of headers.
     """
     further = listing.further
-    if further is None:
-        return formatted(listing.kind, listing.columns, listing.rows, output, headers=headers)
     if output in (RowFormat.JSON, RowFormat.YAML):
         plain = _plain(listing)
         return as_json(plain) if output is RowFormat.JSON else as_yaml(plain)
     texts: list[str] = []
-    if listing.rows or not further.rows:
+    if listing.rows or listing.empty:
         rows = listing.rows
         texts.append(formatted(listing.kind, listing.columns, rows, output, headers=headers))
-    if further.rows:
+    if further is not None and further.rows:
         titled = headers and output in (RowFormat.WIDE, None)
         text = formatted(listing.kind, further.columns, further.rows, output, headers=headers)
         texts.append(f"{further.title}\n{text}" if titled else text)
