@@ -3,6 +3,7 @@
 import os
 import select
 import shutil
+import signal
 import sys
 import termios
 import tty
@@ -21,6 +22,7 @@ class Screen:
         """Begin."""
         self._keys = sys.stdin.fileno()
         self._before = termios.tcgetattr(self._keys)
+        signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         tty.setcbreak(self._keys)
         self._write(BEGIN)
         return self
@@ -29,6 +31,7 @@ class Screen:
         """End, also after an error."""
         self._write(END)
         termios.tcsetattr(self._keys, termios.TCSADRAIN, self._before)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
     def show(self, text: str, footer: list[str]) -> None:
         """Replace what is shown, cut to the terminal; the end of the footer is always seen."""

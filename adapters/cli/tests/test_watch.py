@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import signal
 import struct
 import subprocess
 import sys
@@ -130,6 +131,16 @@ def test_the_sort_stays_where_no_row_has_its_field_any_more(dump: Path) -> None:
         terminal.until("(node), q: quit")
         terminal.press(b"q")
         terminal.until(END)
+
+
+def test_a_program_that_ends_a_watched_list_leaves_the_terminal_as_it_was(dump: Path) -> None:
+    with on_terminal("top", "-w", "--interval", "60", "-f", str(dump)) as terminal:
+        terminal.until("q: quit")
+        terminal.running.terminate()
+        terminal.until(END)
+        terminal.running.wait(30)
+
+    assert terminal.running.returncode == 128 + signal.SIGTERM
 
 
 def test_an_error_ends_the_screen_and_is_seen(dump: Path) -> None:
