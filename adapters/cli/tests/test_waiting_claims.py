@@ -360,3 +360,12 @@ def test_a_pod_of_very_many_claims_is_answered_at_once() -> None:
     entries = [{"name": f"c{at}", "resourceClaimTemplateName": "w"} for at in range(500)]
 
     assert summary(*TWO, template, pod("p", spec={"resourceClaims": entries})) == UNSURE
+
+
+def test_a_node_with_many_cards_is_judged_surely() -> None:
+    cards = tuple(uuid(at) for at in range(16))
+    things = (node(cards=16), a_slice(*cards), a_class(DRIVER), ONE_POD)
+
+    assert summary(*things, unallocated(a_request(count=15)), waiting()) == "cards fit on node-a"
+    short = "0 of 1 nodes fit: 1 node: 15 of 16 devices free, 16 requested"
+    assert summary(*things, unallocated(a_request(count=16)), waiting()) == short
