@@ -68,7 +68,7 @@ export function cards(node) {
   return h("ul.cards", {}, groups.map(each => row(each, node.name)), node.devices.map(each => h("li.card", {"data-key": each.resource},
     h("span.dim", {}, `${each.inUse}/${each.allocatable}`),
     h("span.bar", {role: "img", "aria-label": t("devicesLabel", {used: each.inUse, all: each.allocatable, resource: each.resource})},
-      h("i.plain", {style: {width: 100 * Math.min(1, each.inUse / Math.max(1, each.allocatable)) + "%"}})),
+      each.inUse ? h("i.plain", {style: {width: 100 * Math.min(1, each.inUse / Math.max(1, each.allocatable)) + "%"}}) : null),
     h("span.memory", {}, [each.memoryMiB ? gib(each.memoryMiB) : "", each.replicas > 1 ? `× ${each.replicas}` : "", each.sharing].filter(Boolean).join(" "),
       each.unhealthy ? h("span.bad", {}, " ", t("sickCards", {cards: number(each.unhealthy)})) : null),
     h("span.who", {}, h("span.dim", {}, each.resource), node.users.filter(user => user.devices[each.resource]).map(user =>

@@ -109,7 +109,7 @@ function inspector() {
       found.group.served && shares.length ? h("span.dim", {}, t("kubeletKnows")) : null)];
 }
 
-const bar = (part, all) => h("span.bar", {"aria-hidden": "true"}, h("i.plain", {style: {width: 100 * part / Math.max(1, all) + "%", "min-width": part ? "2px" : "0"}}));
+const bar = (part, all) => h("span.bar", {"aria-hidden": "true"}, part ? h("i.plain", {style: {width: 100 * part / all + "%"}}) : null);
 
 function waiting({causes, others}) {
   if (!causes.length) return null;

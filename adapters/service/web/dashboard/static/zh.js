@@ -10,7 +10,7 @@ export default {
   sickCards: "{cards} 张卡不健康",
   search: "搜索", searchNodes: "节点、卡、型号或 Pod", searchPods: "Pod 或节点", searchPending: "Pod 或原因",
   searchDecisions: "Pod、节点或文本",
-  model: "型号", namespace: "命名空间", dialect: "方言", health: "状态", any: "不限", free: "空闲份额至少（GiB）", sort: "排序", problems: "问题优先", name: "名称",
+  model: "型号", namespace: "命名空间", dialect: "方言", health: "状态", any: "不限", free: "至少空闲 GiB", sort: "排序", problems: "问题优先", name: "名称",
   freeMemory: "最大空闲份额", granted: "已分配显存", compute: "算力", podCount: "Pod 数量", order: "顺序",
   normal: "正常", reverse: "反向", filters: "筛选", filtersSet: "筛选（{count}）", clear: "清除筛选",
   range: "第 {from} 至 {to} 项，共 {total} 项", none: "共 0 项", previous: "上一页", next: "下一页", pages: "分页",

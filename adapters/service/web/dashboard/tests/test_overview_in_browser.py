@@ -1,5 +1,6 @@
 """The first screen, the questions of people on call, and what a designer looks at, in a browser."""
 
+import itertools
 import re
 import time
 from collections.abc import Iterator
@@ -50,6 +51,40 @@ CONTRAST = """() => {
         if (ratio < 4.5) found.push([element.textContent.slice(0, 40), ratio]);
     }
     return found;
+}"""
+REVIEWED = ("#/overview", "#/nodes", "#/pods", "#/pending", "#/pod/default/huge", "#/node/dgx-1")
+LAYOUT = """() => {
+    const shown = element => element.checkVisibility({contentVisibilityAuto: true})
+        && !element.closest(".hidden, .skip, #cell")
+        && getComputedStyle(element.closest("thead") ?? element).clipPath === "none";
+    const all = (selector, within = document) =>
+        [...within.querySelectorAll(selector)].filter(shown);
+    const twelfth = x => Math.round(12 * x / innerWidth);
+    const boxes = all("header, .totals > a, .panel, .filters:not(.keys *) label").map(each => {
+        const {left, right} = each.getBoundingClientRect();
+        return [twelfth(left), twelfth(right), each.dataset.key ?? (each.id || "total")];
+    });
+    const texts = all("header *, main *").filter(each => !each.closest("option, select")).flatMap(
+        each => [...each.childNodes].filter(child => child.nodeType === 3 && child.data.trim()));
+    const clipped = texts.map(text => text.parentElement)
+        .filter(each => getComputedStyle(each).overflowX === "hidden"
+            && each.scrollWidth > each.clientWidth + 1).map(each => each.textContent);
+    const lines = texts.flatMap(text => {
+        const range = document.createRange();
+        range.selectNodeContents(text);
+        return [...range.getClientRects()].map(line => [line, text.data]);
+    });
+    const overlapping = lines.flatMap(([one, text], at) => lines.slice(at + 1)
+        .filter(([two]) => Math.min(one.right, two.right) - Math.max(one.left, two.left) > 2
+            && Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top) > 6)
+        .map(([, other]) => [text, other]));
+    const uneven = [[".rows", ".bar", "width"], [".filters", "label", "height"]].flatMap(
+        ([list, each, side]) => all(list).filter(within => new Set(all(each, within)
+            .map(element => Math.round(element.getBoundingClientRect()[side]))).size > 1)
+            .map(within => within.innerText));
+    const filled = all(".bar > i").filter(each => each.style.width === "0%" && each.offsetWidth)
+        .map(each => each.closest("li").innerText);
+    return [boxes, {clipped, overlapping, uneven, filled}];
 }"""
 
 
@@ -328,3 +363,46 @@ def test_light_and_dark_are_a_switch_that_stays(browser: Browser, service: Runni
         page.reload()
         visit.drawn()
         assert page.evaluate(color) != before
+
+
+@pytest.mark.parametrize("locale", ["en-US", "zh-CN"])
+@pytest.mark.parametrize("width", [390, 1280, 1920])
+def test_every_view_has_the_layout_that_was_reviewed(
+    browser: Browser, service: Running, width: int, locale: str, rewrite_golden: bool
+) -> None:
+    """The golden file has boxes in twelfths of the width, for fonts differ by machine.
+
+    A box may differ by one. The pictures that a person reviews are in ``.screenshots``.
+    """
+    phone = width == 390
+    size = {"width": width, "height": 2400 if phone else 1000}
+    golden = Path(__file__).parent / "golden" / f"layout-{width}.txt"
+    drawn: list[str] = []
+    with visiting(browser, service, viewport=size, is_mobile=phone, locale=locale) as visit:
+        for route in REVIEWED:
+            page = visit.open(route)
+            if "pod/" in route:
+                page.wait_for_selector("[data-key=explained]")
+            for scheme in ("light", "dark"):
+                page.emulate_media(color_scheme=scheme)
+                visit.picture(f"{width}-{locale}-{scheme}-{route.split('/')[1]}")
+                boxes, defects = page.evaluate(LAYOUT)
+                assert (scheme, {name: each for name, each in defects.items() if each}) == (
+                    scheme,
+                    {},
+                )
+            drawn += [f"{route} {name} {left} {right}" for left, right, name in boxes]
+    if rewrite_golden:
+        if locale == "en-US":
+            golden.write_text("\n".join(drawn) + "\n")
+        return
+    reviewed = golden.read_text().splitlines()
+    moved = [
+        (now, before)
+        for now, before in itertools.zip_longest(map(str.split, drawn), map(str.split, reviewed))
+        if not now
+        or not before
+        or now[:2] != before[:2]
+        or any(abs(int(a) - int(b)) > 1 for a, b in zip(now[2:], before[2:], strict=True))
+    ]
+    assert moved == []
