@@ -92,7 +92,8 @@ class ClaimCache:
 
     def put_template(self, name: str, template: ClaimTemplate) -> None:
         """Add what claims of some pods are made of, by ``namespace/name``."""
-        self._templates[name] = template.metadata, msgspec.json.encode(template.spec.spec or {})
+        spec = (template.spec or {}).get("spec") or {}
+        self._templates[name] = template.metadata, msgspec.json.encode(spec)
 
     def put_unreadable_claim(self, what: Unreadable, problem: str) -> None:
         """Add or replace a claim that cannot be decoded: it may have any device."""
@@ -375,14 +376,13 @@ class ShadowCache:
 
     def put(self, claim: ResourceClaim) -> None:
         """Add or replace a claim; one without the label is none."""
-        metadata = claim.metadata
-        name = f"{metadata.namespace or 'default'}/{metadata.name}"
+        metadata, namespace = claim.metadata, claim.metadata.namespace or "default"
+        name = f"{namespace}/{metadata.name}"
         node = (metadata.annotations or {}).get(NODE, "")
         is_shadow = SHADOW in (metadata.labels or {}) and node
         raw, is_allocated = bytes(claim.status), False
         with suppress(UnreadableError):
             is_allocated = bool(raw) and _STATUS.decode(raw).allocation is not None
-        namespace = metadata.namespace or "default"
         known = KnownShadow(namespace, metadata.name, metadata.uid, is_allocated)
         if is_shadow and self._of_node.get(node, {}).get(name) == known:
             return

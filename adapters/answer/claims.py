@@ -20,7 +20,7 @@ from adapters.dialects.dra.devices import DeviceKey
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import RESULTS
 from adapters.wire.dra import DeviceResult, ExactRequest, RequestedClaim
-from adapters.wire.kube import Pod
+from adapters.wire.kube import Pod, pod_ref
 from core.hardware.node import Node
 from core.ledger.node_ledger import NodeLedger
 from core.ledger.usage import first_conflict, shares_of
@@ -28,7 +28,6 @@ from core.quota.amounts import NOTHING, QuotaAmounts, amounts_of
 from core.requests.decision import NodeReasons
 from core.requests.grant import Allocation
 from core.requests.reason import Cause, Obstacle, Reason, count_causes
-from core.requests.request import PodRef
 
 STEP = 200
 """Devices that are tried before other calls run: with those of one more node about 25 ms."""
@@ -174,7 +173,6 @@ def claim_fit(
     pod: Pod, asked: Requested, facts: ClusterFacts, names: Sequence[str]
 ) -> Generator[None, None, ClaimFit]:
     """Return where a pod's claims may have devices; it pauses after every ``STEP`` of them."""
-    holder = PodRef(pod.metadata.namespace or "default", pod.metadata.name, pod.metadata.uid)
     fitting: list[str] = []
     reasons: dict[str, Reason] = {}
     is_sure, tried = asked.is_whole, 0
@@ -194,7 +192,7 @@ def claim_fit(
             tried += TRIES - search.left
             if found is None:
                 reason = search.reason(ledger, asked.requests)
-            elif short := facts.over_quota(holder, _added(ledger, found)):
+            elif short := facts.over_quota(pod_ref(pod), _added(ledger, found)):
                 reason = _reason(short, Cause.QUOTA)
             else:
                 is_sure &= search.is_sure

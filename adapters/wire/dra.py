@@ -275,12 +275,8 @@ class ClaimManifest(Wire, frozen=True, gc=False):
         return ListedClaim(self.metadata, msgspec.Raw(status), spec)
 
 
-class _ClaimTemplate(Wire, frozen=True, gc=False):
-    spec: dict[str, Any] | None = None
-
-
 class ClaimTemplate(Wire, frozen=True, gc=False):
     """What claims are made of, one for each pod."""
 
     metadata: Metadata = Metadata()
-    spec: _ClaimTemplate = _ClaimTemplate()
+    spec: dict[str, Any] | None = None

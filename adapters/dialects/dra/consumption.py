@@ -88,7 +88,7 @@ def check_share(claim: RequestedClaim, result: DeviceResult, device: SliceDevice
     Raises:
         ConsumptionError: it is less, or the device cannot give what the request states.
     """
-    least = _least(claim, result, device)
+    least = consumed(claim, msgspec.structs.replace(result, share_id=None), device)
     stated = result.consumed_capacity or {}
     for name, amount in (least or {}).items():
         try:
@@ -114,19 +114,10 @@ def consumed(
     Raises:
         ConsumptionError: the device has less, or lacks a capacity that the request states.
     """
-    return None if result.share_id is not None else _least(claim, result, device)
-
-
-def _least(
-    claim: RequestedClaim, result: DeviceResult, device: SliceDevice
-) -> dict[str, str] | None:
-    """Return what a claim has to consume of a device; None where the request states no part."""
     requested = _requested(claim, result)
-    return _amounts(requested, result, device) if _is_shared(device) and requested else None
-
-
-def _is_shared(device: SliceDevice) -> bool:
-    return bool(device.allow_multiple_allocations)
+    if result.share_id is not None or not device.allow_multiple_allocations or not requested:
+        return None
+    return _amounts(requested, result, device)
 
 
 def as_allocated(claim: RequestedClaim, result: DeviceResult, device: SliceDevice) -> DeviceResult:
@@ -136,7 +127,7 @@ def as_allocated(claim: RequestedClaim, result: DeviceResult, device: SliceDevic
         ConsumptionError: as ``consumed``, also where claims cannot share the device.
     """
     amounts = _amounts(_requested(claim, result), result, device)
-    if not _is_shared(device):
+    if not device.allow_multiple_allocations:
         return result
     share = share_id("/".join((result.driver, result.pool, result.device)))
     return msgspec.structs.replace(result, share_id=share, consumed_capacity=dict(amounts))
