@@ -22,8 +22,9 @@ The review of 28 November counted commit 4f516619 with other scripts. There this
 and walks through 52, 66 and 125 files. It finds 215 modules with one importer, the review 225.
 
 The targets for lines and words are those of the review, and what features since then may add: of
-2,800 lines 770 answer people by the service, 660 read workloads, and 430 are the page's overview;
-900 words are the guide that takes nodes from device plugins to claims and back.
+3,600 lines 770 answer people by the service, 660 read workloads, 430 are the page's overview, and
+800 say where claims fit and what keeps nodes from them; 900 words are the guide that takes nodes
+from device plugins to claims and back.
 """
 
 import ast
@@ -43,7 +44,7 @@ ROOT = Path(__file__).parents[1]
 ROOMS = ("dragoman", "core", "adapters")
 EXAMPLE = "configs/examples/mixed.yaml"
 TARGETS = {
-    "shipped Python lines": 66_000 + 2_800,
+    "shipped Python lines": 66_000 + 3_600,
     "shipped modules": 400,
     "private functions called once, percent": 45,
     "caches on the filter path": 15,
