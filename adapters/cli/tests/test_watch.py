@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import select
 import signal
 import struct
 import subprocess
@@ -18,6 +19,8 @@ from adapters.cli.output.screen import BEGIN, END
 from adapters.cli.tests.builders import node, pod, stream, volcano, write
 
 CODE = "from adapters.cli.main import main; main()"
+SURROUNDINGS = {name: os.environ[name] for name in os.environ if name not in ("COLUMNS", "LINES")}
+"""The environment without what would be the terminal's size."""
 
 
 class Terminal:
@@ -29,6 +32,7 @@ class Terminal:
     def until(self, text: str) -> str:
         """Return what was shown since the last call, until a text."""
         while text not in self.shown:
+            assert select.select([self.leader], [], [], 60)[0], self.shown
             self.shown += os.read(self.leader, 1 << 16).decode()
         before, _, self.shown = self.shown.partition(text)
         return before
@@ -44,7 +48,7 @@ def on_terminal(*words: str, height: int = 8) -> Iterator[Terminal]:
     before = termios.tcgetattr(follower)
     with subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", CODE, *words], stdin=follower, stdout=follower, stderr=follower,
-        start_new_session=True, env={**os.environ, "TERM": "xterm"},
+        start_new_session=True, env={**SURROUNDINGS, "TERM": "xterm"},
     ) as running:  # fmt: skip
         try:
             yield Terminal(leader, running)

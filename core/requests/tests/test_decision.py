@@ -34,6 +34,17 @@ def test_reasons_of_other_nodes_follow() -> None:
     assert none.followed_by(first) is first
 
 
+def test_the_reasons_of_all_nodes_but_one_remain() -> None:
+    reasons = {name: Reason(name, 0, cause=Cause.NO_CARDS) for name in ("a", "b")}
+    reasons["c"] = Reason("c", 8, cause=Cause.ISOLATION)
+
+    for name in reasons:
+        found = NodeReasons.of(reasons).without(name)
+
+        assert dict(found) == {each: why for each, why in reasons.items() if each != name}
+        assert len(found.distinct) == (1 if name == "c" else 2)
+
+
 def test_reasons_of_a_cause_get_what_is_known_of_their_nodes() -> None:
     reasons = {name: Reason(name, 0, cause=Cause.NO_CARDS) for name in ("a", "b", "c", "d")}
     reasons["e"] = Reason("e", 8, cause=Cause.ISOLATION)

@@ -4,7 +4,13 @@ import msgspec
 import pytest
 
 from adapters.dialects.dra.claims import Claim
-from adapters.dialects.dra.consumption import ConsumptionError, check_share, consumed, with_shares
+from adapters.dialects.dra.consumption import (
+    ConsumptionError,
+    as_allocated,
+    check_share,
+    consumed,
+    with_shares,
+)
 from adapters.dialects.dra.tests.builders import NVIDIA, a_card_device, a_result, a_share, a_slice
 from adapters.wire.dra import DeviceResult, RequestedClaim, SliceDevice
 
@@ -186,3 +192,18 @@ def test_a_share_that_is_less_than_its_request_is_an_error_of_the_claim() -> Non
 
     with pytest.raises(ConsumptionError, match="less than its request"):
         with_shares(Claim("u", "team/c", (result,)), asked({"memory": "8Gi"}), pools, "seed")
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_an_allocation_has_a_share_of_a_device_that_claims_share(shared: bool) -> None:
+    result = msgspec.convert(a_result("gpu-0"), DeviceResult)
+    stated = {**a_card_device("gpu-0", "a"), "allowMultipleAllocations": shared}
+    device = msgspec.convert({**stated, "capacity": CAPACITY}, SliceDevice)
+
+    found = as_allocated(asked({"memory": "8Gi"}), result, device)
+
+    assert (found == result) is not shared
+    assert (found.share_id is not None) is shared
+    assert (found.consumed_capacity or {}).get("memory") == (str(8 << 30) if shared else None)
+    with pytest.raises(ConsumptionError):
+        as_allocated(asked({"memory": "81Gi"}), result, device)

@@ -178,6 +178,17 @@ def test_a_device_may_name_its_node_itself() -> None:
     assert found.nodes_of_pool("gpu.nvidia.com", "n") == {"m"}
 
 
+def test_drivers_of_cards_and_of_devices_without_a_node_are_known() -> None:
+    nics = a_slice({"name": "nic"}, driver="nic.example.com")
+    nics = nics.__replace__(spec=nics.spec.__replace__(node_name=None))
+
+    found = Devices((a_slice(a_card_device("gpu-0", "GPU-0")), nics))
+
+    drivers = (NVIDIA, "nic.example.com", None)
+    assert [found.may_be_cards(driver) for driver in drivers] == [True, False, True]
+    assert [found.are_anywhere(driver) for driver in drivers] == [False, True, True]
+
+
 def test_a_pool_of_several_nodes_is_that_of_the_node_whose_name_it_has() -> None:
     own = a_slice(a_card_device("gpu-0", "GPU-0"))
     spec = own.spec.__replace__(node_name="m")
