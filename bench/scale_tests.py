@@ -5,7 +5,8 @@
 By default 500 nodes of eight cards (kwok) and every way: a scheduler in one of its modes, or alone,
 each on a cluster of its own. All else grows with the nodes: at 500, 4,000 pods fill the cards, 512
 are a gang, 500 wait, and a plan has 410 moves. Figures are seconds; ``no`` stands for what was not
-there in time or not right, and the reason is on the standard error.
+there in time or not right. The reason, and the processor seconds of each component, are on the
+standard error.
 """
 
 import os
@@ -14,6 +15,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # e2e is imported from the checkout
 
+from e2e.harness.processes.usage import processor_seconds
 from e2e.harness.rounds import scale_tests as tests
 from e2e.testbed.cache import NotBuiltError
 
@@ -51,12 +53,15 @@ def measure(nodes: int, way: str) -> dict[str, str]:
     found: dict[str, str] = {}
     with tests.ground(nodes) as service, tests.bed(service, nodes, tests.WAYS[way]) as on:
         for rows, test in tests.tests(on, ENDS):
+            used = processor_seconds(service.plane.run)
             try:
                 found |= {row: f"{seconds:.3g}" for row, seconds in zip(rows, test(), strict=True)}
             except (TimeoutError, tests.WrongError) as wrong:
                 found |= dict.fromkeys(rows, "no")
                 print(f"{way}: {rows[0]}: {wrong}", file=sys.stderr)
-            print(way, {row: found.get(row) for row in rows}, file=sys.stderr, flush=True)
+            now = processor_seconds(service.plane.run)
+            spent = {name: round(each - used.get(name, 0), 1) for name, each in now.items()}
+            print(way, {row: found.get(row) for row in rows}, spent, file=sys.stderr, flush=True)
     return found
 
 
