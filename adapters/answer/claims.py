@@ -2,8 +2,8 @@
 
 A choice of devices is judged by what decides about a scheduler's choice: the share that a request
 means (``consumption``), the cards that it holds (``holders``), the ledger and the quota. Where more
-may exclude a device, nodes fit at most: expressions that do not name the driver, constraints,
-tolerations, devices that are no cards.
+may exclude a device, nodes fit at most: expressions other than equalities of the driver and of
+attributes that the device has, constraints, tolerations, devices that are no cards.
 """
 
 import re
@@ -16,7 +16,7 @@ from adapters.accounting.claim_cache import ClaimCache, Published
 from adapters.answer.answer import ClaimFit, ClusterFacts
 from adapters.dialects.dra.claims import Claim
 from adapters.dialects.dra.consumption import ConsumptionError, as_allocated
-from adapters.dialects.dra.devices import DeviceKey
+from adapters.dialects.dra.devices import DeviceKey, PublishedDevice
 from adapters.dialects.dra.holders import holding
 from adapters.dialects.dra.shadows import RESULTS
 from adapters.wire.dra import DeviceResult, ExactRequest, RequestedClaim
@@ -41,9 +41,13 @@ LONGEST = 500
 TRIES = 200
 """Devices that are tried on one node; where that is too few, the node fits at most."""
 
-_DRIVER = re.compile(r"""\s*device\.driver\s*==\s*(?:"([^"\\]+)"|'([^'\\]+)')\s*""")
+_TEXT = r"""("[^"]*"|'[^']*')"""
 
-_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|&&|\|\||[?()\[\]{}]""")
+_DRIVER = re.compile(rf"\s*device\.driver\s*==\s*{_TEXT}\s*")
+
+_ATTRIBUTE = re.compile(rf"\s*device\.attributes\[\s*{_TEXT}\s*\]\.(\w+)\s*==\s*{_TEXT}\s*")
+
+_TOKEN = re.compile(rf"{_TEXT}|&&|\|\||[?()\[\]{{}}]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,7 @@ class _Wanted:
 
     Attributes:
         driver: None where nothing names one.
+        attributes: domain, name and text that each device must have.
         is_counted: it may mean cards, and none that is of no certain node.
         is_sure: as of ``ClaimFit``.
     """
@@ -61,8 +66,26 @@ class _Wanted:
     request: ExactRequest
     count: int | None
     driver: str | None
+    attributes: tuple[tuple[str, str, str], ...]
     is_counted: bool
     is_sure: bool
+
+    def suits(self, device: PublishedDevice) -> bool | None:
+        """Return whether the request means a device; None where that is not sure.
+
+        An attribute that a device lacks is an error to its scheduler.
+        """
+        if self.driver not in (None, device.driver):
+            return False
+        if not self.attributes:
+            return True
+        found = [
+            (device.texts.get(name if domain == device.driver else f"{domain}/{name}"), text)
+            for domain, name, text in self.attributes
+        ]
+        is_clear = device.card and None not in (has for has, _ in found)
+        differs = any(has not in (None, text) for has, text in found)
+        return not differs if is_clear else False if differs and device.card else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,15 +161,21 @@ def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, .
                 for selector in selectors
                 for part in _conjuncts("" if selector.cel is None else selector.cel.expression)
             ]
-            drivers = [match[1] or match[2] for part in parts if (match := _DRIVER.fullmatch(part))]
-            is_sure = len(drivers) == len(parts) and len({*drivers}) < 2
+            drivers = [match[1][1:-1] for part in parts if (match := _DRIVER.fullmatch(part))]
+            attributes = [
+                (match[1][1:-1], match[2], match[3][1:-1])
+                for part in parts
+                if (match := _ATTRIBUTE.fullmatch(part))
+            ]
+            is_sure = len(drivers) + len(attributes) == len(parts) and len({*drivers}) < 2
             is_sure &= not spec.constraints and not one.tolerations
             driver = drivers[0] if drivers else None
             # All, where an expression may exclude some, may be one.
             is_all = one.allocation_mode == "All" and is_sure
             count = None if is_all else max(1, one.count or 1)
             is_counted = devices.may_be_cards(driver) and not devices.are_anywhere(driver)
-            options.append(_Wanted(claim, name, one, count, driver, is_counted, is_sure))
+            named = driver, tuple(attributes), is_counted, is_sure
+            options.append(_Wanted(claim, name, one, count, *named))
         if options:
             found.append(tuple(options))
     if sum(min(one.count or 1 for one in options) for options in found) > RESULTS:
@@ -156,7 +185,7 @@ def _requests(claim: RequestedClaim, known: ClaimCache) -> list[tuple[_Wanted, .
 
 def _conjuncts(text: str) -> list[str]:
     """Return the parts of an expression that hold together; all of it where that is not sure."""
-    if len(text) > LONGEST or '"""' in text or "'''" in text:
+    if len(text) > LONGEST or any(each in text for each in ('"""', "'''", "//", "\\")):
         return [""]
     parts, depth, begin = list[str](), 0, 0
     for token in _TOKEN.finditer(text):
@@ -230,7 +259,9 @@ class _Search:
             return ledger
         for wanted in requests[0]:
             devices = self._among(wanted)
-            count = len(devices) if wanted.count is None else wanted.count
+            is_clear = all(wanted.suits(each) for each, _ in devices)
+            self.is_sure &= is_clear
+            count = wanted.count or (len(devices) if is_clear else 1)
             found = self._with(ledger, wanted, devices, count, requests[1:]) if count else None
             if found is not None:
                 return found
@@ -273,7 +304,7 @@ class _Search:
         return None
 
     def _among(self, wanted: _Wanted) -> list[Published]:
-        return [each for each in self._published if wanted.driver in (None, each[0].driver)]
+        return [each for each in self._published if wanted.suits(each[0]) is not False]
 
     def _plus(
         self, ledger: NodeLedger, wanted: _Wanted, published: Published

@@ -1,6 +1,6 @@
 """The answer about claims, beside one that tries every assignment of devices."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations_with_replacement, product
 
 from hypothesis import given
@@ -50,6 +50,66 @@ def test_a_node_fits_where_any_assignment_of_devices_is_possible(
         assert answer.fitting
 
 
+KINDS = ("gpu", "mig", None)
+
+
+@given(
+    st.lists(st.sampled_from(KINDS), min_size=1, max_size=3),
+    st.lists(
+        st.sampled_from(
+            (
+                "device.driver == 'gpu.nvidia.com'",
+                'device.driver=="other"',
+                "device.attributes['gpu.nvidia.com'].type == 'gpu'",
+                ' device.attributes[ "gpu.nvidia.com" ].type == "mig" ',
+                "device.attributes['other'].type == 'gpu'",
+                "device.attributes['gpu.nvidia.com'].type != 'gpu'",
+                "true // && device.driver == 'other'",
+                "(device.driver == 'other' || true)",
+            )
+        ),
+        min_size=1,
+        max_size=3,
+    ),
+    st.integers(1, 2),
+)
+def test_a_sure_answer_is_what_the_expressions_say(
+    kinds: list[str | None], parts: list[str], count: int
+) -> None:
+    facts, asks = cluster([(0, False)] * len(kinds), [[(count, None)]], 1, kinds, parts)
+    known = [truth(parts, kind) for kind in kinds]
+
+    answer = Judge(facts).answer(asks)
+
+    if answer.claims is None:  # of no card
+        assert True not in known
+        return
+    if answer.claims.is_sure and answer.fitting:
+        assert None not in known
+        assert known.count(True) >= count
+    if not answer.fitting:
+        assert known.count(True) < count
+    if all("==" in part and "//" not in part and "(" not in part for part in parts) and (
+        None not in known and known.count(True) >= count
+    ):
+        assert answer.claims.is_sure
+
+
+def truth(parts: list[str], kind: str | None) -> bool | None:
+    """What the parts together say of a device of a kind; None for an error."""
+    found: list[bool | None] = []
+    for part in parts:
+        if "type" not in part:
+            found.append("true" in part or "nvidia" in part)
+        elif "'other'" in part or kind is None:
+            found.append(None)
+        elif "!=" in part:
+            found.append(kind != "gpu")
+        else:
+            found.append(("'gpu'" in part) if kind == "gpu" else ("mig" in part))
+    return False if False in found else None if None in found else True
+
+
 def assignments(
     devices: list[Device], asked: list[list[Need]]
 ) -> Iterator[list[tuple[int, int | None]]]:
@@ -82,10 +142,18 @@ def is_possible(devices: list[Device], assignment: list[tuple[int, int | None]])
     return True
 
 
-def cluster(devices: list[Device], asked: list[list[Need]], claims: int) -> tuple[FleetFacts, Pod]:
+def cluster(
+    devices: list[Device],
+    asked: list[list[Need]],
+    claims: int,
+    kinds: Sequence[str | None] = (),
+    parts: Sequence[str] = ('device.driver == "gpu.nvidia.com"',),
+) -> tuple[FleetFacts, Pod]:
     published = a_slice(*(uuid(at) for at in range(len(devices))))
     for device, (_, is_shared) in zip(published["spec"]["devices"], devices, strict=True):
         device["allowMultipleAllocations"] = is_shared
+    for device, kind in zip(published["spec"]["devices"], kinds, strict=False):
+        device["attributes"] |= {} if kind is None else {"type": {"string": kind}}
     things: list[Plain] = [node(cards=len(devices)), published]
     things += [
         volcano_bound(f"v{at}", used * 1000, at) for at, (used, _) in enumerate(devices) if used
@@ -95,7 +163,7 @@ def cluster(devices: list[Device], asked: list[list[Need]], claims: int) -> tupl
             "apiVersion": "resource.k8s.io/v1",
             "kind": "DeviceClass",
             "metadata": {"name": "gpu"},
-            "spec": {"selectors": [{"cel": {"expression": 'device.driver == "gpu.nvidia.com"'}}]},
+            "spec": {"selectors": [{"cel": {"expression": " && ".join(parts)}}]},
         }
     )
     for number in range(claims):

@@ -73,6 +73,18 @@ def summary(*things: Plain, name: str = "p") -> str:
     return text
 
 
+USUAL = "device.driver == 'gpu.nvidia.com' && device.attributes['gpu.nvidia.com'].type == 'gpu'"
+"""The expression of NVIDIA's class ``gpu.nvidia.com``."""
+
+
+def typed(*kinds: str) -> Plain:
+    """One device of each type."""
+    published = a_slice(*map(uuid, range(len(kinds))))
+    for device, kind in zip(published["spec"]["devices"], kinds, strict=True):
+        device["attributes"]["type"] = {"string": kind}
+    return published
+
+
 TWO = (node(cards=2), a_slice(uuid(0), uuid(1)), a_class(DRIVER))
 FULL = (*TWO, a_claim("gpu-0", "a"), a_claim("gpu-1", "b"))
 ONE_POD = volcano_bound("v", 4000)
@@ -118,6 +130,12 @@ UNSURE = (
             (*TWO[:2], a_class(DRIVER, "device.attributes['x'].y == 'z'"), unallocated()),
             UNSURE,
         ),
+        ((*TWO[:1], typed("gpu", "mig"), a_class(USUAL), unallocated()), "cards fit on node-a"),
+        (
+            (*TWO[:1], typed("gpu", "mig"), a_class(USUAL), unallocated(a_request(count=2))),
+            "0 of 1 nodes fit: 1 node: 1 of 1 devices free, 2 requested",
+        ),
+        ((*TWO[:2], a_class(USUAL), unallocated()), UNSURE),
         ((*TWO, unallocated(constraints=[{"matchAttribute": "x/y"}])), UNSURE),
         (
             (*FULL[:2], a_class("device.attributes['x'].y == 'z'"), *FULL[3:], unallocated()),
