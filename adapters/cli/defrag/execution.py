@@ -27,6 +27,7 @@ from adapters.wire.kube import Wire
 from adapters.wire.records.move_plan import (
     API_VERSION,
     KIND,
+    MOST_MOVES,
     MovePhase,
     MovePlanMetadata,
     MovePlanObject,
@@ -61,6 +62,10 @@ NO_SERVICE = (
     " replica of Dragoman runs, or the one that leads was not restarted since (a sidecar)"
 )
 
+TOO_MANY = (
+    "has {moves} moves, at most {most} can be carried out: plan for fewer pods or nodes at a time"
+)
+
 NO_MOVER = (
     "the mover has given no sign of life for {seconds:.0f} s: see whether its Deployment has a pod"
     " that runs; without one, the service stops the plan after 10 minutes"
@@ -86,8 +91,14 @@ class PlanFile:
 
 
 def file_of(plan: Planned) -> PlanFile:
-    """Return a plan as the file of ``-o yaml`` gives it."""
+    """Return a plan as the file of ``-o yaml`` gives it.
+
+    Raises:
+        InputError: it has more moves than an object can have.
+    """
     spec = spec_of(plan)
+    if len(spec.moves) > MOST_MOVES:
+        raise InputError("the plan", TOO_MANY.format(moves=len(spec.moves), most=MOST_MOVES))
     return PlanFile(name_of(spec), spec, as_object(plan))
 
 

@@ -67,7 +67,7 @@ def test_the_pod_of_the_step_is_evicted() -> None:
     assert (made.step, made.move.pod, made.move.uid) == (2, "pod-2", "uid-2")
 
 
-@pytest.mark.parametrize("step", [0, 3, 256])
+@pytest.mark.parametrize("step", [0, 3, 512])
 def test_a_step_that_the_plan_does_not_have_stops_it(step: int) -> None:
     assert decision({"phase": "Evict", "step": step}) == Stop(
         f"status.step: {step}: must be 1 to 2, the number of a move"

@@ -251,7 +251,7 @@ def test_an_eviction_that_fails_for_long_is_no_sign_of_life() -> None:
     [
         {"phase": "Evict", "step": 0},
         {"phase": "Evict", "step": 3},
-        {"phase": "Evict", "step": 256},
+        {"phase": "Evict", "step": 512},
     ],
 )
 def test_a_forged_step_evicts_nothing_and_stops_the_plan(status: dict[str, Any]) -> None:

@@ -16,7 +16,8 @@ from adapters.wire.records.allocation import GrantRecord
 KIND = "MovePlan"
 API_VERSION = "dragoman.dev/v1alpha1"
 
-MOST_MOVES = 256
+MOST_MOVES = 512
+"""A step writes the whole object again: more moves, and the store of the cluster fills up."""
 MOST_TARGETS = 1024
 
 _LONGEST_REASON = 1024

@@ -296,9 +296,9 @@ def gang(on: Bed, size: int) -> Figures:
 
 
 def unfit_gang(on: Bed, size: int) -> Figures:
-    """Seconds until a gang in a full cluster has its first word; none of it is bound."""
-    started = time.monotonic()
+    """Seconds from the last pod of a gang in a full cluster to its first word; none is bound."""
     names, api = _gang(on, size), on.plane.api
+    started = time.monotonic()
 
     def has_word() -> bool:
         rows = (api.get(f"{PODS}/{name}") for name in (names[0], names[-1]))

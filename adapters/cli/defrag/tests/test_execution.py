@@ -359,6 +359,20 @@ def test_the_plan_that_is_shown_is_carried_out_without_a_file(tmp_path: Path) ->
     assert [*plans.objects] == [NAME]
 
 
+def test_a_plan_with_more_moves_than_an_object_can_have_is_refused_in_words(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "MOST_MOVES", 0)
+    plans = a_cluster()
+
+    with serving(plans, tmp_path) as kubeconfig:
+        result = command("defrag", "--execute", "--yes", "--kubeconfig", kubeconfig)
+
+    assert result.exit_code == 2
+    assert "the plan: has 2 moves, at most 0 can be carried out: plan for fewer" in result.stderr
+    assert plans.created == 0
+
+
 def test_a_plan_without_moves_is_not_asked_about(tmp_path: Path) -> None:
     plans = a_cluster()
     plans.lists[PATHS["Pod"]] = []

@@ -34,7 +34,7 @@ PATIENCE = 3.0
 """Seconds for which the API server may take."""
 
 PLANS = 10
-"""Plans of one answer, each with up to 256 moves."""
+"""Plans of one answer, each with up to 512 moves."""
 
 View = dict[str, object]
 

@@ -89,7 +89,7 @@ def test_a_plan_without_a_status_is_new() -> None:
     [
         ([], "spec cannot be read: Expected `object`"),
         ({}, "missing required field `moves`"),
-        ({"moves": [MOVE] * 257}, "length <= 256"),
+        ({"moves": [MOVE] * 513}, "length <= 512"),
         ({"moves": [MOVE], "podSeconds": 9}, "`int` >= 10 - at `$.podSeconds`"),
         ({"moves": [MOVE], "podSeconds": 86401}, "`int` <= 86400"),
         ({"moves": [{**MOVE, "uid": ""}]}, "length >= 1 - at `$.moves[0].uid`"),
@@ -124,11 +124,11 @@ def test_a_spec_that_is_not_valid_is_named(spec: Any, problem: str) -> None:
         {"phase": "Evicting"},
         {"phase": None},
         {"step": -1},
-        {"step": 257},
+        {"step": 513},
         {"step": 1.5},
         {"steps": [{"step": 0}]},
         {"steps": [{"evictedAt": "2026-01-11T12:00:00Z"}]},
-        {"steps": [{"step": 1}] * 257},
+        {"steps": [{"step": 1}] * 513},
     ],
 )
 def test_a_status_that_is_not_valid_is_an_error(status: Any) -> None:
