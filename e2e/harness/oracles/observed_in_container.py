@@ -1,12 +1,12 @@
 """What containers find inside, summed up over all that run on a node at a time."""
 
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from e2e.harness.node.cri import Cri, CriError
 from e2e.harness.oracles.from_annotations import Share, sums
+from e2e.harness.processes.repeating import repeating
 from e2e.harness.workloads.inventory import Gpu
 
 FULL = 100
@@ -53,19 +53,9 @@ class ContainerWatcher:
     @contextmanager
     def of(cls, cri: Cri, cards: Sequence[Gpu]) -> Iterator["ContainerWatcher"]:
         """Watch for the length of a block."""
-        watcher, ended = cls(cri, cards), threading.Event()
-
-        def work() -> None:
-            while not ended.wait(0.1):
-                watcher.look()
-
-        thread = threading.Thread(target=work)
-        thread.start()
-        try:
+        watcher = cls(cri, cards)
+        with repeating(watcher.look, 0.1):
             yield watcher
-        finally:
-            ended.set()
-            thread.join(60)
 
     def look(self) -> None:
         """One look at all that run now."""

@@ -1,7 +1,6 @@
 """Schedulers in native mode: their own plugins choose cards, and the service is the arbiter."""
 
 import re
-import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -13,6 +12,7 @@ from itertools import count
 from e2e.harness.cluster.api import Api
 from e2e.harness.cluster.ready_cluster import PODS, node_of, turn
 from e2e.harness.names import DEVICES
+from e2e.harness.processes.repeating import repeating
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import KOORD, VOLCANO, starter
 from e2e.harness.schedulers.service import Service
@@ -81,19 +81,8 @@ def changing(
     api: Api, *nodes: str, kinds: Sequence[str] = (ALL_NODES,), seconds: float = 2
 ) -> Iterator[None]:
     """Change nodes again and again, for a block; arguments as of ``change``."""
-    ended = threading.Event()
-
-    def work() -> None:
-        while not ended.wait(seconds):
-            change(api, *nodes, kinds=kinds)
-
-    thread = threading.Thread(target=work)
-    thread.start()
-    try:
+    with repeating(partial(change, api, *nodes, kinds=kinds), seconds):
         yield
-    finally:
-        ended.set()
-        thread.join()
 
 
 def add_gang(

@@ -7,12 +7,12 @@ Pods that would fit the holes come all the time.
 import json
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
+from time import sleep
 
 import pytest
 
@@ -21,6 +21,7 @@ from e2e.harness.cluster.control_plane import ControlPlane, start_control_plane
 from e2e.harness.cluster.node_ledgers import held, ledger, wait_until_free
 from e2e.harness.cluster.ready_cluster import PODS, clear, events, node_of, pod, turn
 from e2e.harness.names import CORE, RATIO
+from e2e.harness.processes.repeating import repeating
 from e2e.harness.processes.run import REPOSITORY, run
 from e2e.harness.processes.waiting import within
 from e2e.harness.schedulers.full_stack import (
@@ -197,29 +198,22 @@ def storm(
         memory: MiB of each.
         failing: how many pods the API server may refuse, while the service is away.
     """
-    over = threading.Event()
     failures: list[Exception] = []
+    numbers = count()
+    there: list[str] = []
 
     def blow() -> None:
-        numbers = count()
-        there: list[str] = []
-        while not over.wait(0.3):
-            try:
-                name = f"storm-{next(numbers)}"
-                plane.api.create(PODS, waiting(name, scheduler, memory))
-                there.append(name)
-                if len(there) > 8:
-                    plane.api.delete(f"{PODS}/{there.pop(0)}?gracePeriodSeconds=0")
-            except (ApiError, OSError) as error:
-                failures.append(error)
+        try:
+            name = f"storm-{next(numbers)}"
+            plane.api.create(PODS, waiting(name, scheduler, memory))
+            there.append(name)
+            if len(there) > 8:
+                plane.api.delete(f"{PODS}/{there.pop(0)}?gracePeriodSeconds=0")
+        except (ApiError, OSError) as error:
+            failures.append(error)
 
-    thread = threading.Thread(target=blow)
-    thread.start()
-    try:
+    with repeating(blow, 0.3):
         yield
-    finally:
-        over.set()
-        thread.join()
     assert len(failures) < failing, failures
 
 
@@ -387,7 +381,7 @@ def test_every_process_may_be_killed_at_every_step(
                     if number != 1:
                         mover.start()
                 else:
-                    threading.Event().wait(0.2)
+                    sleep(0.2)
 
         print("killed at", seen)
         assert status(plane, path)["phase"] == "Finished", status(plane, path)
@@ -452,19 +446,12 @@ def check_moved_names(plane: ControlPlane, name: str, replicas: int) -> None:
 @contextmanager
 def watched(plane: ControlPlane, low: list[int]) -> Iterator[None]:
     """Note how many pods of the pair are ready, all the time."""
-    over = threading.Event()
 
     def look() -> None:
-        while not over.wait(0.1):
-            low.append(sum(map(is_ready, pods_of(plane, "pair"))))
+        low.append(sum(map(is_ready, pods_of(plane, "pair"))))
 
-    thread = threading.Thread(target=look)
-    thread.start()
-    try:
+    with repeating(look, 0.1):
         yield
-    finally:
-        over.set()
-        thread.join()
 
 
 def is_ready(row: Object) -> bool:
