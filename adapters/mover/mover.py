@@ -87,29 +87,19 @@ class MoverSettings:
     takeover: float = TAKEOVER
 
 
+@dataclass(eq=False, slots=True)
 class Mover:
-    """Acts on the plans that a cache has."""
+    """Acts on the plans that a watch fills; the clock is theirs, in monotonic seconds."""
 
-    def __init__(
-        self,
-        plans: PlanCache,
-        client: MovePlanClient,
-        evictions: PodClient,
-        events: EventRecorder,
-        log: Logger,
-        settings: MoverSettings,
-        clock: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """Do nothing yet. A watch fills the plans; the clock is theirs, in monotonic seconds."""
-        self._plans = plans
-        self._client = client
-        self._evictions = evictions
-        self._events = events
-        self._log = log
-        self._settings = settings
-        self._clock = clock
-        self._stopping = False
-        self._failures = 0
+    _plans: PlanCache
+    _client: MovePlanClient
+    _evictions: PodClient
+    _events: EventRecorder
+    _log: Logger
+    _settings: MoverSettings
+    _clock: Callable[[], float] = time.monotonic
+    _stopping: bool = False
+    _failures: int = 0
 
     def stop(self) -> None:
         """Have ``run`` return, after the step that it is doing."""

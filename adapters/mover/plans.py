@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from adapters.cluster.api import timestamps
@@ -74,29 +74,24 @@ class KnownPlan:
         return self.thing.metadata.uid
 
 
+@dataclass(eq=False, slots=True)
 class PlanCache:
     """The plans by name; handles the events of a watch.
 
+    ``report`` is called with the name of a plan that cannot be read, and why.
+
     Attributes:
         plans: those that can be read and are not being deleted.
+        clock: monotonic seconds.
         changed: set after each change.
     """
 
-    def __init__(
-        self, report: Callable[[str, str], None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """Begin without a plan.
-
-        Args:
-            report: called with the name of a plan that cannot be read, and why.
-            clock: monotonic seconds.
-        """
-        self.plans: dict[str, KnownPlan] = {}
-        self.changed = asyncio.Event()
-        self._report = report
-        self._clock = clock
-        self._listed: dict[str, tuple[PastEviction, ...]] = {}
-        self._own: dict[tuple[str, int], PastEviction] = {}
+    _report: Callable[[str, str], None]
+    clock: Callable[[], float] = time.monotonic
+    plans: dict[str, KnownPlan] = field(default_factory=dict)
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+    _listed: dict[str, tuple[PastEviction, ...]] = field(default_factory=dict)
+    _own: dict[tuple[str, int], PastEviction] = field(default_factory=dict)
 
     def on_update(self, thing: MovePlanObject) -> None:
         """Take a plan that was added or changed."""
@@ -104,7 +99,7 @@ class PlanCache:
         self.plans.pop(name, None)
         self.changed.set()
         try:
-            plan = KnownPlan(thing, read_spec(thing), read_status(thing), self._clock())
+            plan = KnownPlan(thing, read_spec(thing), read_status(thing), self.clock())
         except MovePlanRecordError as error:
             self._report(name, str(error))
             return

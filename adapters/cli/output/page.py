@@ -6,7 +6,7 @@ printable an escape is written.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from itertools import zip_longest
 
 from adapters.wire.visible import visible
@@ -55,6 +55,7 @@ class TextColumn:
     folds: bool = True
 
 
+@dataclass(eq=False, slots=True)
 class TextPage:
     """What was written so far is not kept.
 
@@ -64,21 +65,17 @@ class TextPage:
         ascii_only: whether the reader shows ASCII only.
     """
 
-    def __init__(
-        self,
-        write: Callable[[str], object],
-        width: int | None = None,
-        paint: Callable[[str, str], str] = unpainted,
-        *,
-        ascii_only: bool = False,
-    ) -> None:
-        self.width = width
-        self.colored = paint is not unpainted
-        self.ascii_only = ascii_only
-        self._write = write
-        self._paint = paint
-        self._empty = True
-        self._begins = False
+    _write: Callable[[str], object]
+    width: int | None = None
+    _paint: Callable[[str, str], str] = unpainted
+    _: KW_ONLY
+    ascii_only: bool = False
+    colored: bool = field(init=False)
+    _empty: bool = True
+    _begins: bool = False
+
+    def __post_init__(self) -> None:
+        self.colored = self._paint is not unpainted
 
     def part(self) -> None:
         """Begin a part: a blank line precedes its first line, if other lines do."""

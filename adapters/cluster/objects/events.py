@@ -8,7 +8,7 @@ Source: k8s.io/api/events/v1/types.go; the series as in k8s.io/client-go/tools/e
 import asyncio
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, Protocol
 from uuid import uuid4
 
@@ -99,45 +99,32 @@ class _Series:
     written: float = -math.inf
 
 
+@dataclass(eq=False, slots=True)
 class EventRecorder:
     """Writes Events in the background; repeats become a count.
 
+    The first arguments are the API server, and the reporter's instance: its pod's or node's name.
+
     Attributes:
+        controller: name of the reporter, with a domain.
+        every: seconds between two writes of one series.
+        forget: seconds of silence after which a series ends.
+        maximum: series that are kept; beyond them Events are dropped.
+        rate: writes per second.
         dropped: Events that were not written: too many at once, or the server rejected them.
     """
 
-    def __init__(
-        self,
-        client: EventApi,
-        instance: str,
-        *,
-        controller: str = SCHEDULER,
-        every: float = 60.0,
-        forget: float = 360.0,
-        maximum: int = 4096,
-        rate: float = 20.0,
-    ) -> None:
-        """Write nothing until ``run`` runs.
-
-        Args:
-            client: the API server.
-            instance: of the reporter: its pod's name, or its node's.
-            controller: name of the reporter, with a domain.
-            every: seconds between two writes of one series.
-            forget: seconds of silence after which a series ends.
-            maximum: series that are kept; beyond them Events are dropped.
-            rate: writes per second.
-        """
-        self.dropped = 0
-        self._client = client
-        self._instance = instance
-        self._controller = controller
-        self._every = every
-        self._forget = forget
-        self._maximum = maximum
-        self._gap = 1.0 / rate
-        self._series: dict[_Key, _Series] = {}
-        self._woken = asyncio.Event()
+    _client: EventApi
+    _instance: str
+    _: KW_ONLY
+    controller: str = SCHEDULER
+    every: float = 60.0
+    forget: float = 360.0
+    maximum: int = 4096
+    rate: float = 20.0
+    dropped: int = 0
+    _series: dict[_Key, _Series] = field(default_factory=dict)
+    _woken: asyncio.Event = field(default_factory=asyncio.Event)
 
     def emit(
         self,
@@ -157,7 +144,7 @@ class EventRecorder:
         now, wall = time.monotonic(), moment.micros(moment.now())
         series = self._series.get(key)
         if series is None:
-            if len(self._series) >= self._maximum:
+            if len(self._series) >= self.maximum:
                 self.dropped += 1
                 return
             series = self._series[key] = _Series()
@@ -172,19 +159,19 @@ class EventRecorder:
         while True:
             for key, series in self._due():
                 await self._write(key, series)
-                await asyncio.sleep(self._gap)
+                await asyncio.sleep(1.0 / self.rate)
             self._woken.clear()
             if self._due():
                 continue
             unwritten = [s.written for s in self._series.values() if s.count > s.written_count]
-            next_write = min([time.monotonic(), *unwritten]) + self._every
+            next_write = min([time.monotonic(), *unwritten]) + self.every
             try:
                 async with asyncio.timeout(max(0.01, next_write - time.monotonic())):
                     await self._woken.wait()
             except TimeoutError:
                 now = time.monotonic()
                 for key, series in [*self._series.items()]:
-                    has_ended = series.emitted + self._forget <= now
+                    has_ended = series.emitted + self.forget <= now
                     if has_ended and series.count == series.written_count:
                         del self._series[key]
 
@@ -194,7 +181,7 @@ class EventRecorder:
             (key, series)
             for key, series in self._series.items()
             if series.written_count == 0
-            or (series.count > series.written_count and series.written + self._every <= now)
+            or (series.count > series.written_count and series.written + self.every <= now)
         ]
 
     async def _write(self, key: _Key, series: _Series) -> None:
@@ -215,7 +202,7 @@ class EventRecorder:
                     "kind": "Event",
                     "metadata": {"name": series.name, "namespace": namespace},
                     "eventTime": series.last,
-                    "reportingController": self._controller,
+                    "reportingController": self.controller,
                     "reportingInstance": self._instance[:_LONGEST_WORD],
                     "action": key.action,
                     "reason": key.reason,

@@ -57,39 +57,30 @@ class LeaseTiming:
     retry: float = 2.0
 
 
+@dataclass(eq=False, slots=True)
 class Election:
     """Acquires a lease, works while it holds it, and releases it.
 
     Attributes:
         took_over: whether it took the lease from one that did not release it, and whose work it
             has not followed: it never saw the other renew.
+
+    The identity is unique among the candidates, such as the pod's name and uid. ``report`` is
+    called with each error; the candidate goes on.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        namespace: str,
-        name: str,
-        identity: str,
-        term: LeaseTiming | None = None,
-        report: Callable[[ClusterError], None] | None = None,
-    ) -> None:
-        """Send no request yet.
-
-        The identity is unique among the candidates, such as the pod's name and uid. ``report`` is
-        called with each error; the candidate goes on.
-        """
-        self.leading = False
-        self.took_over = False
-        self._follows = False
-        self._led_from = self._renewed = 0.0
-        self._report = report
-        self._client = client
-        self._namespace = namespace
-        self._name = name
-        self._identity = identity
-        self._term = term or LeaseTiming()
-        self._last_change: tuple[LeaseObject, float] | None = None
+    _client: KubeClient
+    _namespace: str
+    _name: str
+    _identity: str
+    _term: LeaseTiming = LeaseTiming()
+    report: Callable[[ClusterError], None] | None = None
+    leading: bool = False
+    took_over: bool = False
+    _follows: bool = False
+    _last_change: tuple[LeaseObject, float] | None = None
+    _led_from: float = 0.0
+    _renewed: float = 0.0
 
     def led_for(self) -> float:
         """Seconds for which this candidate has held the lease; 0 where it does not.
@@ -173,8 +164,8 @@ class Election:
             if lease.spec.holder_identity != self._identity:
                 self.took_over = bool(lease.spec.holder_identity) and not self._follows
         except ClusterError as error:
-            if self._report is not None and error.status != CONFLICT:
-                self._report(error)
+            if self.report is not None and error.status != CONFLICT:
+                self.report(error)
             return False
         return True
 

@@ -4,6 +4,7 @@ It remembers identities and versions only; the objects are the handler's.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import msgspec
@@ -77,6 +78,7 @@ LARGEST = 1 << 24
 _IDENTIFIED = PartialDecoder(IdentifiedObject)
 
 
+@dataclass(eq=False, slots=True)
 class ObjectTracker(Generic[ObjectT]):
     """The objects that the handler knows.
 
@@ -85,23 +87,16 @@ class ObjectTracker(Generic[ObjectT]):
 
     Attributes:
         listing: whether a full list is going on.
-        unreadable: those of the objects that cannot be decoded, and why.
+        unreadable: those of the objects that cannot be decoded, and why; each is reported.
     """
 
-    def __init__(
-        self,
-        decoder: ObjectDecoder[ObjectT],
-        handler: EventHandler[ObjectT],
-        report: ReportUnreadable | None = None,
-    ) -> None:
-        """Begin without an object; ``report`` is called with each that cannot be decoded."""
-        self.listing = False
-        self.unreadable: dict[Key, str] = {}
-        self._decoder = decoder
-        self._handler = handler
-        self._report = report
-        self._versions: dict[Key, tuple[str, str]] = {}
-        self._listed: set[Key] = set()
+    _decoder: ObjectDecoder[ObjectT]
+    _handler: EventHandler[ObjectT]
+    _report: ReportUnreadable | None = None
+    listing: bool = False
+    unreadable: dict[Key, str] = field(default_factory=dict)
+    _versions: dict[Key, tuple[str, str]] = field(default_factory=dict)
+    _listed: set[Key] = field(default_factory=set)
 
     def __len__(self) -> int:
         """How many objects there are."""

@@ -5,6 +5,7 @@ resource it keeps only name, namespace, uid, node, claims and status.
 """
 
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import msgspec
@@ -324,30 +325,19 @@ Update = Callable[[ObjectT], None]
 Delete = Callable[[ObjectKey], None]
 
 
+@dataclass(eq=False, slots=True)
 class ClusterCacheHandler(Generic[ObjectT]):
-    """Puts what a reflector reports of one kind into the cache; an ``EventHandler``."""
+    """Puts what a reflector reports of one kind into the cache; an ``EventHandler``.
 
-    def __init__(
-        self,
-        update: Update[ObjectT],
-        delete: Delete,
-        synced: Callable[[], None],
-        unreadable: Callable[[Unreadable, str], None] | None = None,
-    ) -> None:
-        """Store the callbacks.
+    After each full list ``synced`` is called, and ``unreadable`` with an object that cannot be
+    decoded, and why. None where its earlier state counts, and nothing of one that had none: what it
+    describes is not there.
+    """
 
-        Args:
-            update: puts an object.
-            delete: drops an object.
-            synced: called after each full list.
-            unreadable: called with an object that cannot be decoded, and why. None where its
-                earlier state counts, and nothing of one that had none: what it describes is not
-                there.
-        """
-        self._update = update
-        self._delete = delete
-        self._synced = synced
-        self._unreadable = unreadable
+    _update: Update[ObjectT]
+    _delete: Delete
+    _synced: Callable[[], None]
+    _unreadable: Callable[[Unreadable, str], None] | None = None
 
     def on_update(self, thing: ObjectT) -> None:
         """Put a new or changed object."""

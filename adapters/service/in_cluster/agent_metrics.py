@@ -7,6 +7,7 @@ import asyncio
 import ipaddress
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from time import monotonic
 
 from adapters.cluster.watch.object_tracker import Identity
@@ -97,22 +98,19 @@ def is_of_a_pod(address: str) -> bool:
     )
 
 
+@dataclass(eq=False, slots=True)
 class AgentMetrics:
-    """Reports of the agents' pods, kept for a few seconds; ``reports`` is an ``AskAgents``."""
+    """Reports of the agents' pods, kept for a few seconds; ``reports`` is an ``AskAgents``.
 
-    def __init__(
-        self,
-        address: Callable[[str], str | None],
-        read: Read,
-        now: Callable[[], float] = monotonic,
-    ) -> None:
-        """Ask nothing yet; the address is that of a node's agent, None where it has none."""
-        self._address = address
-        self._read = read
-        self._now = now
-        self._kept: OrderedDict[str, tuple[float, NodeReport | None]] = OrderedDict()
-        self._asking: dict[str, asyncio.Task[None]] = {}
-        self._turns = asyncio.Semaphore(AT_ONCE)
+    The address is that of a node's agent, None where it has none.
+    """
+
+    _address: Callable[[str], str | None]
+    _read: Read
+    _now: Callable[[], float] = monotonic
+    _kept: OrderedDict[str, tuple[float, NodeReport | None]] = field(default_factory=OrderedDict)
+    _asking: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _turns: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(AT_ONCE))
 
     async def reports(self, nodes: Sequence[str]) -> Mapping[str, NodeReport]:
         """Return what the agents report, without those that do not answer in time."""

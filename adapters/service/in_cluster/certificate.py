@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import dataclass
 from time import time
 from typing import Any, NoReturn
 
@@ -41,32 +42,23 @@ LONGEST = 20.0
 """Seconds between two checks, at most: the CA bundles may have been overwritten."""
 
 
+@dataclass(eq=False, slots=True)
 class CertificateRotator:
-    """Checks the keys and takes one step of a rotation at a time."""
+    """Checks the keys and takes one step of a rotation at a time.
 
-    def __init__(
-        self,
-        secrets: SecretClient,
-        place: tuple[str, str],
-        publish: Callable[[str], Awaitable[bool]],
-        policy: RotationPolicy,
-        now: Callable[[], int],
-        report: Callable[[str, str], None],
-    ) -> None:
-        """Check nothing yet.
+    The Secret is at ``place``, its namespace and name. ``publish`` makes the API server trust
+    some authorities and no others, and returns whether it trusted them already; it raises
+    OSError where a write is not confirmed. ``now`` returns seconds since 1970, and ``report``
+    is called with a log event and a sentence about it.
+    """
 
-        The Secret is at ``place``, its namespace and name. ``publish`` makes the API server trust
-        some authorities and no others, and returns whether it trusted them already; it raises
-        OSError where a write is not confirmed. ``now`` returns seconds since 1970, and ``report``
-        is called with a log event and a sentence about it.
-        """
-        self._secrets = secrets
-        self._place = place
-        self._publish = publish
-        self._policy = policy
-        self._now = now
-        self._report = report
-        self._problem = ""
+    _secrets: SecretClient
+    _place: tuple[str, str]
+    _publish: Callable[[str], Awaitable[bool]]
+    _policy: RotationPolicy
+    _now: Callable[[], int]
+    _report: Callable[[str, str], None]
+    _problem: str = ""
 
     async def run(self) -> NoReturn:
         """Check and rotate until cancelled."""
@@ -111,22 +103,21 @@ class CertificateRotator:
         return keys is None or wanted.bundle != keys.bundle
 
 
+@dataclass(eq=False, slots=True)
 class ServedCertificate:
     """Serves each new certificate of the Secret; implements ``EventHandler``.
+
+    ``ready`` is called when there is a certificate.
 
     Attributes:
         ends: end of the present one's validity, in seconds since 1970; 0 while there is none.
     """
 
-    def __init__(
-        self, text: CertificateText, ready: Callable[[], None], report: Callable[[str, str], None]
-    ) -> None:
-        """Serve nothing yet; ``ready`` is called when there is a certificate."""
-        self.ends = 0
-        self._text = text
-        self._ready = ready
-        self._report = report
-        self._last: object = None
+    _text: CertificateText
+    _ready: Callable[[], None]
+    _report: Callable[[str, str], None]
+    ends: int = 0
+    _last: object = None
 
     def on_update(self, thing: Secret) -> None:
         """Serve the certificate of the Secret, if it is valid and new."""

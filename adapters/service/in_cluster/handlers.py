@@ -1,6 +1,7 @@
 """Handlers of watches that hand quotas and the schedulers' settings files to the service."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from types import MappingProxyType
 
@@ -128,30 +129,20 @@ class SchedulerConfig:
             self._reject(f"the earlier settings stay in use: {error}")
 
 
+@dataclass(eq=False, slots=True)
 class ResourceQuotaHandler:
-    """An ``EventHandler``. Kubernetes writes the status of each object with every pod."""
+    """An ``EventHandler``. Kubernetes writes the status of each object with every pod.
 
-    def __init__(
-        self,
-        quotas: Quotas,
-        dialects: Callable[[], Sequence[Dialect]],
-        synced: Callable[[], None],
-        report: Callable[[str, str], None],
-    ) -> None:
-        """Take no object yet.
+    ``dialects`` are as they are configured now; ``synced`` is called after each full list, and
+    ``report`` once with an object's namespace and name, and what is wrong with it.
+    """
 
-        Args:
-            quotas: of the service.
-            dialects: as they are configured now.
-            synced: called after each full list.
-            report: called once with an object's namespace and name, and what is wrong with it.
-        """
-        self._quotas = quotas
-        self._dialects = dialects
-        self._synced = synced
-        self._report = report
-        self._hard: dict[str, dict[str, Mapping[str, object] | None]] = {}
-        self._read: dict[tuple[str, str], HostLimits] = {}
+    _quotas: Quotas
+    _dialects: Callable[[], Sequence[Dialect]]
+    _synced: Callable[[], None]
+    _report: Callable[[str, str], None]
+    _hard: dict[str, dict[str, Mapping[str, object] | None]] = field(default_factory=dict)
+    _read: dict[tuple[str, str], HostLimits] = field(default_factory=dict)
 
     def on_update(self, thing: ResourceQuotaObject) -> None:
         """Add or replace an object; most have no limit that matters here."""
@@ -204,16 +195,13 @@ class ResourceQuotaHandler:
         self._quotas.restrict(namespace, limits)
 
 
+@dataclass(eq=False, slots=True)
 class QuotaHandler:
-    """An ``EventHandler``."""
+    """An ``EventHandler``, with callbacks as of ``ResourceQuotaHandler``."""
 
-    def __init__(
-        self, quotas: Quotas, synced: Callable[[], None], report: Callable[[str, str], None]
-    ) -> None:
-        """Take no object yet; arguments as of ``ResourceQuotaHandler``."""
-        self._quotas = quotas
-        self._synced = synced
-        self._report = report
+    _quotas: Quotas
+    _synced: Callable[[], None]
+    _report: Callable[[str, str], None]
 
     def on_update(self, thing: ShareQuotaObject) -> None:
         """Add or replace a quota."""

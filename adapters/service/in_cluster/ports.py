@@ -4,6 +4,7 @@ The credentials of the API server are here too, and the check that it serves wha
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from adapters.accounting.claim_cache import ClaimCache
@@ -79,25 +80,17 @@ class ClusterEvents:
         self._events.emit(subject, reason, message, kind="Warning" if warning else "Normal")
 
 
+@dataclass(eq=False, slots=True)
 class ClusterNodeLocks:
     """Implements ``ports.NodeLocks``: the lock of MetaX's device plugin, for the time of a bind.
 
-    The plugin serves the pod that the lock names.
+    The plugin serves the pod that the lock names. A node that the cache does not have is never
+    locked. ``release_failed`` is called with the node and the error where a lock was not released.
     """
 
-    def __init__(
-        self,
-        locks: NodeLockClient,
-        cache: ClusterCache,
-        release_failed: Callable[[str, str], None],
-    ) -> None:
-        """Lock nothing yet, and never a node that the cache does not have.
-
-        ``release_failed`` is called with the node and the error where a lock was not released.
-        """
-        self._locks = locks
-        self._cache = cache
-        self._release_failed = release_failed
+    _locks: NodeLockClient
+    _cache: ClusterCache
+    _release_failed: Callable[[str, str], None]
 
     async def acquire(self, pod: Pod, node: str, needed: Callable[[KubeNode], bool]) -> bool:
         """Lock a node for a pod; see ``ports.NodeLocks``."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Collection, Coroutine, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -264,27 +265,18 @@ class Watches:
         ]
 
 
+@dataclass(eq=False, slots=True)
 class LedgerHandler:
-    """Hands each NodeLedger to the store, and the agent's report in its status to the cache."""
+    """Hands each NodeLedger to the store, and the agent's report in its status to the cache.
 
-    def __init__(
-        self,
-        store: EventHandler[LedgerObject],
-        reported: Callable[[str, NodeHardware | None], None],
-        invalid: Callable[[str, str], None],
-    ) -> None:
-        """Hand over nothing yet.
+    ``reported`` is called with the name of a node and its agent's report, None where there is none
+    any more; ``invalid`` with the node and the problem of a status that cannot be decoded: the
+    earlier one counts.
+    """
 
-        Args:
-            store: gets all that is reported.
-            reported: called with the name of a node and its agent's report; None where there is
-                none any more.
-            invalid: called with the node and the problem of a status that cannot be decoded; the
-                earlier one counts.
-        """
-        self._store = store
-        self._reported = reported
-        self._invalid = invalid
+    _store: EventHandler[LedgerObject]
+    _reported: Callable[[str, NodeHardware | None], None]
+    _invalid: Callable[[str, str], None]
 
     def on_update(self, thing: LedgerObject) -> None:
         """Hand on an object, and the report in it."""

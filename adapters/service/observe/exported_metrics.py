@@ -12,6 +12,7 @@ so that those of a node that is removed end instead of lowering a sum.
 
 from asyncio import sleep
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.service import Service
@@ -61,34 +62,23 @@ _UNTIL_HEAD = (
 ).encode()
 
 
+@dataclass(eq=False, slots=True)
 class UsageMetrics:
-    """The meters of all nodes."""
+    """The meters of all nodes.
 
-    def __init__(
-        self,
-        book: LedgerCache,
-        wall: Callable[[], int],
-        steady: Callable[[], int],
-        led_for: Callable[[], float],
-        staleness: Callable[[], float],
-    ) -> None:
-        """Count nothing yet.
+    ``wall`` returns milliseconds since 1970, which may be set back or ahead, and ``steady`` such
+    that pass evenly, from any start; ``led_for`` seconds for which this process has led, 0 where it
+    does not; ``staleness`` seconds since the cache of ledgers was last up to date.
+    """
 
-        Args:
-            book: all ledgers.
-            wall: milliseconds since 1970; may be set back or ahead.
-            steady: milliseconds that pass evenly, from any start.
-            led_for: seconds for which this process has led; 0 where it does not.
-            staleness: seconds since the cache of ledgers was last up to date.
-        """
-        self._book = book
-        self._wall = wall
-        self._steady = steady
-        self._offset: int | None = None
-        self._led_for = led_for
-        self._staleness = staleness
-        self._kept: dict[str, tuple[NodeLedger, dict[Consumer, Amounts]]] = {}
-        self._until = 0
+    _book: LedgerCache
+    _wall: Callable[[], int]
+    _steady: Callable[[], int]
+    _led_for: Callable[[], float]
+    _staleness: Callable[[], float]
+    _offset: int | None = None
+    _kept: dict[str, tuple[NodeLedger, dict[Consumer, Amounts]]] = field(default_factory=dict)
+    _until: int = 0
 
     async def families(self) -> list[FamilyText]:
         """Return all lines; none where this process must not export them."""

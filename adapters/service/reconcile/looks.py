@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NoReturn
 
 from adapters.accounting.gang_cache import GangCache
@@ -15,6 +16,7 @@ GANGS_EVERY = 15.0
 """Seconds between two looks; a gang that is bound in part at two of them is reported."""
 
 
+@dataclass(eq=False, slots=True)
 class GangWatch:
     """Finds gangs of which a part is bound for longer than a scheduler takes to bind the rest.
 
@@ -23,18 +25,14 @@ class GangWatch:
     evicted: the scheduler tries the other pods again, and their cards are held for them meanwhile.
 
     Attributes:
-        count: of the gangs that are reported now.
+        count: of the gangs that are reported now; gangs of pods that request no share are not ours.
     """
 
-    def __init__(
-        self, gangs: GangCache, requests_share: Callable[[Pod], bool], reporter: RepairReporter
-    ) -> None:
-        """Know none yet; gangs of pods that request no share are not ours."""
-        self.count = 0
-        self._gangs = gangs
-        self._requests_share = requests_share
-        self._reporter = reporter
-        self._seen: dict[GangRef, bool] = {}
+    _gangs: GangCache
+    _requests_share: Callable[[Pod], bool]
+    _reporter: RepairReporter
+    count: int = 0
+    _seen: dict[GangRef, bool] = field(default_factory=dict)
 
     async def run(self) -> NoReturn:
         """Look until cancelled."""
@@ -66,21 +64,19 @@ UNBOUND_EVERY = 5.0
 """Seconds between two scans. A Binding usually follows its ledger within one second."""
 
 
+@dataclass(eq=False, slots=True)
 class UnboundScanner:
     """Finds the nodes whose ledger has a pod that is still not bound one scan later.
 
-    A service died between ledger and Binding: neither the pod nor its node changes.
+    A service died between ledger and Binding: neither the pod nor its node changes. ``found`` is
+    called with the name of such a node.
     """
 
-    def __init__(
-        self, ledgers: LedgerCache, cache: ClusterCache, found: Callable[[str], None]
-    ) -> None:
-        """Begin without a changed ledger; ``found`` is called with the name of such a node."""
-        self._ledgers = ledgers
-        self._cache = cache
-        self._found = found
-        self._changed: set[str] = set()
-        self._to_check: set[str] = set()
+    _ledgers: LedgerCache
+    _cache: ClusterCache
+    _found: Callable[[str], None]
+    _changed: set[str] = field(default_factory=set)
+    _to_check: set[str] = field(default_factory=set)
 
     def changed(self, node: str) -> None:
         """Note that a node's ledger was written."""

@@ -18,7 +18,7 @@ after that.
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from datetime import UTC, datetime
 from typing import NoReturn, Protocol
 
@@ -113,35 +113,26 @@ class _Plan:
         return self.spec.moves[self.status.step - 1]
 
 
+@dataclass(eq=False, slots=True)
 class MoveCoordinator:
-    """What the leader does for plans of moves."""
+    """What the leader does for plans of moves.
 
-    def __init__(
-        self,
-        service: Service,
-        plans: MovePlanStore,
-        pods_of: Callable[[str], Sequence[Pod]],
-        report: Report,
-        failed: Callable[[str], None],
-        *,
-        enabled: bool = True,
-    ) -> None:
-        """Know no plan yet.
+    ``pods_of`` returns the pods of a controller, by its uid; ``failed`` is called once with why
+    the plans cannot be listed. A replica that is not ``enabled`` carries out no plan, and says
+    nothing about whether others do.
+    """
 
-        ``pods_of`` returns the pods of a controller, by its uid; ``failed`` is called once with why
-        the plans cannot be listed. A replica that is not ``enabled`` carries out no plan, and says
-        nothing about whether others do.
-        """
-        self._service = service
-        self._plans = plans
-        self._pods_of = pods_of
-        self._report = report
-        self._failed = failed
-        self._failure = ""
-        self._enabled = enabled
-        self._seen = Sightings()
-        self._ordered: dict[str, tuple[int, frozenset[str]]] = {}
-        self._renewed: dict[str, int] = {}
+    _service: Service
+    _plans: MovePlanStore
+    _pods_of: Callable[[str], Sequence[Pod]]
+    _report: Report
+    _failed: Callable[[str], None]
+    _: KW_ONLY
+    enabled: bool = True
+    _failure: str = ""
+    _seen: Sightings = field(default_factory=Sightings)
+    _ordered: dict[str, tuple[int, frozenset[str]]] = field(default_factory=dict)
+    _renewed: dict[str, int] = field(default_factory=dict)
 
     async def run(self) -> NoReturn:
         """Look until cancelled."""
@@ -151,7 +142,7 @@ class MoveCoordinator:
 
     async def look(self) -> None:
         """Do what can be done now: one step of one plan."""
-        if not self._enabled and not self._service.ledgers.holding():
+        if not self.enabled and not self._service.ledgers.holding():
             return
         try:
             plans = await self._plans.list()
@@ -174,7 +165,7 @@ class MoveCoordinator:
                 self._age(plan)  # from the first look at it on
             uids = {plan.uid for plan in going}
             await self._release(lambda hold: hold.plan not in uids)  # of plans that are over
-            if not self._enabled:
+            if not self.enabled:
                 # Another replica may carry them out, and lead again: what they hold is theirs.
                 for plan in going:
                     if plan.status.phase not in _NOT_BEGUN and self._age(plan) > SILENCE:

@@ -11,6 +11,7 @@ koord-scheduler asks about one pod of it, and rejects the others with that one.
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import NoReturn
 
 from adapters.dialects.dialect import DialectError
@@ -31,29 +32,22 @@ Wake = Callable[[Pod, str], Awaitable[None]]
 """Changes a pod; the text is a new one each time, whichever process wakes it."""
 
 
+@dataclass(eq=False, slots=True)
 class PodRequeuer:
-    """Evaluates the waiting pods again after each change of the ledgers."""
+    """Evaluates the waiting pods again after each change of the ledgers.
 
-    def __init__(
-        self,
-        service: Service,
-        wake: Wake,
-        failed: Callable[[Pod, OSError], bool],
-        unbound: Callable[[], Sequence[Pod]],
-    ) -> None:
-        """Wake no pod yet.
+    ``failed`` is called when to wake a pod failed, and returns whether to try again. ``unbound``
+    are the pods that no scheduler has bound: those that are there at the first round may have been
+    rejected by a process that has ended.
+    """
 
-        ``failed`` is called when that failed, and returns whether to try again. ``unbound`` are the
-        pods that no scheduler has bound: those that are there at the first round may have been
-        rejected by a process that has ended.
-        """
-        self._service = service
-        self._wake = wake
-        self._failed = failed
-        self._unbound = unbound
-        self._began = False
-        self._revision = (-1, -1)
-        self._to_evaluate = 0
+    _service: Service
+    _wake: Wake
+    _failed: Callable[[Pod, OSError], bool]
+    _unbound: Callable[[], Sequence[Pod]]
+    _began: bool = False
+    _revision: tuple[int, int] = (-1, -1)
+    _to_evaluate: int = 0
 
     async def run(self) -> NoReturn:
         """Run rounds until cancelled."""

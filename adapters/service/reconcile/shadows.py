@@ -5,6 +5,7 @@ see less than is free, never more. An allocation cannot be changed.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import NoReturn, Protocol
 
 from adapters.accounting.claim_cache import ClaimCache
@@ -32,30 +33,24 @@ class ShadowWriter(Protocol):
         """Delete a claim; no effect where there is none of this uid."""
 
 
+@dataclass(eq=False, slots=True)
 class ShadowPublisher:
-    """Writes the claims of nodes as their ledgers change, a few nodes at a time."""
+    """Writes the claims of nodes as their ledgers change, a few nodes at a time.
 
-    def __init__(
-        self,
-        ledgers: LedgerCache,
-        claims: ClaimCache,
-        writer: ShadowWriter,
-        namespace: str,
-        clock: Callable[[], float],
-        failed: Callable[[str, str], None],
-    ) -> None:
-        """Write nothing yet; the clock has monotonic seconds.
+    The clock has monotonic seconds; ``failed`` is called with the node and the error of a write.
+    """
 
-        ``failed`` is called with the node and the error of a write that failed.
-        """
-        self._ledgers = ledgers
-        self._claims = claims
-        self._writer = writer
-        self._namespace = namespace
-        self._clock = clock
-        self._failed = failed
-        self._queue = WorkQueue(clock)
-        self._written: dict[str, float] = {}
+    _ledgers: LedgerCache
+    _claims: ClaimCache
+    _writer: ShadowWriter
+    _namespace: str
+    _clock: Callable[[], float]
+    _failed: Callable[[str, str], None]
+    _written: dict[str, float] = field(default_factory=dict)
+    _queue: WorkQueue = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._queue = WorkQueue(self._clock)
 
     def look_at(self, node: str) -> None:
         """Check a node soon: what others have of its devices may have changed."""

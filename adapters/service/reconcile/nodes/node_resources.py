@@ -8,7 +8,7 @@ has reset them or when cards were removed, and never otherwise.
 from asyncio import Event, timeout
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -84,33 +84,24 @@ class _Written:
     pause: float = FIRST
 
 
+@dataclass(eq=False, slots=True)
 class NodeResourcePublisher:
-    """Writes to nodes as they change, to a few of them at a time."""
+    """Writes to nodes as they change, to a few of them at a time.
 
-    def __init__(
-        self,
-        cache: ClusterCache,
-        write: Publish,
-        dialects: Callable[[], Sequence[Dialect]],
-        wanted: Collection[str],
-        clock: Callable[[], float],
-        failed: Callable[[str, str], None],
-    ) -> None:
-        """Write nothing yet.
+    Published are the resources of the dialects whose names are ``wanted``. The clock has
+    monotonic seconds, and ``failed`` is called with the node and the error of a write.
+    """
 
-        Published are the resources of the dialects whose names are ``wanted``. The clock has
-        monotonic seconds, and ``failed`` is called with the node and the error of a write.
-        """
-        self._cache = cache
-        self._write = write
-        self._dialects = dialects
-        self._wanted = frozenset(wanted)
-        self._clock = clock
-        self._failed = failed
-        self._due: set[str] = set()
-        self._again: set[str] = set()
-        self._written: dict[str, _Written] = {}
-        self._woken = Event()
+    _cache: ClusterCache
+    _write: Publish
+    _dialects: Callable[[], Sequence[Dialect]]
+    _wanted: Collection[str]
+    _clock: Callable[[], float]
+    _failed: Callable[[str, str], None]
+    _due: set[str] = field(default_factory=set)
+    _again: set[str] = field(default_factory=set)
+    _written: dict[str, _Written] = field(default_factory=dict)
+    _woken: Event = field(default_factory=Event)
 
     def look_at(self, node: str) -> None:
         """Check a node soon: its status may be out of date."""

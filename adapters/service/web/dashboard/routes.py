@@ -5,7 +5,7 @@ import gzip
 import socket
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import blake2b
 from importlib.resources import files
@@ -99,18 +99,16 @@ class Content:
         return Answer(self.plain, kind=self.kind, headers=headers)
 
 
+@dataclass(eq=False, slots=True)
 class ConditionalView:
-    """One question; its answers are computed again only when what they show may differ."""
+    """One question; its answers are computed again only when what they show may differ.
 
-    def __init__(
-        self,
-        version: Callable[[], Awaitable[Hashable]],
-        view: Callable[[Call], Awaitable[object]],
-    ) -> None:
-        """Store the functions; a version differs when an answer may, and None is unknown."""
-        self._version = version
-        self._view = view
-        self._kept: OrderedDict[Hashable, tuple[Hashable, Content]] = OrderedDict()
+    A version differs when an answer may, and None is unknown.
+    """
+
+    _version: Callable[[], Awaitable[Hashable]]
+    _view: Callable[[Call], Awaitable[object]]
+    _kept: OrderedDict[Hashable, tuple[Hashable, Content]] = field(default_factory=OrderedDict)
 
     async def answer(self, call: Call) -> Answer:
         """Answer a request."""
