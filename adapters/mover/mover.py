@@ -37,7 +37,6 @@ from adapters.mover.plans import (
     TAKEOVER,
     Ask,
     Evict,
-    KnownPlan,
     Leave,
     MoverBounds,
     MoverState,
@@ -49,7 +48,13 @@ from adapters.mover.plans import (
     decide,
     with_entry,
 )
-from adapters.wire.records.move_plan import MovePhase, MovePlanStatus, MoveStep, PlannedMove
+from adapters.wire.records.move_plan import (
+    KnownPlan,
+    MovePhase,
+    MovePlanStatus,
+    MoveStep,
+    PlannedMove,
+)
 from core.requests.request import PodRef
 
 Logger = structlog.typing.FilteringBoundLogger

@@ -10,10 +10,10 @@ from adapters.cluster.api import timestamps
 from adapters.cluster.watch.object_tracker import Identity
 from adapters.wire.kube import Unreadable
 from adapters.wire.records.move_plan import (
+    KnownPlan,
     MovePhase,
     MovePlanObject,
     MovePlanRecordError,
-    MovePlanSpec,
     MovePlanStatus,
     MoveStep,
     PlannedMove,
@@ -45,33 +45,6 @@ class PastEviction:
     namespace: str
     at: datetime
     done: bool
-
-
-@dataclass(frozen=True, slots=True)
-class KnownPlan:
-    """A plan in one version.
-
-    Attributes:
-        thing: the object.
-        spec: of the object.
-        status: of the object.
-        seen: monotonic seconds when this process first saw this version.
-    """
-
-    thing: MovePlanObject
-    spec: MovePlanSpec
-    status: MovePlanStatus
-    seen: float
-
-    @property
-    def name(self) -> str:
-        """The name of the object."""
-        return self.thing.metadata.name
-
-    @property
-    def uid(self) -> str:
-        """The uid of the object."""
-        return self.thing.metadata.uid
 
 
 @dataclass(eq=False, slots=True)

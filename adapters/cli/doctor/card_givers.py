@@ -14,7 +14,7 @@ from adapters.accounting.published_resources import written
 from adapters.cli.configure.options import NAMES
 from adapters.cli.doctor.finding import CheckResult, error, ok, warning
 from adapters.cli.doctor.objects import ProgramContainer, ProgramController, ProgramPod
-from adapters.cli.doctor.observed import AGENT, Observed, kube_node, nodes_with_cards
+from adapters.cli.doctor.observed import AGENT, Observed, nodes_with_cards
 from adapters.cli.output.report import named
 from adapters.cli.output.terminal import first_names
 from adapters.dialects import registry
@@ -104,10 +104,9 @@ def check_device_plugins(seen: Observed) -> Iterator[CheckResult]:
     described = nodes_with_cards(seen)
     stated: dict[str, frozenset[str]] = {}
     for node in seen.nodes:
-        kube = kube_node(node)
-        plugin = read_plugin_node(kube)
+        plugin = read_plugin_node(node)
         if plugin is not None:
-            stated[node.metadata.name] = frozenset(plugin.resources.keys() - written(kube))
+            stated[node.metadata.name] = frozenset(plugin.resources.keys() - written(node))
     pods = _plain_pods(seen.pods)
     alone = {name: each for name, each in stated.items() if each and name not in described}
     if alone:

@@ -21,22 +21,14 @@ from adapters.cli.doctor.observed import (
     Permission,
     scheduler_pods,
 )
+from adapters.cluster.api import paths
 from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.error import ClusterError, read
-from adapters.cluster.api.paths import (
-    CONFIG_MAPS,
-    DEVICE_CLASSES,
-    DEVICES,
-    MUTATING_WEBHOOKS,
-    NODE_LEDGERS,
-    NODES,
-    PODS,
-    Resource,
-    Selection,
-    segment,
-)
+from adapters.cluster.api.paths import Resource, Selection, segment
+from adapters.cluster.objects.access import ACCESS, REVIEW
 from adapters.cluster.objects.certificates import SecretClient
 from adapters.dialects import registry
+from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import ConfigMap, DeviceObject
 
@@ -48,7 +40,6 @@ _DEPLOYMENTS = Resource("apps", "v1", "deployments")
 _DAEMON_SETS = Resource("apps", "v1", "daemonsets")
 _NETWORK_POLICIES = Resource("networking.k8s.io", "v1", "networkpolicies")
 _DEFINITIONS = Resource("apiextensions.k8s.io", "v1", "customresourcedefinitions", namespaced=False)
-_REVIEWS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 
 _NO_ANSWER = frozenset({"Unreachable", "Silent", "Broken"})
 
@@ -117,21 +108,21 @@ class _Reader:
         seen = self.seen
         decoder = Decoder(objects.Version)
         seen.version = read(decoder, await self._client.get("/version")).git_version
-        seen.pods = await self._list(PODS, objects.ProgramPod)
-        seen.nodes = await self._list(NODES, objects.ProgramNode)
-        seen.namespaces = await self._list(_NAMESPACES, objects.Named)
+        seen.pods = await self._list(paths.PODS, objects.ProgramPod)
+        seen.nodes = await self._list(paths.NODES, objects.ProgramNode)
+        seen.namespaces = await self._list(_NAMESPACES, TypeMeta)
         seen.services = await self._list(_SERVICES, objects.KubeService)
         seen.deployments = await self._list(_DEPLOYMENTS, objects.ProgramController)
         seen.daemon_sets = await self._list(_DAEMON_SETS, objects.ProgramController)
-        seen.webhooks = await self._list(MUTATING_WEBHOOKS, objects.WebhookConfiguration)
+        seen.webhooks = await self._list(paths.MUTATING_WEBHOOKS, objects.WebhookConfiguration)
         seen.network_policies = await self._list(_NETWORK_POLICIES, NetworkPolicy)
-        seen.ledgers = await self._list(NODE_LEDGERS, objects.LedgerState)
-        seen.devices = await self._list(DEVICES, DeviceObject)
+        seen.ledgers = await self._list(paths.NODE_LEDGERS, objects.LedgerState)
+        seen.devices = await self._list(paths.DEVICES, DeviceObject)
         for name in sorted({name for name, _ in registry.documents()}):
-            selection = Selection(CONFIG_MAPS, fields=f"metadata.name={name}")
+            selection = Selection(paths.CONFIG_MAPS, fields=f"metadata.name={name}")
             seen.settings += await self._selected(selection, ConfigMap)
         for label in registry.document_labels():
-            selection = Selection(CONFIG_MAPS, labels=label)
+            selection = Selection(paths.CONFIG_MAPS, labels=label)
             seen.labelled += await self._selected(selection, ConfigMap)
         path = _DEFINITIONS.path("nodeledgers.dragoman.dev")
         body = await self._unless_refused("customresourcedefinitions", self._client.find(path))
@@ -148,7 +139,7 @@ class _Reader:
         wanted |= {(release.namespace, release.name) for release in seen.releases()}
         wanted |= {(each.metadata.namespace, each.metadata.name) for each in seen.agents()}
         places = sorted(wanted)
-        finding = (self._client.find(CONFIG_MAPS.path(name, space)) for space, name in places)
+        finding = (self._client.find(paths.CONFIG_MAPS.path(name, space)) for space, name in places)
         bodies = await asyncio.gather(*(self._unless_refused("configmaps", w) for w in finding))
         for place, body in zip(places, bodies, strict=True):
             if body is not None:
@@ -156,8 +147,8 @@ class _Reader:
         await asyncio.gather(*(self._release(release) for release in seen.releases()))
         if seen.reads_claims:
             # the server answers 404 where it does not serve their API
-            listing = self._client.find(DEVICE_CLASSES.collection())
-            body = await self._unless_refused(DEVICE_CLASSES.plural, listing)
+            listing = self._client.find(paths.DEVICE_CLASSES.collection())
+            body = await self._unless_refused(paths.DEVICE_CLASSES.plural, listing)
             if body is not None:
                 seen.device_classes = read(Decoder(objects.DeviceClassList), body).items
         asked = {*cluster.needed(seen), *cluster.needed_for_claims(seen)}
@@ -183,7 +174,7 @@ class _Reader:
         seen, place = self.seen, f"/api/v1/namespaces/{segment(release.namespace)}"
         ready = self._client.get(f"{place}/services/http:{segment(release.name)}:http/proxy/readyz")
         seen.ready[str(release)] = await _answer(ready)
-        tried = self._client.create(PODS.collection("default"), _TRIED, {"dryRun": "All"})
+        tried = self._client.create(paths.PODS.collection("default"), _TRIED, {"dryRun": "All"})
         seen.admitted[str(release)] = await _answer(tried)
         if release.secret:
             reading = SecretClient(self._client).get(release.namespace, release.secret)
@@ -206,10 +197,10 @@ class _Reader:
             "kind": "SubjectAccessReview",
             "spec": {"user": user, "groups": groups, "resourceAttributes": attributes},
         }
-        asking = self._client.create(_REVIEWS.collection(), body)
-        answer = await self._unless_refused(_REVIEWS.plural, asking)
+        asking = self._client.create(ACCESS.collection(), body)
+        answer = await self._unless_refused(ACCESS.plural, asking)
         if answer is not None:
-            review = read(Decoder(objects.Review), answer)
+            review = read(REVIEW, answer)
             self.seen.reviews[account, permission] = review.status.allowed
 
 

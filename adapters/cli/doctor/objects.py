@@ -8,9 +8,19 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import UNSET, Raw, UnsetType, field
 
+from adapters.wire.api import TypeMeta
 from adapters.wire.decode.decoder import Int64
 from adapters.wire.dra import DeviceClass
-from adapters.wire.kube import Amount, Metadata, Resources, Text, Wire
+from adapters.wire.kube import (
+    Container,
+    EnvVar,
+    KubeNode,
+    Metadata,
+    NodeStatus,
+    PodCondition,
+    Text,
+    Wire,
+)
 from adapters.wire.kube_policy import Selector, matches
 
 
@@ -20,22 +30,18 @@ class _VolumeMount(Wire, frozen=True, gc=False):
     sub_path: str = ""
 
 
-class _EnvironmentVariable(Wire, frozen=True, gc=False):
-    name: str = ""
+class _EnvironmentVariable(EnvVar, frozen=True, gc=False):
     value: str = ""
 
 
-class ProgramContainer(Wire, frozen=True, gc=False):
+class ProgramContainer(Container, frozen=True, gc=False):
     """A container with what it runs."""
 
-    name: str = ""
     image: str = ""
     command: tuple[str, ...] | None = None
     args: tuple[str, ...] | None = None
     env: tuple[_EnvironmentVariable, ...] | None = None
     volume_mounts: tuple[_VolumeMount, ...] | None = None
-    resources: Resources = Resources()
-    restart_policy: str | None = None
 
     @property
     def words(self) -> list[str]:
@@ -85,20 +91,13 @@ class _ProgramSpec(Wire, frozen=True, gc=False):
     priority: Int64 | None = None
 
 
-class Condition(Wire, frozen=True, gc=False):
-    """A condition in the status of any object."""
-
-    type: str = ""
-    status: str = ""
-
-
 class _ProgramStatus(Wire, frozen=True, gc=False):
     """The status of a pod; ``host_ip`` is the address of its node."""
 
     phase: str = ""
     host_ip: str = field(default="", name="hostIP")
     pod_ip: str = field(default="", name="podIP")
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[PodCondition, ...] | None = None
 
 
 class ProgramPod(Wire, frozen=True, gc=False):
@@ -148,7 +147,7 @@ class ProgramController(Wire, frozen=True, gc=False):
     status: _ControllerStatus = _ControllerStatus()
 
 
-def has(conditions: tuple[Condition, ...] | None, kind: str) -> bool:
+def has(conditions: tuple[PodCondition, ...] | None, kind: str) -> bool:
     """Whether a condition is true."""
     return any(each.type == kind and each.status == "True" for each in conditions or ())
 
@@ -171,12 +170,6 @@ class KubeService(Wire, frozen=True, gc=False):
 
     metadata: Metadata = Metadata()
     spec: _ServiceSpec = _ServiceSpec()
-
-
-class Named(Wire, frozen=True, gc=False):
-    """Any object, with only its metadata."""
-
-    metadata: Metadata = Metadata()
 
 
 class _ServiceReference(Wire, frozen=True, gc=False):
@@ -216,16 +209,13 @@ class _NodeInfo(Wire, frozen=True, gc=False):
     container_runtime_version: str = ""
 
 
-class _ProgramNodeStatus(Wire, frozen=True, gc=False):
+class _ProgramNodeStatus(NodeStatus, frozen=True, gc=False):
     node_info: _NodeInfo = _NodeInfo()
-    capacity: dict[str, Amount] | None = None
-    allocatable: dict[str, Amount] | None = None
 
 
-class ProgramNode(Wire, frozen=True, gc=False):
+class ProgramNode(KubeNode, frozen=True, gc=False):
     """A node with what runs on it."""
 
-    metadata: Metadata = Metadata()
     status: _ProgramNodeStatus = _ProgramNodeStatus()
 
 
@@ -239,7 +229,7 @@ class _DefinitionSpec(Wire, frozen=True, gc=False):
 
 
 class _DefinitionStatus(Wire, frozen=True, gc=False):
-    conditions: tuple[Condition, ...] | None = None
+    conditions: tuple[PodCondition, ...] | None = None
 
 
 class Definition(Wire, frozen=True, gc=False):
@@ -261,16 +251,6 @@ class Version(Wire, frozen=True, gc=False):
     """The version of the API server."""
 
     git_version: str = ""
-
-
-class _ReviewStatus(Wire, frozen=True, gc=False):
-    allowed: bool = False
-
-
-class Review(Wire, frozen=True, gc=False):
-    """An access review."""
-
-    status: _ReviewStatus = _ReviewStatus()
 
 
 class _IpBlock(Wire, frozen=True, gc=False):
@@ -318,7 +298,7 @@ class DeviceClassList(Wire, frozen=True, gc=False):
     items: tuple[DeviceClass, ...] = ()
 
 
-def labels(item: ProgramController | Named | ProgramPod) -> Text:
+def labels(item: ProgramController | TypeMeta | ProgramPod) -> Text:
     """Return an object's labels, empty where it has none."""
     return item.metadata.labels or {}
 

@@ -13,7 +13,6 @@ from adapters.cli.doctor.objects import (
     Definition,
     KubeService,
     LedgerState,
-    Named,
     NetworkPolicy,
     ProgramContainer,
     ProgramController,
@@ -28,8 +27,9 @@ from adapters.dialects import registry
 from adapters.dialects.dialect import Defaults
 from adapters.dialects.merge import read_node
 from adapters.wire.agent_report import COMPONENT
+from adapters.wire.api import TypeMeta
 from adapters.wire.dra import DeviceClass
-from adapters.wire.kube import ConfigMap, DeviceObject, KubeNode, NodeStatus
+from adapters.wire.kube import ConfigMap, DeviceObject
 from adapters.wire.records import hardware
 from adapters.wire.records.hardware import HardwareRecordError, NodeHardware
 from core.hardware.node import Node
@@ -140,7 +140,7 @@ class Observed:
     unreadable: dict[str, str] = field(default_factory=dict)
     pods: tuple[ProgramPod, ...] = ()
     nodes: tuple[ProgramNode, ...] = ()
-    namespaces: tuple[Named, ...] = ()
+    namespaces: tuple[TypeMeta, ...] = ()
     services: tuple[KubeService, ...] = ()
     deployments: tuple[ProgramController, ...] = ()
     daemon_sets: tuple[ProgramController, ...] = ()
@@ -310,13 +310,7 @@ def nodes_with_cards(seen: Observed) -> Mapping[str, DescribedNode]:
     for each in seen.nodes:
         name = each.metadata.name
         report = reports.get(name)
-        node, _ = read_node(kube_node(each), devices.get(name), dialects, report)
+        node, _ = read_node(each, devices.get(name), dialects, report)
         if node.cards:
             found[name] = DescribedNode(node, by_agent=bool(report and report.cards))
     return found
-
-
-def kube_node(node: ProgramNode) -> KubeNode:
-    """Return the node as the dialects read it."""
-    status = NodeStatus(capacity=node.status.capacity, allocatable=node.status.allocatable)
-    return KubeNode(node.metadata, status=status)

@@ -18,30 +18,11 @@ from adapters.cli.input.document import check_file
 from adapters.cli.input.manifests import GANG_APIS, Manifests
 from adapters.cli.input.source import InputError, InputLocation
 from adapters.cli.output.terminal import first_names
+from adapters.cluster.api import paths
 from adapters.cluster.api.client import KubeClient, list_all
 from adapters.cluster.api.credentials import KubeContext, choose, files_of, load
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import (
-    CONFIG_MAPS,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    DEVICES,
-    DISRUPTION_BUDGETS,
-    JOBS,
-    KOORDINATOR_POD_GROUPS,
-    NODE_LEDGERS,
-    NODES,
-    PLUGINS_POD_GROUPS,
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_QUOTAS,
-    RESOURCE_SLICES,
-    SHARE_QUOTAS,
-    VOLCANO_POD_GROUPS,
-    Resource,
-    Selection,
-)
+from adapters.cluster.api.paths import Resource, Selection
 from adapters.cluster.api.transport import Timeouts
 from adapters.dialects import registry
 from adapters.dialects.dialect import Document
@@ -58,7 +39,12 @@ T = TypeVar("T")
 PATIENCE = Timeouts(read=30.0, total=120.0, attempts=3)
 """A person waits: fewer attempts than the service makes, and more time for a page of pods."""
 
-_GROUPS = (POD_GROUPS, KOORDINATOR_POD_GROUPS, PLUGINS_POD_GROUPS, VOLCANO_POD_GROUPS)
+_GROUPS = (
+    paths.POD_GROUPS,
+    paths.KOORDINATOR_POD_GROUPS,
+    paths.PLUGINS_POD_GROUPS,
+    paths.VOLCANO_POD_GROUPS,
+)
 
 PATIENCE_WITH_AGENTS = Timeouts(read=10.0, total=10.0, attempts=1)
 """One try: what an agent reports is worth no long wait."""
@@ -174,23 +160,25 @@ class _Reader:
 
     async def run(self, *, evictions: bool) -> Manifests:
         """Read all lists, one after the other; see ``read_cluster``."""
-        before = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
-        nodes = await self._list(Selection(NODES), KubeNode)
-        devices = await self._list(Selection(DEVICES, optional=True), DeviceObject)
-        pods = await self._list(Selection(PODS), Pod)
+        before = await self._list(Selection(paths.NODE_LEDGERS, optional=True), LedgerObject)
+        nodes = await self._list(Selection(paths.NODES), KubeNode)
+        devices = await self._list(Selection(paths.DEVICES, optional=True), DeviceObject)
+        pods = await self._list(Selection(paths.PODS), Pod)
         slices: list[ResourceSlice] = []
         claims: list[ListedClaim] = []
         with self._permitted("cards that ResourceClaims have do not count"):
-            published = await self._list(Selection(RESOURCE_SLICES, optional=True), ResourceSlice)
-            claims = await self._list(Selection(RESOURCE_CLAIMS, optional=True), ListedClaim)
+            published = await self._list(
+                Selection(paths.RESOURCE_SLICES, optional=True), ResourceSlice
+            )
+            claims = await self._list(Selection(paths.RESOURCE_CLAIMS, optional=True), ListedClaim)
             slices = published
-        classes = await self._optional(DEVICE_CLASSES, DeviceClass, "{} are not known")
+        classes = await self._optional(paths.DEVICE_CLASSES, DeviceClass, "{} are not known")
         unknown = "cards that {} close are not known"
-        rules = await self._optional(DEVICE_TAINT_RULES, DeviceTaintRule, unknown)
-        after = await self._list(Selection(NODE_LEDGERS, optional=True), LedgerObject)
+        rules = await self._optional(paths.DEVICE_TAINT_RULES, DeviceTaintRule, unknown)
+        after = await self._list(Selection(paths.NODE_LEDGERS, optional=True), LedgerObject)
         limits = "{} do not limit what is placed"
-        quotas = await self._optional(SHARE_QUOTAS, ShareQuotaObject, limits)
-        host_quotas = await self._optional(RESOURCE_QUOTAS, ResourceQuotaObject, limits)
+        quotas = await self._optional(paths.SHARE_QUOTAS, ShareQuotaObject, limits)
+        host_quotas = await self._optional(paths.RESOURCE_QUOTAS, ResourceQuotaObject, limits)
         groups: dict[GangRef, tuple[PodGroupObject, InputLocation]] = {}
         for resource in _GROUPS:
             api, unknown = GANG_APIS[resource.group], f"gangs of {resource.group} are not known"
@@ -200,9 +188,9 @@ class _Reader:
         disruptions: list[Budget] = []
         jobs: list[JobObject] = []
         if evictions:
-            disruptions = await self._list(Selection(DISRUPTION_BUDGETS), Budget)
+            disruptions = await self._list(Selection(paths.DISRUPTION_BUDGETS), Budget)
             with self._permitted("pods of Jobs are not moved"):
-                jobs = await self._list(Selection(JOBS), JobObject)
+                jobs = await self._list(Selection(paths.JOBS), JobObject)
         settings = await self._settings()
         return Manifests(
             nodes=self._placed((each.metadata.name, each) for each in nodes),
@@ -244,7 +232,7 @@ class _Reader:
 
         async def first(fields: str = "", labels: str = "") -> list[ConfigMap]:
             """Read one; where several namespaces have it, the first by name."""
-            selection = Selection(CONFIG_MAPS, fields=fields, labels=labels)
+            selection = Selection(paths.CONFIG_MAPS, fields=fields, labels=labels)
             found = await self._list(selection, ConfigMap)
             return sorted(found, key=lambda each: each.metadata.namespace)[:1]
 
@@ -310,7 +298,7 @@ async def read_agents(client: KubeClient, agents: Mapping[str, list[Pod]]) -> Ag
         meta, node = pods[0].metadata, pods[0].spec.node_name or ""
         try:
             async with turns:
-                text = await client.get(PODS.path(meta.name, meta.namespace, "proxy/metrics"))
+                text = await client.get(paths.PODS.path(meta.name, meta.namespace, "proxy/metrics"))
             return parse(text.decode(), node)
         except ClusterError as error:
             if error.status == HTTPStatus.FORBIDDEN:

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -26,46 +26,12 @@ from adapters.wire.records.quota import ShareQuotaObject
 from core.requests.gang import GangApi, GangRef
 
 T = TypeVar("T")
-K = TypeVar("K", bound=Hashable)
 
 Progress = Callable[[int, int], None]
 """Called with the numbers of list items that were read and that are known, so far."""
 
 PARTS = 1 << 10
 """Parts of objects that are kept for later ones to share."""
-
-_FORMS = (
-    "Node",
-    "Pod",
-    "Device",
-    "ConfigMap",
-    "NodeLedger",
-    "ResourceClaim",
-    "ResourceClaimTemplate",
-    "DeviceClass",
-    "ResourceSlice",
-    "DeviceTaintRule",
-    "ShareQuota",
-    "ResourceQuota",
-    "PodDisruptionBudget",
-    "PodGroup",
-)
-
-_JOB = "Job"
-
-# Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
-_GROUPS = {
-    "Device": "scheduling.koordinator.sh",
-    "NodeLedger": "dragoman.dev",
-    "ResourceClaim": "resource.k8s.io",
-    "ResourceClaimTemplate": "resource.k8s.io",
-    "DeviceClass": "resource.k8s.io",
-    "ResourceSlice": "resource.k8s.io",
-    "DeviceTaintRule": "resource.k8s.io",
-    "ShareQuota": "dragoman.dev",
-    "PodDisruptionBudget": "policy",
-    _JOB: "batch",
-}
 
 GANG_APIS = {
     "scheduling.k8s.io": GangApi.KUBERNETES,
@@ -132,6 +98,45 @@ class _RecordManifest(Wire, frozen=True, gc=False):
     metadata: Metadata = Metadata()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)
     status: dict[str, Any] | None = None
+
+
+class _Kind(NamedTuple):
+    """How the objects of a kind are read.
+
+    Attributes:
+        keep: what of ``Manifests`` has them.
+        form: of the object.
+        group: of its API; empty for the core.
+        namespaced: whether ``metadata.namespace`` is a part of its name.
+    """
+
+    keep: str
+    form: type[Any]
+    group: str = ""
+    namespaced: bool = True
+
+
+_JOB = "Job"
+
+# Source: koordinator-sh/koordinator config/crd/bases/scheduling.koordinator.sh_devices.yaml.
+_KINDS = {
+    "Node": _Kind("nodes", KubeNode, namespaced=False),
+    "Pod": _Kind("pods", Pod),
+    "Device": _Kind("devices", DeviceObject, "scheduling.koordinator.sh", namespaced=False),
+    "ConfigMap": _Kind("config_maps", ConfigMap),
+    "NodeLedger": _Kind("ledgers", _RecordManifest, "dragoman.dev", namespaced=False),
+    "ResourceClaim": _Kind("claims", ClaimManifest, "resource.k8s.io"),
+    "ResourceClaimTemplate": _Kind("templates", ClaimTemplate, "resource.k8s.io"),
+    "DeviceClass": _Kind("classes", DeviceClass, "resource.k8s.io", namespaced=False),
+    "ResourceSlice": _Kind("slices", ResourceSlice, "resource.k8s.io", namespaced=False),
+    "DeviceTaintRule": _Kind("rules", DeviceTaintRule, "resource.k8s.io", namespaced=False),
+    "ShareQuota": _Kind("quotas", _RecordManifest, "dragoman.dev"),
+    "ResourceQuota": _Kind("resource_quotas", ResourceQuotaObject),
+    "PodDisruptionBudget": _Kind("budgets", Budget, "policy"),
+    "PodGroup": _Kind("groups", PodGroupObject),
+    _JOB: _Kind("jobs", JobObject, "batch"),
+}
+_FORMS = tuple(kind for kind in _KINDS if kind != _JOB)
 
 
 def manifests(
@@ -257,74 +262,52 @@ class _Members:
             return str(version).partition("/")[0] in GANG_APIS
         if kind not in {"", *self.forms}:
             return False
-        if kind in _GROUPS:
-            return version is None or str(version).startswith(f"{_GROUPS[kind]}/")
+        group = _KINDS[kind].group if kind else ""
+        if group:
+            return version is None or str(version).startswith(f"{group}/")
         return version in (None, "v1")
 
 
 def _add(found: Manifests, document: Document, kind: str, shared: "_SharedParts") -> None:
+    how, place = _KINDS[kind], document.location
+    thing, known = document.read(how.form), getattr(found, how.keep)
+    if isinstance(known, list):
+        known.append((thing, place))
+        return
+    name = _named(thing.metadata, place)
+    key: Hashable = name if how.namespaced else thing.metadata.name
+    title = kind
     match kind:
-        case "Node":
-            node = document.read(KubeNode)
-            _put(found.nodes, node.metadata.name, node, "Node", document.location)
+        case "Pod":
+            thing = shared.pod(thing)
+            check_containers(thing, partial(InputError, place))
         case "Device":
-            device = shared.device(document.read(DeviceObject))
-            _put(found.devices, device.metadata.name, device, "Device", document.location)
-        case "ConfigMap":
-            config = document.read(ConfigMap)
-            name = _named(config.metadata, document.location)
-            _put(found.config_maps, name, config, "ConfigMap", document.location)
-        case "NodeLedger":
-            record = document.read(_RecordManifest)
-            status = b"" if record.status is None else msgspec.json.encode(record.status)
-            spec = msgspec.Raw(msgspec.json.encode(record.spec))
-            ledger = LedgerObject(record.metadata, spec, msgspec.Raw(status))
-            _put(found.ledgers, ledger.metadata.name, ledger, "NodeLedger", document.location)
+            thing = shared.device(thing)
         case "ResourceClaim":
-            claim = document.read(ClaimManifest).claim()
-            name = _named(claim.metadata, document.location)
-            _put(found.claims, name, claim, kind, document.location)
-        case "ResourceClaimTemplate":
-            template = document.read(ClaimTemplate)
-            name = _named(template.metadata, document.location)
-            _put(found.templates, name, template, kind, document.location)
-        case "DeviceClass":
-            of_devices = document.read(DeviceClass)
-            _put(found.classes, of_devices.metadata.name, of_devices, kind, document.location)
-        case "ResourceSlice":
-            published = document.read(ResourceSlice)
-            _put(found.slices, published.metadata.name, published, kind, document.location)
-        case "DeviceTaintRule":
-            rule = document.read(DeviceTaintRule)
-            _put(found.rules, rule.metadata.name, rule, kind, document.location)
-        case "ShareQuota":
-            record = document.read(_RecordManifest)
-            spec = msgspec.Raw(msgspec.json.encode(record.spec))
-            stated = msgspec.Raw(msgspec.json.encode(record.status or {}))
-            quota = ShareQuotaObject(record.metadata, spec, stated)
-            namespace = _named(quota.metadata, document.location).partition("/")[0]
-            _put(found.quotas, namespace, quota, "ShareQuota of", document.location)
-        case "ResourceQuota":
-            found.resource_quotas.append((document.read(ResourceQuotaObject), document.location))
-        case "PodDisruptionBudget":
-            found.budgets.append((document.read(Budget), document.location))
+            thing = thing.claim()
+        case "NodeLedger" | "ShareQuota":
+            parts = {"spec": thing.spec, "status": thing.status}
+            raw = {
+                k: msgspec.Raw(msgspec.json.encode(v)) for k, v in parts.items() if v is not None
+            }
+            thing = (LedgerObject if kind == "NodeLedger" else ShareQuotaObject)(
+                thing.metadata, **raw
+            )
+            if kind == "ShareQuota":
+                key, title = name.partition("/")[0], "ShareQuota of"
         case "PodGroup":
-            group = document.read(PodGroupObject)
-            namespace, _, name = _named(group.metadata, document.location).partition("/")
+            namespace = name.partition("/")[0]
             api = GANG_APIS[str(document.head().api_version).partition("/")[0]]
-            metadata = msgspec.structs.replace(group.metadata, namespace=namespace)
-            group = msgspec.structs.replace(group, metadata=metadata)
-            ref = GangRef(api, namespace, name)
-            _put(found.groups, ref, group, kind, document.location)
-        case "Job":
-            job = document.read(JobObject)
-            name = _named(job.metadata, document.location)
-            _put(found.jobs, name, job, kind, document.location)
+            key = GangRef(api, namespace, thing.metadata.name)
+            metadata = msgspec.structs.replace(thing.metadata, namespace=namespace)
+            thing = msgspec.structs.replace(thing, metadata=metadata)
         case _:
-            pod = shared.pod(document.read(Pod))
-            name = _named(pod.metadata, document.location)
-            check_containers(pod, partial(InputError, document.location))
-            _put(found.pods, name, pod, "Pod", document.location)
+            pass
+    if key in known:
+        raise InputError(
+            place, f"{title} {key} is a duplicate; the first one is at {known[key][1]}"
+        )
+    known[key] = (thing, place)
 
 
 class _SharedParts:
@@ -361,15 +344,3 @@ def _named(metadata: Metadata, place: InputLocation) -> str:
     if not metadata.name:
         raise InputError(place, "metadata.name is missing")
     return f"{metadata.namespace or 'default'}/{metadata.name}"
-
-
-def _put(
-    known: dict[K, tuple[T, InputLocation]], name: K, thing: T, kind: str, place: InputLocation
-) -> None:
-    if not name:
-        raise InputError(place, "metadata.name is missing")
-    if name in known:
-        raise InputError(
-            place, f"{kind} {name} is a duplicate; the first one is at {known[name][1]}"
-        )
-    known[name] = (thing, place)

@@ -14,7 +14,7 @@ from adapters.wire.decode.decoder import Decoder
 from adapters.wire.kube import Wire
 
 _TOKENS = Resource("authentication.k8s.io", "v1", "tokenreviews", namespaced=False)
-_ACCESS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
+ACCESS = Resource("authorization.k8s.io", "v1", "subjectaccessreviews", namespaced=False)
 
 
 class _User(Wire, frozen=True, gc=False):
@@ -34,7 +34,7 @@ class _Review(Wire, frozen=True, gc=False):
     status: _Status = _Status()
 
 
-_REVIEW = Decoder(_Review)
+REVIEW = Decoder(_Review)
 
 
 class AccessClient:
@@ -62,9 +62,9 @@ class AccessClient:
             "extra": user.extra or {},
             "resourceAttributes": {"namespace": namespace, "verb": "list", "resource": "pods"},
         }
-        return (await self._review(_ACCESS, asked)).allowed
+        return (await self._review(ACCESS, asked)).allowed
 
     async def _review(self, resource: Resource, spec: Mapping[str, object]) -> _Status:
         path = resource.collection()
         body = {"spec": spec}  # of the kind that the path says
-        return read(_REVIEW, await self._client.create(path, body, repeat_refused=False)).status
+        return read(REVIEW, await self._client.create(path, body, repeat_refused=False)).status

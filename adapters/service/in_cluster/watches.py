@@ -9,26 +9,10 @@ from typing import Any
 
 from adapters.accounting.claim_cache import ClaimCache
 from adapters.accounting.gang_cache import GangCache
+from adapters.cluster.api import paths
 from adapters.cluster.api.client import KubeClient
 from adapters.cluster.api.error import ClusterError
-from adapters.cluster.api.paths import (
-    CONFIG_MAPS,
-    DEVICE_CLASSES,
-    DEVICE_TAINT_RULES,
-    DEVICES,
-    KOORDINATOR_POD_GROUPS,
-    NODE_LEDGERS,
-    NODES,
-    PLUGINS_POD_GROUPS,
-    POD_GROUPS,
-    PODS,
-    RESOURCE_CLAIMS,
-    RESOURCE_QUOTAS,
-    RESOURCE_SLICES,
-    SHARE_QUOTAS,
-    VOLCANO_POD_GROUPS,
-    Selection,
-)
+from adapters.cluster.api.paths import Selection
 from adapters.cluster.watch.object_tracker import EventHandler, Identity, ObjectDecoder
 from adapters.cluster.watch.reflector import Reflector
 from adapters.dialects.allocation_record import MARK
@@ -97,10 +81,10 @@ CLAIMS = frozenset((Sync.CLAIMS, Sync.SLICES, Sync.CLASSES, Sync.RULES))
 """What completes after the first list of each watch that ResourceClaims need, if they count."""
 
 GANG_APIS = {
-    GangApi.KUBERNETES: (POD_GROUPS, Sync.POD_GROUPS),
-    GangApi.KOORDINATOR: (KOORDINATOR_POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS),
-    GangApi.SCHEDULER_PLUGINS: (PLUGINS_POD_GROUPS, Sync.PLUGINS_POD_GROUPS),
-    GangApi.VOLCANO: (VOLCANO_POD_GROUPS, Sync.VOLCANO_POD_GROUPS),
+    GangApi.KUBERNETES: (paths.POD_GROUPS, Sync.POD_GROUPS),
+    GangApi.KOORDINATOR: (paths.KOORDINATOR_POD_GROUPS, Sync.KOORDINATOR_POD_GROUPS),
+    GangApi.SCHEDULER_PLUGINS: (paths.PLUGINS_POD_GROUPS, Sync.PLUGINS_POD_GROUPS),
+    GangApi.VOLCANO: (paths.VOLCANO_POD_GROUPS, Sync.VOLCANO_POD_GROUPS),
 }
 
 
@@ -169,11 +153,13 @@ class Watches:
             lambda name, text: self._log.warning("quota.invalid", object=name, text=text),
         )
         return {
-            "pods": self.reflector(Selection(PODS), PodDecoder(MARK), pods),
-            "nodes": self.reflector(Selection(NODES), KubeNode, nodes),
-            "devices": self.reflector(Selection(DEVICES, optional=True), DeviceObject, devices),
+            "pods": self.reflector(Selection(paths.PODS), PodDecoder(MARK), pods),
+            "nodes": self.reflector(Selection(paths.NODES), KubeNode, nodes),
+            "devices": self.reflector(
+                Selection(paths.DEVICES, optional=True), DeviceObject, devices
+            ),
             "quotas": self.reflector(
-                Selection(SHARE_QUOTAS, optional=True), ShareQuotaObject, quotas
+                Selection(paths.SHARE_QUOTAS, optional=True), ShareQuotaObject, quotas
             ),
         }
 
@@ -185,7 +171,9 @@ class Watches:
             lambda: service.readiness.mark_synced(Sync.RESOURCE_QUOTAS),
             lambda name, text: self._log.warning("resource_quota.invalid", object=name, text=text),
         )
-        return handler, self.reflector(Selection(RESOURCE_QUOTAS), ResourceQuotaObject, handler)
+        return handler, self.reflector(
+            Selection(paths.RESOURCE_QUOTAS), ResourceQuotaObject, handler
+        )
 
     def claims(self, cache: ClaimCache, service: Service) -> dict[str, "Reflector[Any]"]:
         """Return the reflectors of ResourceClaims and their devices, by the names of their metrics.
@@ -205,10 +193,10 @@ class Watches:
         return {
             resource.plural: self.reflector(Selection(resource, optional=True), kind, taken)
             for resource, kind, taken in (
-                (DEVICE_CLASSES, DeviceClass, classes),
-                (DEVICE_TAINT_RULES, DeviceTaintRule, rules),
-                (RESOURCE_SLICES, ResourceSlice, slices),
-                (RESOURCE_CLAIMS, ListedClaim, claims),
+                (paths.DEVICE_CLASSES, DeviceClass, classes),
+                (paths.DEVICE_TAINT_RULES, DeviceTaintRule, rules),
+                (paths.RESOURCE_SLICES, ResourceSlice, slices),
+                (paths.RESOURCE_CLAIMS, ListedClaim, claims),
             )
         }
 
@@ -249,7 +237,7 @@ class Watches:
     def agents(self, pods: AgentPods, namespace: str) -> "Reflector[Any]":
         """Return the reflector of the node agents' pods."""
         labels = ",".join(f"{key}={value}" for key, value in LABELS.items())
-        return self.reflector(Selection(PODS, namespace, labels=labels), AgentPod, pods)
+        return self.reflector(Selection(paths.PODS, namespace, labels=labels), AgentPod, pods)
 
     def scheduler_config(
         self, config: SchedulerConfig, renamed: Mapping[str, str]
@@ -257,7 +245,7 @@ class Watches:
         """Return the reflectors of the schedulers' config maps, one for each name."""
         return [
             self.reflector(
-                Selection(CONFIG_MAPS, fields=f"metadata.name={name}"),
+                Selection(paths.CONFIG_MAPS, fields=f"metadata.name={name}"),
                 ConfigMap,
                 config.handler(name),
             )
@@ -317,7 +305,9 @@ class ClusterLedgerWatch:
             self._log.warning("agent_status.invalid", node=node, text=text)
 
         handler = LedgerHandler(store, self._cache.put_hardware, invalid)
-        self._reflector = self._watches.reflector(Selection(NODE_LEDGERS), LedgerObject, handler)
+        self._reflector = self._watches.reflector(
+            Selection(paths.NODE_LEDGERS), LedgerObject, handler
+        )
         return self._reflector.run()
 
     def staleness(self) -> float:

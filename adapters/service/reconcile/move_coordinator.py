@@ -45,6 +45,7 @@ from adapters.service.reconcile.move_checks import (
 from adapters.wire.kube import Pod, full_name, is_ready
 from adapters.wire.records.ledger import LedgerRecordError
 from adapters.wire.records.move_plan import (
+    KnownPlan,
     MovePhase,
     MovePlanObject,
     MovePlanRecordError,
@@ -88,31 +89,6 @@ class Report(Protocol):
         """Emit it: a word in CamelCase, and a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A plan that has not ended.
-
-    Attributes:
-        object: as it was read.
-        spec: what it is.
-        status: how far it is.
-    """
-
-    object: MovePlanObject
-    spec: MovePlanSpec
-    status: MovePlanStatus
-
-    @property
-    def uid(self) -> str:
-        """The uid of the object."""
-        return self.object.metadata.uid
-
-    @property
-    def move(self) -> PlannedMove:
-        """The move of ``status.step``."""
-        return self.spec.moves[self.status.step - 1]
-
-
 @dataclass(eq=False, slots=True)
 class MoveCoordinator:
     """What the leader does for plans of moves.
@@ -153,9 +129,9 @@ class MoveCoordinator:
             return
         self._failure = ""
 
-        def turn(plan: _Plan) -> tuple[bool, str, str]:
+        def turn(plan: KnownPlan) -> tuple[bool, str, str]:
             """Sort plans that have begun first, then the oldest."""
-            metadata = plan.object.metadata
+            metadata = plan.thing.metadata
             return plan.status.phase in _NOT_BEGUN, metadata.creation_timestamp, metadata.name
 
         try:
@@ -176,7 +152,7 @@ class MoveCoordinator:
                 return
             for plan in going[1:]:
                 if plan.status.phase is MovePhase.NEW:
-                    name = going[0].object.metadata.name
+                    name = going[0].name
                     with suppress(OSError):  # it is said, and does not matter otherwise
                         await self._write(plan, phase=MovePhase.WAITING, reason=f"waits for {name}")
             if going:
@@ -184,7 +160,7 @@ class MoveCoordinator:
         except (LedgerContended, OSError):
             return  # the next look tries again
 
-    async def _read(self, found: MovePlanObject) -> _Plan | None:
+    async def _read(self, found: MovePlanObject) -> KnownPlan | None:
         """Return a plan that has not ended; one that cannot be read ends."""
         status = MovePlanStatus()
         try:
@@ -194,11 +170,11 @@ class MoveCoordinator:
             spec = _spec(found, status)
         except MovePlanRecordError as error:
             with suppress(OSError):  # such as of a policy, which must not hold up the others
-                await self._stop(_Plan(found, MovePlanSpec(()), status), str(error))
+                await self._stop(KnownPlan(found, MovePlanSpec(()), status), str(error))
             return None
-        return _Plan(found, spec, status)
+        return KnownPlan(found, spec, status)
 
-    async def _advance(self, plan: _Plan) -> None:
+    async def _advance(self, plan: KnownPlan) -> None:
         status = plan.status
         try:
             match status.phase:
@@ -210,7 +186,7 @@ class MoveCoordinator:
                     self._check_mover(plan)
                     # A mover that has not begun with the order may wait for hours.
                     if not any(each.step == status.step and each.begun_at for each in status.steps):
-                        found = await check_move(self._service, plan.move)
+                        found = await check_move(self._service, plan.spec.moves[status.step - 1])
                         if not isinstance(found, Gone):
                             self._untaken(plan, status.step)
                 case MovePhase.READY:
@@ -222,7 +198,7 @@ class MoveCoordinator:
         except PlanError as problem:
             await self._stop(plan, str(problem))
 
-    async def _begin(self, plan: _Plan) -> None:
+    async def _begin(self, plan: KnownPlan) -> None:
         """Keep all places, then let the mover ask whether each pod could be evicted.
 
         Raises:
@@ -255,9 +231,9 @@ class MoveCoordinator:
         await self._write(plan, phase=MovePhase.HELD, reason="")
         count = len(plan.spec.moves)
         why = f"The places of the plan are held; {_pods(count)} to move."
-        self._report(plan.object, "PlacesHeld", why, warning=False)
+        self._report(plan.thing, "PlacesHeld", why, warning=False)
 
-    def _check_mover(self, plan: _Plan) -> None:
+    def _check_mover(self, plan: KnownPlan) -> None:
         """Check that the mover is alive.
 
         Raises:
@@ -266,7 +242,7 @@ class MoveCoordinator:
         if self._age(plan) > SILENCE:
             raise PlanError(f"no mover has said anything for {SILENCE} s")
 
-    async def _order_next(self, plan: _Plan) -> None:
+    async def _order_next(self, plan: KnownPlan) -> None:
         """Order the next eviction, once the new place is free.
 
         The place of a pod that is gone stays: another one may still come for it.
@@ -303,16 +279,16 @@ class MoveCoordinator:
         self._ordered[plan.uid] = number, frozenset(before)
         begun = (*status.steps, MoveStep(number))
         await self._write(plan, phase=MovePhase.EVICT, step=number, steps=begun, reason="")
-        why = f"move {number} of MovePlan {plan.object.metadata.name}: to {move.to.node}"
+        why = f"move {number} of MovePlan {plan.name}: to {move.to.node}"
         self._record(plan, Outcome.HELD, why, move)
 
-    async def _await_pod(self, plan: _Plan) -> None:
+    async def _await_pod(self, plan: KnownPlan) -> None:
         """Go on once a pod of the controller is ready at the new place.
 
         Raises:
             PlanError: it went elsewhere, or is late.
         """
-        status, move = plan.status, plan.move
+        status, move = plan.status, plan.spec.moves[plan.status.step - 1]
         step = status.steps[-1] if status.steps else MoveStep(max(status.step, 1))
         hold = self._hold(move.to.node, move_hold(plan.uid, status.step))
         if not self._is_taken(hold):
@@ -337,10 +313,10 @@ class MoveCoordinator:
         done = replace(step, replacement=pod.metadata.name, ready_at=self._now())
         steps = (*status.steps[:-1], done)
         await self._write(plan, phase=MovePhase.READY, steps=steps, reason="")
-        why = f"move {status.step} of MovePlan {plan.object.metadata.name}: {there.pod} is ready"
+        why = f"move {status.step} of MovePlan {plan.name}: {there.pod} is ready"
         self._record(plan, Outcome.BOUND, why, move)
 
-    async def _place_targets(self, plan: _Plan) -> None:
+    async def _place_targets(self, plan: KnownPlan) -> None:
         """Give each pod that waits its place; the plan is finished when all are bound.
 
         Raises:
@@ -376,7 +352,7 @@ class MoveCoordinator:
         await self._write(plan, phase=MovePhase.FINISHED)
         count = sum(not step.skipped for step in plan.status.steps)
         self._report(
-            plan.object, "PlanFinished", f"All is done; {_pods(count)} moved.", warning=False
+            plan.thing, "PlanFinished", f"All is done; {_pods(count)} moved.", warning=False
         )
         await self._release_all(plan)
 
@@ -392,7 +368,7 @@ class MoveCoordinator:
                 return hold
         raise PlanError(f"node {node} does not hold a place of the plan any more")
 
-    def _untaken(self, plan: _Plan, number: int) -> Hold:
+    def _untaken(self, plan: KnownPlan, number: int) -> Hold:
         """Return the hold for the pod of a move that is still to be made.
 
         Raises:
@@ -408,7 +384,7 @@ class MoveCoordinator:
         ledger = self._service.ledgers.record(hold.allocation.node)
         return hold.taken_by in ledger.allocations
 
-    def _check_time(self, plan: _Plan, text: str) -> None:
+    def _check_time(self, plan: KnownPlan, text: str) -> None:
         """Check that something has not been waited for too long.
 
         Raises:
@@ -417,30 +393,30 @@ class MoveCoordinator:
         if self._age(plan) > plan.spec.pod_seconds:
             raise PlanError(f"{text} after {plan.spec.pod_seconds} s")
 
-    def _age(self, plan: _Plan) -> float:
+    def _age(self, plan: KnownPlan) -> float:
         """Return the seconds for which this process has seen a plan at its step, unchanged."""
         status, now = plan.status, self._service.ports.clock.now()
         version = status.phase, status.step, status.updated_at
         return self._seen.age(plan.uid, version, now) / SECOND
 
-    async def _stop(self, plan: _Plan, reason: str) -> None:
+    async def _stop(self, plan: KnownPlan, reason: str) -> None:
         await self._write(plan, phase=MovePhase.STOPPED, reason=reason)
         # The Event is in namespace default; the reason may name pods of others.
         why = f"Stopped at step {plan.status.step}; its status says why."
-        self._report(plan.object, "PlanStopped", why, warning=True)
-        self._record(plan, Outcome.REFUSED, f"MovePlan {plan.object.metadata.name}: {reason}")
+        self._report(plan.thing, "PlanStopped", why, warning=True)
+        self._record(plan, Outcome.REFUSED, f"MovePlan {plan.name}: {reason}")
         await self._release_all(plan)
 
-    async def _write(self, plan: _Plan, **changes: object) -> None:
+    async def _write(self, plan: KnownPlan, **changes: object) -> None:
         """Write the status, with the time."""
         status = replace(plan.status, updated_at=self._now(), **changes)
-        await self._plans.write_status(plan.object, status)
+        await self._plans.write_status(plan.thing, status)
 
     def _now(self) -> str:
         wall = self._service.ports.clock.wall() / SECOND
         return timestamps.seconds(datetime.fromtimestamp(wall, UTC))
 
-    async def _release_all(self, plan: _Plan) -> None:
+    async def _release_all(self, plan: KnownPlan) -> None:
         await self._release(lambda hold: hold.plan == plan.uid)
         self._ordered.pop(plan.uid, None)
         self._renewed.clear()
@@ -454,10 +430,10 @@ class MoveCoordinator:
                 await self._service.committer.drop_holds(node, *ids)
 
     def _record(
-        self, plan: _Plan, outcome: Outcome, text: str, move: PlannedMove | None = None
+        self, plan: KnownPlan, outcome: Outcome, text: str, move: PlannedMove | None = None
     ) -> None:
         """Record in the decision log what came of a plan, or of one of its moves."""
-        record = DecisionRecord("move", outcome, f"MovePlan {plan.object.metadata.name}", text=text)
+        record = DecisionRecord("move", outcome, f"MovePlan {plan.name}", text=text)
         if move is not None:
             pod, uid, node = f"{move.namespace}/{move.pod}", move.uid, move.to.node
             record = DecisionRecord("move", outcome, pod, uid, move.dialect, node, text=text)

@@ -4,6 +4,7 @@
 by turns on what the status says, and each write of it is a compare-and-swap.
 """
 
+from dataclasses import dataclass
 from enum import Enum
 from typing import Annotated
 
@@ -195,6 +196,33 @@ class MovePlanObject(Wire, frozen=True, gc=False):
     metadata: MovePlanMetadata
     spec: msgspec.Raw = msgspec.Raw(b"{}")
     status: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownPlan:
+    """A plan in one version.
+
+    Attributes:
+        thing: the object.
+        spec: of the object.
+        status: of the object.
+        seen: monotonic seconds when the mover first saw this version; 0 for the service.
+    """
+
+    thing: MovePlanObject
+    spec: MovePlanSpec
+    status: MovePlanStatus
+    seen: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """The name of the object."""
+        return self.thing.metadata.name
+
+    @property
+    def uid(self) -> str:
+        """The uid of the object."""
+        return self.thing.metadata.uid
 
 
 class _Counted(Wire, frozen=True, gc=False):
