@@ -7,27 +7,15 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 from math import inf
 from pathlib import Path
 from time import monotonic
 from typing import NoReturn
 
-from adapters.accounting.gang_cache import GangCache
 from adapters.dialects.dialect import Dialect, Documents
 from adapters.dialects.registry import dialects
-from adapters.service.decide.ports import (
-    LEDGERS,
-    Binder,
-    BudgetReader,
-    ClusterObjects,
-    EndedPods,
-    EventEmitter,
-    NodeLocks,
-    NoObjects,
-    PodReader,
-    Ports,
-)
+from adapters.service.decide.ports import LEDGERS, ClusterPorts, Ports
 from adapters.service.decide.service import Service
 from adapters.service.observe.card_metrics import CardMetrics
 from adapters.service.observe.decision_log import Logger, StructuredDecisionLog
@@ -42,8 +30,7 @@ from adapters.service.web.dashboard.views import AskAgents
 from adapters.service.web.limits import BodyBudget
 from adapters.service.web.routes import exposition, people, schedulers
 from adapters.service.web.tenants import tenants
-from adapters.stores.memory import MemoryQuotas
-from adapters.stores.store import QuotaStore, Store, kept
+from adapters.stores.store import Store, kept
 from adapters.wire.kube import Pod
 
 TICK = 1.0
@@ -72,36 +59,18 @@ _STATM = Path("/proc/self/statm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Cluster:
-    """The service's ports to a cluster.
+class Cluster(ClusterPorts):
+    """The service's ports to a cluster, also those that its decisions do not need.
 
     Attributes:
-        binder: binds pods.
-        pods: reads pods.
-        events: emits Events.
-        locks: locks nodes for device plugins that need it; None where none does.
-        budgets: reads the PodDisruptionBudgets of preemption victims; None where there are none.
-        quotas: the quotas of all namespaces.
         unbound: the pods that no scheduler has bound, for people.
-        objects: nodes and bound pods, for people.
         agents: asks the node agents what is used, for people; None where they are not asked.
-        gangs: pods that are bound together.
-        ended: pods that have ended, before the leader has released their cards.
         plans: of moves, for people; None where none is carried out.
         review: of the tokens of people; None where they need none.
     """
 
-    binder: Binder
-    pods: PodReader
-    events: EventEmitter
-    locks: NodeLocks | None = None
-    budgets: BudgetReader | None = None
-    quotas: QuotaStore = field(default_factory=MemoryQuotas)
     unbound: Callable[[], Sequence[Pod]] = tuple
-    objects: ClusterObjects = field(default_factory=NoObjects)
     agents: AskAgents | None = None
-    gangs: GangCache = field(default_factory=GangCache)
-    ended: EndedPods | None = None
     plans: PlanSource | None = None
     review: Review | None = None
 
@@ -229,17 +198,9 @@ class ServiceRuntime:
         )
         ports = Ports(
             store=store,
-            binder=cluster.binder,
-            pods=cluster.pods,
-            events=cluster.events,
             clock=clock,
             decision_log=self.decision_log,
-            locks=cluster.locks,
-            budgets=cluster.budgets,
-            quotas=cluster.quotas,
-            gangs=cluster.gangs,
-            ended=cluster.ended,
-            objects=cluster.objects,
+            **{port.name: getattr(cluster, port.name) for port in fields(ClusterPorts)},
         )
         self.service = Service(
             self._dialects(settings),

@@ -327,16 +327,13 @@ class DecisionLog(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ports:
-    """All interfaces of the service to the world.
+class ClusterPorts:
+    """The interfaces of the service to a cluster.
 
     Attributes:
-        store: of the ledgers.
         binder: binds pods.
         pods: reads pods.
         events: emits Events.
-        clock: the time.
-        decision_log: where decisions are recorded.
         locks: of nodes, for device plugins that need them; None where no plugin does.
         budgets: reads the PodDisruptionBudgets of victims; None where there are none.
         quotas: of all namespaces.
@@ -346,18 +343,30 @@ class Ports:
         objects: nodes and bound pods, for people.
     """
 
-    store: Store
     binder: Binder
     pods: PodReader
     events: EventEmitter
-    clock: Clock
-    decision_log: DecisionLog
     locks: NodeLocks | None = None
     budgets: BudgetReader | None = None
     quotas: QuotaStore = field(default_factory=MemoryQuotas)
     gangs: GangCache = field(default_factory=GangCache)
     ended: EndedPods | None = None
     objects: ClusterObjects = field(default_factory=NoObjects)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ports(ClusterPorts):
+    """All interfaces of the service to the world.
+
+    Attributes:
+        store: of the ledgers.
+        clock: the time.
+        decision_log: where decisions are recorded.
+    """
+
+    store: Store
+    clock: Clock
+    decision_log: DecisionLog
 
     async def all_budgets(self) -> Sequence[Budget]:
         """Return all disruption budgets of the cluster.

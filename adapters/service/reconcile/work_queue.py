@@ -4,6 +4,7 @@ import math
 from asyncio import Event, TaskGroup, timeout
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -16,22 +17,20 @@ under load answers 429 with a time to wait, and a request that waits occupies on
 """
 
 
+@dataclass(eq=False, slots=True)
 class WorkQueue:
-    """Node names, each with the time from which on it is due; a name is in it at most once."""
+    """Node names, each with the time from which on it is due; a name is in it at most once.
 
-    def __init__(self, clock: Callable[[], float], rest: float = 0.0) -> None:
-        """Begin empty.
+    The clock has monotonic seconds. The rest is seconds from the beginning of a node's work to the
+    earliest time at which a change makes it due again: what changes meanwhile is worked on
+    together.
+    """
 
-        Args:
-            clock: monotonic seconds.
-            rest: seconds from the beginning of a node's work to the earliest time at which a
-                change makes it due again: what changes meanwhile is worked on together.
-        """
-        self._clock = clock
-        self._rest = rest
-        self._due: dict[str, float] = {}
-        self._resting: dict[str, float] = {}
-        self._added = Event()
+    _clock: Callable[[], float]
+    rest: float = 0.0
+    _due: dict[str, float] = field(default_factory=dict)
+    _resting: dict[str, float] = field(default_factory=dict)
+    _added: Event = field(default_factory=Event)
 
     def add(self, node: str) -> None:
         """Make a node due, now or after its rest, and wake ``wait``."""
@@ -55,12 +54,12 @@ class WorkQueue:
     def take(self, node: str) -> None:
         """Remove a node whose work begins; a change from now on adds it again."""
         self._due.pop(node, None)
-        if self._rest:
+        if self.rest:
             now = self._clock()
             self._resting.pop(node, None)
             while self._resting and self._resting[oldest := next(iter(self._resting))] <= now:
                 del self._resting[oldest]
-            self._resting[node] = now + self._rest
+            self._resting[node] = now + self.rest
 
     async def work(self, one: Callable[[str], Awaitable[None]], longest: float) -> None:
         """Work on the nodes that are due, a few at a time; where none is, wait for one.
