@@ -10,7 +10,7 @@ import numpy as np
 from adapters.accounting.pod_requests import PodRequest
 from adapters.answer.answer import OTHER_REASONS
 from adapters.dialects.dialect import DialectError
-from adapters.service.decide.advice.feasibility import NodeRejections, spread
+from adapters.service.decide.advice.feasibility import NodeRejections
 from adapters.service.decide.gang_state import GangRefusal
 from adapters.service.decide.ports import DecisionRecord, Outcome
 from adapters.service.decide.preemption import choose
@@ -35,6 +35,10 @@ API server that is slower than this would be sent more and more binds that have 
 FILTER_WAIT = 2.0
 """Seconds that a filter waits for a bind at most."""
 
+PLACED_WAIT = 0.1
+"""Seconds that a filter waits at most for the bind of a pod whose scheduler chose among nodes that
+are equal here: the first of many. The next ones are placed beside it."""
+
 Rejected = tuple[bytes, bytes]
 """Why a pod does not fit, as JSON by node: where its scheduler's preemption may help, and where it
 cannot."""
@@ -55,7 +59,8 @@ class KubeExtender:
         self._service = service
         self._decision_log = service.ports.decision_log
         self._binds = 0
-        self._bind_ended = asyncio.Event()
+        self._bind_ended, self._placed = asyncio.Event(), asyncio.Event()
+        self._placed.set()
 
     async def filter(self, content: bytes, *, proposes_none: bool = False) -> bytes:
         """Return the nodes that fit; if none does, why not. Nothing is written.
@@ -132,13 +137,17 @@ class KubeExtender:
         ranks = self._service.feasibility.ranks(pod_request, names)
         if ranks is None:
             return extender.priorities(names, np.zeros(len(names), np.int64))
-        ranks = self._service.expected_pods.place(pod_request, names, ranks)
-        return extender.priorities(names, spread(ranks, extender.MAX_SCORE))
+        most = extender.MAX_SCORE
+        scores, is_open = self._service.expected_pods.place(pod_request, names, ranks, most)
+        if is_open:
+            self._placed.clear()
+        return extender.priorities(names, scores)
 
     async def bind(self, content: bytes) -> bytes:
         """Allocate cards to the pod and bind it; an error keeps it unbound."""
         self._service.check_ready()
         self._binds += 1
+        self._placed.set()
         try:
             decision = await self._bind(content)
         finally:
@@ -191,6 +200,7 @@ class KubeExtender:
                 await self._service.bind_without_share(found, args.node)
                 return replace(decision, outcome=Outcome.UNTOUCHED)
             decision = replace(decision, dialect=pod_request.dialect.name)
+            self._service.expected_pods.correct(pod_request.request, args.node)
             refusal = await self._service.gangs.check_bind(pod_request)
             if refusal is not None:
                 return replace(decision, outcome=Outcome.REFUSED, cause="gang", text=refusal.text)
@@ -262,7 +272,11 @@ class KubeExtender:
         return extender.filter_names(args.names.select(fits).array())
 
     async def _wait_for_binds(self) -> None:
-        """Wait for a while until fewer binds are in progress."""
+        """Wait for a while until fewer binds are in progress, and it is known where a pod goes."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(PLACED_WAIT):
+                await self._placed.wait()
+        self._placed.set()
         if self._binds < CONCURRENT_BINDS:
             return
         with suppress(TimeoutError):

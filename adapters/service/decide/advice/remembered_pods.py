@@ -5,7 +5,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
+import numpy as np
+
 from adapters.accounting.pod_requests import CACHED_BYTES, PodRequest, size_of, template_of
+from adapters.service.decide.advice.feasibility import spread
 from adapters.service.decide.ports import Clock
 from adapters.service.decide.state.ledger_cache import LedgerCache
 from adapters.wire.kube import Pod
@@ -216,16 +219,23 @@ class ExpectedPods:
         self._by_node: dict[str, dict[str, Allocation]] = {}
         self._outlooks: dict[str, _Outlook] = {}
 
-    def place(self, pod_request: PodRequest, names: NodeNames, ranks: Numbers) -> Numbers:
+    def place(
+        self, pod_request: PodRequest, names: NodeNames, ranks: Numbers, most: int
+    ) -> tuple[Numbers, bool]:
         """Expect a pod on the node that ranks first and has room for it.
+
+        While others are expected, that node scores one point above its equals. Else the scheduler
+        would choose any of them, and the next pods would be placed beside none of those before.
 
         Args:
             pod_request: the pod; it is not expected on another node any more.
             names: the nodes that fit or may fit.
             ranks: by position of the name: more is better, 0 where the pod does not fit.
+            most: the highest score.
 
         Returns:
-            the ranks; 0 for nodes that ranked higher, and that the expected pods will fill.
+            scores from 0, in the order of the ranks; 0 for nodes that ranked higher, and that the
+            expected pods will fill. Whether the scheduler chooses among equal nodes.
         """
         request = pod_request.request
         self.discard(request.uid)
@@ -235,15 +245,25 @@ class ExpectedPods:
             if oldest.expires is None or oldest.expires > now:
                 break
             self.discard(oldest.uid)
-        if not ranks.any():
-            return ranks
-        ranks = ranks.copy()
-        for _ in range(RANKED):
+        bonus, ranks = 1 if self._by_uid else 0, ranks.copy()
+        for _ in range(RANKED if ranks.any() else 0):
             best = int(ranks.argmax())
-            if not ranks[best] or self._has_room(request, names.name(best)):
+            if not ranks[best]:
                 break
+            if self._has_room(request, names.name(best)):
+                scores = spread(ranks, most - bonus)
+                scores[best] += bonus
+                return scores, not bonus and bool(np.count_nonzero(ranks == ranks[best]) > 1)
             ranks[best] = 0
-        return ranks
+        return spread(ranks, most), False
+
+    def correct(self, request: Request, node: str) -> None:
+        """Expect a pod, if on any node, on the one to which its scheduler binds it."""
+        expected = self._by_uid.get(request.uid)
+        if expected is not None and expected.node != node:
+            self.discard(request.uid)
+            if self._ledgers.ledger(node) is not None:
+                self._has_room(request, node)
 
     def discard(self, uid: str) -> None:
         """Forget a pod whose bind has ended, or that was deleted."""

@@ -24,13 +24,30 @@ async def a_filled_bench(*nodes: str, pods: int = 9) -> tuple[Bench, KubeExtende
     return bench, kube
 
 
+async def an_empty_bench() -> tuple[Bench, KubeExtender]:
+    """Three equal nodes of one card, and six pods, two of which fill a card."""
+    asked = [a_pod(f"p{number}", memory=SHARE) for number in range(6)]
+    bench = await a_service(*(a_node(name, cards=1) for name in NAMES), pods=asked)
+    return bench, KubeExtender(bench.service)
+
+
 async def placed(kube: KubeExtender, pod: str, *nodes: str) -> str:
     """The node on which the scheduler places a pod: it fits, and has the highest score."""
+    return (await highest(kube, pod, *nodes))[0]
+
+
+async def placed_last(kube: KubeExtender, pod: str) -> str:
+    """The node of a scheduler that takes the last one of equal nodes."""
+    return (await highest(kube, pod))[-1]
+
+
+async def highest(kube: KubeExtender, pod: str, *nodes: str) -> list[str]:
+    """The nodes that fit a pod and have the highest score."""
     asked = names(a_pod(pod, memory=SHARE), *(nodes or NAMES))
     fitting = (await decoded(kube.filter(asked)))["NodeNames"]
     scores = await decoded(kube.prioritize(names(a_pod(pod, memory=SHARE), *fitting)))
-    best: str = max(scores, key=lambda row: row["Score"])["Host"]
-    return best
+    most = max(row["Score"] for row in scores)
+    return [row["Host"] for row in scores if row["Score"] == most]
 
 
 def test_pods_placed_before_their_binds_arrive_are_all_bound() -> None:
@@ -41,6 +58,39 @@ def test_pods_placed_before_their_binds_arrive_are_all_bound() -> None:
         return [await decoded(kube.bind(bind(pod, node))) for pod, node in nodes.items()]
 
     assert run(work()) == [{"Error": ""}] * 5
+
+
+def test_many_pods_at_once_fill_equal_nodes_whichever_of_them_the_scheduler_takes() -> None:
+    async def work() -> list[Json]:
+        bench, kube = await an_empty_bench()
+        go, write_now = asyncio.Event(), bench.store.write
+
+        async def write_later(*args: object) -> str:
+            await go.wait()
+            return await write_now(*args)  # type: ignore[arg-type]
+
+        bench.store.write = write_later  # type: ignore[method-assign,assignment]
+        first = await placed_last(kube, "p0")
+        following = asyncio.create_task(placed_last(kube, "p1"))
+        await settled()
+        assert not following.done()  # until the first bind arrives
+        binds = [asyncio.create_task(kube.bind(bind("p0", first)))]
+        nodes = [await following, *[await placed_last(kube, f"p{n}") for n in range(2, 6)]]
+        go.set()
+        for number, node in enumerate(nodes, 1):
+            binds.append(asyncio.create_task(kube.bind(bind(f"p{number}", node))))
+        return [json.loads(answer) for answer in await asyncio.gather(*binds)]
+
+    assert run_settling(work()) == [{"Error": ""}] * 6
+
+
+def test_a_filter_does_not_wait_for_a_bind_that_never_arrives() -> None:
+    async def work() -> str:
+        _, kube = await an_empty_bench()
+        await placed_last(kube, "p0")
+        return await placed_last(kube, "p1")
+
+    assert run(work()) in NAMES
 
 
 def test_a_node_that_placed_pods_will_fill_stays_the_choice_where_there_is_no_other() -> None:
